@@ -1,0 +1,1 @@
+"""Differentiation: reverse sweeps, forward mode, batching and the functions built on them."""

@@ -1,0 +1,262 @@
+"""Batching: run a function on many inputs at once by giving each primitive a leading axis.
+
+A `Batched` value stands for one example while it holds all of them. Primitives called with one
+apply their batching rule; those without a rule are looped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.dtypes import DType
+from tapegrad.core.primitive import INTERPRETERS, Primitive, bind
+from tapegrad.core.tensor import TensorShape
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import joining
+from tapegrad.ops import shape as shapes
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.operators import bind_operators
+
+
+class Frame:
+    """One running `vmap`: its depth and the number of examples."""
+
+    __slots__ = ("level", "size")
+
+    def __init__(self, level: int, size: int) -> None:
+        self.level = level
+        self.size = size
+
+
+_frame: ContextVar[Frame | None] = ContextVar("tapegrad_vmap", default=None)
+current_frame = _frame.get
+_levels = iter(range(1, 2**62))
+
+
+class Batched:
+    """One example of many: `tensor` has the examples along an extra leading axis."""
+
+    __slots__ = ("__weakref__", "level", "tensor")
+
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # like Tensor
+
+    def __init__(self, tensor: Any, level: int) -> None:
+        self.tensor = tensor
+        self.level = level
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.tensor.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        return len(self.tensor.shape) - 1
+
+    @property
+    def size(self) -> int:
+        return self.shape.num_elements()
+
+    @property
+    def dtype(self) -> DType:
+        dtype: DType = self.tensor.dtype
+        return dtype
+
+    @property
+    def device(self) -> str:
+        device: str = self.tensor.device
+        return device
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentTypeError("A 0-d tensor has no length.")
+        return self.shape[0]
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise ArgumentTypeError(
+            "Inside vmap a tensor stands for many examples, so it has no single value to read in "
+            "Python. Use tapegrad.where or tapegrad.cond instead of if, and read values outside."
+        )
+
+    numpy = item = __bool__ = __float__ = __int__ = __index__ = __array__ = _refuse
+
+    def __repr__(self) -> str:
+        return f"<batched tensor: {self.tensor.shape[0]} x {tuple(self.shape)}, {self.dtype}>"
+
+
+def is_batched(value: Any) -> bool:
+    """Whether `value` stands for many examples."""
+    return type(value) is Batched
+
+
+def new_level() -> int:
+    """Return a number higher than that of every batch begun before."""
+    return next(_levels)
+
+
+def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a primitive to operands of which some are batched (the innermost batch first)."""
+    level = max(arg.level for arg in args if is_batched(arg))
+    batched = tuple(is_batched(arg) and arg.level == level for arg in args)
+    inner = [arg.tensor if flag else arg for arg, flag in zip(args, batched, strict=True)]
+    size = next(arg.shape[0] for arg, flag in zip(inner, batched, strict=True) if flag)
+    if primitive.broadcasts:
+        result = bind(primitive, *_aligned(inner, batched), **params)
+    elif primitive.batch_rule is not None:
+        result = primitive.batch_rule(size, batched, *inner, **params)
+    else:
+        result = _loop(primitive, size, batched, inner, params)
+    if primitive.many:
+        return tuple(Batched(part, level) for part in result)
+    return Batched(result, level)
+
+
+def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Give batched operands of lower rank unit axes behind the batch, so that they broadcast."""
+    ranks = [len(getattr(a, "shape", ())) - flag for a, flag in zip(args, batched, strict=True)]
+    rank = max(ranks)
+    return [
+        reshape_p(arg, shape=(arg.shape[0], *[1] * (rank - own), *arg.shape[1:]))
+        if flag and own < rank
+        else arg
+        for arg, flag, own in zip(args, batched, ranks, strict=True)
+    ]
+
+
+def _loop(
+    primitive: Primitive, size: int, batched: Sequence[bool], args: Sequence[Any], params: Any
+) -> Any:
+    """The fallback for primitives without a batching rule: one example at a time."""
+    results = [
+        bind(primitive, *[a[i] if flag else a for a, flag in zip(args, batched, strict=True)],
+             **params)
+        for i in range(size)
+    ]
+    if not results:
+        raise ShapeError(f"vmap cannot batch {primitive.name} over zero examples.")
+    if primitive.many:
+        return tuple(joining.stack(list(parts)) for parts in zip(*results, strict=True))
+    return joining.stack(results)
+
+
+INTERPRETERS[Batched] = interpret
+bind_operators(Batched)
+
+
+def lift(value: Any, size: int) -> Any:
+    """Return `value` repeated along a new leading axis (a view where the backend can)."""
+    return broadcast_p(value, shape=(size, *value.shape))
+
+
+@contextmanager
+def batching(size: int) -> Iterator[Frame]:
+    """Open a batch of `size` examples; tapes made inside are per example."""
+    frame = Frame(new_level(), size)
+    token = _frame.set(frame)
+    try:
+        yield frame
+    finally:
+        _frame.reset(token)
+
+
+def physical(value: Any, frame: Frame | None) -> Any:
+    """The tensor that a tape made inside `frame` really records: with all examples."""
+    if frame is not None and is_batched(value) and value.level == frame.level:
+        return value.tensor
+    return value
+
+
+def logical(value: Any, source: Any, frame: Frame | None) -> Any:
+    """Undo `physical` for a gradient: one example again."""
+    if frame is not None and not is_batched(value):
+        return Batched(value, frame.level)
+    return value
+
+
+def vmap(
+    function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0
+) -> Callable[..., Any]:
+    """Turn a function of one example into one of many, without a loop.
+
+    `in_axes` gives the axis of the examples per argument (None: the argument is shared).
+
+    >>> import tapegrad
+    >>> dot = vmap(lambda a, b: tapegrad.reduce_sum(a * b))
+    >>> dot(tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]), tapegrad.constant([[1.0, 1.0], [1.0, 0.0]]))
+    <tapegrad.Tensor: shape=(2,), dtype=float32, numpy=[3., 3.]>
+    """
+
+    def mapped(*args: Any) -> Any:
+        axes = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(args)
+        if len(axes) != len(args):
+            raise ArgumentError(
+                f"in_axes must have one entry per argument: {len(args)}. Got {len(axes)}."
+            )
+        fronted = [_front(arg, axis) for arg, axis in zip(args, axes, strict=True)]
+        size = _batch_size(fronted, axes)
+        with batching(size) as frame:
+            inputs = [
+                arg if axis is None else nest.map_structure(
+                    lambda leaf: Batched(leaf, frame.level), arg
+                )
+                for arg, axis in zip(fronted, axes, strict=True)
+            ]
+            output = function(*inputs)
+        return nest.map_structure(lambda leaf: _unwrap(leaf, frame, out_axes), output)
+
+    return mapped
+
+
+def _front(arg: Any, axis: int | None) -> Any:
+    """Convert the leaves to tensors with the examples along axis 0."""
+    if axis is None:
+        return arg
+    return nest.map_structure(lambda leaf: _move_axis(_leaf(leaf), axis, 0), arg)
+
+
+def _leaf(value: Any) -> Any:
+    return value if is_batched(value) else to_tensor(value)
+
+
+def _move_axis(tensor: Any, source: int, target: int) -> Any:
+    if not -len(tensor.shape) <= source < len(tensor.shape):
+        raise ShapeError(f"vmap got axis {source} for an argument of shape {tuple(tensor.shape)}.")
+    source, target = source % len(tensor.shape), target % len(tensor.shape)
+    if source == target:
+        return tensor
+    order = [axis for axis in range(len(tensor.shape)) if axis != source]
+    order.insert(target, source)
+    return shapes.permute_dims(tensor, order)
+
+
+def _batch_size(args: Sequence[Any], axes: Sequence[int | None]) -> int:
+    sizes = {
+        leaf.shape[0]
+        for arg, axis in zip(args, axes, strict=True)
+        if axis is not None
+        for leaf in nest.flatten(arg)
+    }
+    if not sizes:
+        raise ArgumentError("vmap needs at least one argument with an axis of examples.")
+    if len(sizes) > 1:
+        raise ShapeError(f"vmap got arguments with different numbers of examples: {sorted(sizes)}.")
+    return int(sizes.pop())
+
+
+def _unwrap(value: Any, frame: Frame, out_axis: int) -> Any:
+    if value is None:
+        return None
+    if is_batched(value) and value.level == frame.level:
+        return _move_axis(value.tensor, 0, out_axis)
+    return _move_axis(lift(to_tensor(value) if not is_batched(value) else value, frame.size),
+                      0, out_axis)
+
+

@@ -1,0 +1,89 @@
+"""Why is this gradient None? The tape's own account, in one sentence."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+from tapegrad.autodiff.sweep import Plan
+from tapegrad.core.recorder import Node
+from tapegrad.core.variable import Variable
+from tapegrad.errors import UnconnectedGradientError
+
+
+class Cut(NamedTuple):
+    """A place where followed values went out of the tape's sight."""
+
+    reason: str
+    node: Node
+    where: str
+
+
+def explain(tape: Any, targets: list[Any], source: Any) -> str:
+    """Say why the gradient of `targets` by `source` is None (or that it is not)."""
+    if tape._used_up:
+        return f"The tape is used up: {tape._used_up} Record the computation again."
+    if not source.dtype.is_differentiable:
+        return f"The source has dtype {source.dtype}; only floating and complex values have one."
+    starts = tape._source_nodes(source)
+    if not starts:
+        return _why_not_followed(tape, source)
+    live = [t for t in targets if t.dtype.is_differentiable]
+    if not live:
+        return f"The target has dtype {targets[0].dtype}; only floating and complex values have " \
+               f"a gradient.{_cuts(tape, starts)}"
+    ends = [node for target in live for node in tape._source_nodes(target)]
+    if any(_connected(tape, [end], starts) for end in ends):
+        return "The target depends on the source: this gradient is not None."
+    cuts = _cuts(tape, starts)
+    if cuts:
+        return f"The target does not depend on the source as the tape saw it.{cuts}"
+    if not ends:
+        return (
+            "The target was made outside the tape's block (or from values the tape does not "
+            "follow). Compute it inside `with tape:`."
+        )
+    return "The target was computed from other watched values; the source does not enter it."
+
+
+def _why_not_followed(tape: Any, source: Any) -> str:
+    if isinstance(source, Variable):
+        if not source.trainable:
+            return (
+                f"Variable {source.name!r} is not trainable, so reads do not watch it: call "
+                "tape.watch(variable) inside the block."
+            )
+        if not tape.watches_variables:
+            return (
+                f"Variable {source.name!r} was never watched: the tape was made with "
+                "watch_accessed_variables=False, so call tape.watch(variable)."
+            )
+        return (
+            f"Variable {source.name!r} was never read inside the tape's block (assigning to it "
+            "is a change of state, which has no gradient)."
+        )
+    return (
+        "The source was never watched: call tape.watch(x) inside the block before using it, or "
+        "make it a Variable."
+    )
+
+
+def _connected(tape: Any, ends: list[Node], starts: list[Node]) -> bool:
+    return not set(starts).isdisjoint(Plan(ends, starts, tape.token).nodes)
+
+
+def _cuts(tape: Any, starts: list[Node]) -> str:
+    """Where values made from the source ended: the last few places, the latest first."""
+    found = dict.fromkeys(
+        f"{cut.reason} ({cut.where})"
+        for cut in reversed(tape.cuts)
+        if _connected(tape, [cut.node], starts)
+    )
+    return f" A value made from the source ended here: {'; '.join(list(found)[:3])}." if found else ""
+
+
+def report(sentence: str, on_none: str) -> None:
+    """Warn or raise with the explanation."""
+    if on_none == "raise":
+        raise UnconnectedGradientError(f"A gradient is None. {sentence}")
+    warnings.warn(f"A gradient is None. {sentence}", stacklevel=4)

@@ -1,0 +1,33 @@
+"""Beginning to follow a value: what `watch` and an accumulator's primals have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.recorder import Node, Token, active_stack, make_leaf
+from tapegrad.core.tensor import Tensor
+
+
+def follow(tensor: Tensor, token: Token) -> Node:
+    """Mark `tensor` as followed by the recorder of `token` and return its node.
+
+    A value that other open recorders follow keeps its history for them.
+    """
+    node = tensor.node
+    if node is None or not any(t.open for t in node.tokens):
+        node = tensor.node = make_leaf(_canonical((token,)))
+    elif token not in node.tokens:
+        node.tokens = _canonical((*node.tokens, token))
+    return node
+
+
+def _canonical(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The active stack's own tuple if it has the same tokens: the fast path tests identity."""
+    active = active_stack().tokens
+    return active if set(active) == set(tokens) else tokens
+
+
+def is_followed(value: Any, token: Token) -> bool:
+    """Whether the recorder of `token` follows a tensor."""
+    node = value.node
+    return node is not None and token in node.tokens

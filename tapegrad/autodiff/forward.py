@@ -1,0 +1,180 @@
+"""Forward mode: tangents that travel with the values (TensorFlow's ForwardAccumulator)."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+from typing import Any
+
+from tapegrad.autodiff import batching
+from tapegrad.autodiff.follow import follow
+from tapegrad.autodiff.gradient_tape import UnconnectedGradients, _as_unconnected, _check_tensors
+from tapegrad.autodiff.transpose import transposed_jvp
+from tapegrad.core import nest
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.recorder import (
+    Node,
+    Operation,
+    Token,
+    active_stack,
+    enter_recorder,
+    leave_recorder,
+    using_stack,
+)
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, MissingRuleError, ShapeError
+from tapegrad.ops import arithmetic, cast, creation
+from tapegrad.ops.basic import broadcast_p
+
+
+class ForwardAccumulator:
+    """Compute Jacobian-vector products while the computation runs.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant(3.0)
+    >>> with ForwardAccumulator(x, tapegrad.constant(1.0)) as acc:
+    ...     y = x * x
+    >>> float(acc.jvp(y))
+    6.0
+    """
+
+    listens = True
+    watches_variables = False
+    notes_cuts = False
+    frame = None
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        nest.assert_same_structure(primals, tangents)
+        self.token = Token(keeps_history=False)
+        self._recording = False
+        self._variables: dict[int, Any] = {}
+        self._primals: list[tuple[Any, Any]] = []
+        flat = _check_tensors(nest.flatten(primals), "primals")
+        if len({id(primal) for primal in flat}) != len(flat):
+            raise ArgumentError("A primal was given multiple times. Add its tangents instead.")
+        for position, (primal, tangent) in enumerate(
+            zip(flat, nest.flatten(tangents), strict=True)
+        ):
+            self._watch(primal, tangent, position)
+
+    def _watch(self, primal: Any, tangent: Any, position: int) -> None:
+        if not primal.dtype.is_differentiable:
+            warnings.warn(
+                f"Primal {position} has dtype {primal.dtype}: it has no tangent.", stacklevel=4
+            )
+            return
+        tangent = _fit_tangent(primal, tangent, position)
+        if isinstance(primal, Variable):
+            self._variables[primal.number] = tangent
+            primal.forget_leaf()
+        else:
+            self._set(follow(primal, self.token), tangent)
+
+    def _set(self, node: Node, tangent: Any) -> None:
+        if node.tangents is None:
+            node.tangents = {}
+        node.tangents[self.token] = tangent
+
+    def _of(self, node: Node | None) -> Any:
+        return None if node is None or node.tangents is None else node.tangents.get(self.token)
+
+    def __enter__(self) -> ForwardAccumulator:
+        if self._recording:
+            raise ArgumentError("Accumulator is already recording: it cannot be entered twice.")
+        self._recording = True
+        enter_recorder(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave_recorder(self)
+        self._recording = False
+
+    def jvp(
+        self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE
+    ) -> Any:
+        """Return the tangents of values computed inside the block, None where there is none."""
+        mode = _as_unconnected(unconnected_gradients)
+        flat = _check_tensors(nest.flatten(primals), "primals")
+        return nest.pack_sequence_as(primals, [self._lookup(value, mode) for value in flat])
+
+    def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
+        if isinstance(value, Variable):
+            tangent = self._variables.get(value.number)
+        else:
+            tangent = self._of(value.tensor.node if batching.is_batched(value) else value.node)
+        if tangent is None and mode is UnconnectedGradients.ZERO:
+            return creation.zeros_like(value)
+        return tangent
+
+    # What the recorder stack asks of a recorder
+
+    def follows_variable(self, variable: Variable, node: Node) -> bool:
+        tangent = self._variables.get(variable.number)
+        if tangent is None:
+            return False
+        self._set(node, tangent)
+        return True
+
+    def hear(self, operation: Operation) -> None:
+        """Push the operands' tangents through; recorders entered earlier see the arithmetic."""
+        tangents = tuple(self._of(node) for node in operation.nodes)
+        if all(tangent is None for tangent in tangents):
+            return
+        with using_stack(active_stack().below(self)):
+            results = push(operation, tangents)
+        for node, tangent in zip(operation.outputs, results, strict=True):
+            if node is not None and tangent is not None:
+                self._set(node, tangent)
+
+
+def push(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the tangents of an operation's results."""
+    primitive = operation.primitive
+    if primitive.joint_jvp is not None:
+        rule = primitive.joint_jvp
+        result = rule(tangents, rule.read_again(operation), operation.params)
+        return tuple(result) if primitive.many else (_fitted(result, operation.result),)
+    if primitive.jvp_rules is not None:
+        return (_fitted(_sum_of_shares(operation, tangents), operation.result),)
+    if primitive.vjp_rules is None and primitive.joint_vjp is None:
+        raise MissingRuleError(f"{primitive.name} has no rule for forward mode.")
+    return transposed_jvp(operation, tangents)
+
+
+def _sum_of_shares(operation: Operation, tangents: tuple[Any, ...]) -> Any:
+    total = None
+    for rule, tangent in zip(operation.primitive.jvp_rules, tangents, strict=True):
+        if tangent is None or rule is None:
+            continue
+        share = rule(tangent, rule.read_again(operation), operation.params)
+        total = share if total is None else arithmetic.add(total, share)
+    return total
+
+
+def _fitted(tangent: Any, result: Any) -> Any:
+    """Broadcast and cast a tangent to its result."""
+    if tangent is None:
+        return None
+    if tuple(tangent.shape) != tuple(result.shape):
+        tangent = broadcast_p(tangent, shape=tuple(result.shape))
+    if tangent.dtype != Tensor(result).dtype:
+        tangent = cast.cast_like(tangent, result.dtype)
+    return tangent
+
+
+def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
+    if not batching.is_batched(tangent):
+        tangent = to_tensor(tangent, like=to_tensor(primal))
+        tangent = tangent if tangent.dtype == primal.dtype else cast.cast(tangent, primal.dtype)
+    if tuple(tangent.shape) != tuple(primal.shape):
+        raise ShapeError(
+            f"Tangent {position} must have its primal's shape {tuple(primal.shape)}. "
+            f"Got {tuple(tangent.shape)}."
+        )
+    return tangent

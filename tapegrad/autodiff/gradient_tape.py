@@ -1,0 +1,547 @@
+"""GradientTape: TensorFlow's class, thin over the recorder stack and the sweep."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from tapegrad.autodiff import batching, explain, jacobian
+from tapegrad.autodiff.follow import follow
+from tapegrad.autodiff.sweep import Plan, Sweep
+from tapegrad.core import nest
+from tapegrad.core.convert import adapter_of, to_tensor
+from tapegrad.core.recorder import (
+    Node,
+    Operation,
+    Token,
+    active_stack,
+    enter_recorder,
+    leave_recorder,
+    make_leaf,
+    replace_recorder,
+    using_stack,
+)
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
+from tapegrad.ops import arithmetic, creation
+
+_warned: set[str] = set()
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradient` gives for a source that the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class GradientTape:
+    """Record operations for automatic differentiation.
+
+    Trainable variables that are read inside the block are watched; other tensors by `watch`.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant(3.0)
+    >>> with GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = x * x
+    >>> float(tape.gradient(y, x))
+    6.0
+
+    `on_none` says what happens when a gradient is None: nothing (None), "warn" or "raise", the
+    latter two with the reason that `explain` gives.
+    """
+
+    notes_cuts = True
+
+    def __init__(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        on_none: str | None = None,
+    ) -> None:
+        if on_none not in (None, "warn", "raise"):
+            raise ArgumentError(f"on_none must be None, 'warn' or 'raise'. Got {on_none!r}.")
+        self.token = Token(keeps_history=True)
+        self.listens = persistent
+        self.watches_variables = watch_accessed_variables
+        self.frame = batching.current_frame()
+        self._persistent = persistent
+        self._on_none = on_none
+        self._recording = False
+        self._entered = False
+        self._used_up = ""
+        self._variables: dict[int, tuple[Variable, list[Node]]] = {}
+        self._history: weakref.WeakSet[Node] = weakref.WeakSet()
+        self.cuts: deque[explain.Cut] = deque(maxlen=256)
+
+    # Life cycle
+
+    def __enter__(self) -> GradientTape:
+        if self._recording:
+            raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
+        if self._used_up:
+            self._start_anew()
+        self._recording = self._entered = True
+        enter_recorder(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._recording:
+            self._stop()
+
+    def _stop(self) -> None:
+        leave_recorder(self)
+        self._recording = False
+
+    def _start_anew(self) -> None:
+        """Forget everything recorded: a new token makes all old nodes foreign."""
+        self.token.open = False
+        self.token = Token(keeps_history=True)
+        self._used_up = ""
+        self._variables.clear()
+        self.cuts.clear()
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Silence this tape (and only this one) inside the block."""
+        if not self._recording:
+            raise TapeError("stop_recording() needs a tape that is recording: enter it first.")
+        with using_stack(active_stack().without(self)):
+            yield
+
+    def reset(self) -> None:
+        """Throw away everything recorded and watched, and go on recording."""
+        if not self._recording:
+            raise ArgumentError("reset() needs a tape that is recording. Call it in its block.")
+        self._start_anew()
+        replace_recorder(self)
+
+    def clear(self) -> None:
+        """Release everything this tape has kept alive; it can be entered anew."""
+        if self._recording:
+            raise TapeError("clear() needs a tape that is not recording. Leave its block first.")
+        self._release_history()
+        self._start_anew()
+
+    def _release_history(self) -> None:
+        self.token.open = False
+        for node in self._history:
+            if not any(token.open and token.keeps_history for token in node.tokens):
+                node.release()
+        self._history.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "_persistent", False):
+            self._release_history()
+
+    def __reduce__(self) -> Any:
+        raise ArgumentTypeError(
+            "A GradientTape cannot be pickled: it belongs to the computation it recorded. "
+            "Pickle the variables or the gradients instead."
+        )
+
+    # What the recorder stack asks of a recorder
+
+    def hear(self, operation: Operation) -> None:
+        """Remember weakly what a persistent tape must release when it ends."""
+        for node in operation.outputs:
+            if node is not None:
+                self._history.add(node)
+                self._history.update(source for source in node.inputs if source is not None)
+
+    def follows_variable(self, variable: Variable, node: Node) -> bool:
+        """Say whether reads of the variable are followed, and remember the leaf."""
+        known = self._variables.get(variable.number)
+        if known is None and not (self.watches_variables and variable.trainable):
+            return False
+        self._variables.setdefault(variable.number, (variable, []))[1].append(node)
+        return variable.dtype.is_differentiable
+
+    def note_cut(self, reason: str, node: Node, where: str) -> None:
+        """Remember where followed values ended, for `explain`."""
+        self.cuts.append(explain.Cut(reason, node, where))
+
+    # Watching
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a tensor, a variable, or every one in a nested structure."""
+        leaves = nest.flatten(tensor)
+        for position, leaf in enumerate(leaves):
+            _check_watchable(leaf, position)
+        if not self._recording:
+            raise TapeError("watch() works while the tape records: enter the tape first.")
+        if not leaves:
+            warnings.warn("watch() got an empty structure: nothing is watched.", stacklevel=2)
+        for leaf in leaves:
+            self._watch_leaf(leaf)
+
+    def _watch_leaf(self, leaf: Any) -> None:
+        if not leaf.dtype.is_differentiable:
+            _warn_few_times(
+                f"The dtype of the watched tensor must be floating (e.g. float32). "
+                f"Got {leaf.dtype}: its gradient will be None."
+            )
+            if isinstance(leaf, Variable):
+                self._variables.setdefault(leaf.number, (leaf, []))
+        elif isinstance(leaf, Variable):
+            self._variables.setdefault(leaf.number, (leaf, []))
+            leaf.forget_leaf()
+        else:
+            follow(batching.physical(leaf, self.frame), self.token)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the variables this tape has seen, in the order of their creation."""
+        return tuple(self._variables[number][0] for number in sorted(self._variables))
+
+    # Differentiation
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Return the gradient of the (summed) target with respect to each source.
+
+        The result has the structure of `sources`. `output_gradients` weighs the targets;
+        `unconnected_gradients` ("none" or "zero") says what stands for no connection.
+        """
+        self._check_usable()
+        unconnected = _as_unconnected(unconnected_gradients)
+        if target is None:
+            raise ArgumentTypeError("target must be a tensor or a structure of them. Got None.")
+        targets = _check_tensors(nest.flatten(target), "target")
+        flat = _check_tensors(nest.flatten(sources), "sources")
+        seeds = _seeds(targets, output_gradients)
+        with self._differentiating():
+            wanted = [self._source_nodes(source) for source in flat]
+            starts = [
+                (node, batching.physical(seed, self.frame))
+                for one, seed in zip(targets, seeds, strict=True)
+                if (node := self._target_node(one, flat)) is not None
+            ]
+            grads = self._sweep(starts, wanted)
+            results = [
+                self._finish(source, grad, unconnected)
+                for source, grad in zip(flat, grads, strict=True)
+            ]
+        self._report_none(target, flat, results)
+        return nest.pack_sequence_as(sources, results)
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        chunk_size: int | None = None,
+    ) -> Any:
+        """Return d target / d source with shape target.shape + source.shape, per source.
+
+        All rows are swept together; `chunk_size` (or `parallel_iterations`) bounds how many at a
+        time, and so the memory.
+        """
+        self._check_usable()
+        unconnected = _as_unconnected(unconnected_gradients)
+        flat = _check_tensors(nest.flatten(sources), "sources")
+        targets = _check_tensors(nest.flatten(target), "target")
+        chunk = jacobian.check_chunk(chunk_size or parallel_iterations)
+        if not experimental_use_pfor and not self._persistent:
+            raise TapeError(
+                "jacobian(experimental_use_pfor=False) needs GradientTape(persistent=True)."
+            )
+        with self._differentiating():
+            results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
+        packed = [nest.pack_sequence_as(sources, result) for result in results]
+        return nest.pack_sequence_as(target, packed)
+
+    def _jacobian_of(self, target: Any, flat: list[Any], unconnected: Any, chunk: Any) -> Any:
+        node = self._target_node(target, flat)
+        wanted = [self._source_nodes(source) for source in flat]
+        rows = jacobian.by_rows(
+            to_tensor(target),
+            lambda seed: self._sweep([(node, seed)] if node else [], wanted, keep=True),
+            len(flat),
+            chunk,
+        )
+        shape = tuple(target.shape)
+        return [
+            self._finish_rows(source, grad, shape, unconnected)
+            for source, grad in zip(flat, rows, strict=True)
+        ]
+
+    def _finish_rows(self, source: Any, rows: Any, shape: tuple[int, ...], mode: Any) -> Any:
+        full = (*shape, *source.shape)
+        if rows is not None:
+            return jacobian.shaped(rows, full)
+        if mode is UnconnectedGradients.NONE:
+            return None
+        return creation.zeros_for(to_tensor(source), full, source.dtype.dtype)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        chunk_size: int | None = None,
+        check_independence: bool = False,
+    ) -> Any:
+        """Return the per-example jacobian, shape [batch, target rest..., source rest...].
+
+        Examples must not influence each other; `check_independence=True` proves it (at the cost
+        of a full jacobian) or raises.
+        """
+        self._check_usable()
+        _as_unconnected(unconnected_gradients)
+        _check_tensors([target], "target")
+        _check_tensors([source], "source")
+        jacobian.check_batch(target, source)
+        chunk = jacobian.check_chunk(chunk_size or parallel_iterations)
+        with self._differentiating():
+            node = self._target_node(target, [source])
+            wanted = [self._source_nodes(source)]
+
+            def sweep(seed: Any) -> Any:
+                return self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
+
+            return jacobian.by_examples(
+                to_tensor(target), source, sweep, chunk, check_independence
+            )
+
+    def hessian(self, target: Any, source: Any, chunk_size: int | None = None) -> Any:
+        """Return the second derivatives of a scalar target: shape source.shape twice.
+
+        Needs a persistent tape, and may be called inside or outside its block.
+
+        >>> import tapegrad
+        >>> x = tapegrad.constant([1.0, 2.0])
+        >>> with GradientTape(persistent=True) as tape:
+        ...     tape.watch(x)
+        ...     y = x[0] ** 2 * x[1]
+        >>> tape.hessian(y, x).numpy().tolist()
+        [[4.0, 2.0], [2.0, 0.0]]
+        """
+        outer, grad = self._recorded_gradient(target, source, "hessian")
+        zero = UnconnectedGradients.ZERO
+        if grad is None:
+            size = (*source.shape, *source.shape)
+            return creation.zeros_for(to_tensor(source), size, source.dtype.dtype)
+        return outer.jacobian(grad, source, zero, chunk_size=chunk_size)
+
+    def hvp(self, target: Any, source: Any, vector: Any) -> Any:
+        """Return the Hessian of a scalar target times `vector`. Needs a persistent tape.
+
+        >>> import tapegrad
+        >>> x = tapegrad.constant([1.0, 2.0])
+        >>> with GradientTape(persistent=True) as tape:
+        ...     tape.watch(x)
+        ...     y = x[0] ** 2 * x[1]
+        >>> tape.hvp(y, x, tapegrad.constant([1.0, 0.0])).numpy().tolist()
+        [4.0, 2.0]
+        """
+        outer, grad = self._recorded_gradient(target, source, "hvp")
+        if grad is None:
+            return creation.zeros_like(source)
+        return outer.gradient(grad, source, vector, UnconnectedGradients.ZERO)
+
+    def _recorded_gradient(self, target: Any, source: Any, method: str) -> tuple[Any, Any]:
+        """The gradient as a function on a tape: this one, entered again to record the sweep."""
+        if not self._persistent:
+            raise TapeError(f"{method}() needs GradientTape(persistent=True).")
+        if tuple(target.shape):
+            raise ShapeError(f"{method}() needs a scalar target. Got shape {tuple(target.shape)}.")
+        if self._recording:
+            return self, self.gradient(target, source)
+        with self:
+            grad = self._quiet_gradient(target, source)
+        return self, grad
+
+    def _quiet_gradient(self, target: Any, source: Any) -> Any:
+        wanted = [self._source_nodes(source)]
+        node = self._target_node(target, [source])
+        start = [] if node is None else [(node, creation.ones_like(target))]
+        return self._sweep(start, wanted, keep=True)[0]
+
+    # Steps of a differentiation
+
+    def _check_usable(self) -> None:
+        if self._used_up:
+            raise TapeError(
+                "A non-persistent GradientTape can only be used to compute one set of gradients "
+                f"(or jacobians). {self._used_up} Create it with GradientTape(persistent=True) to "
+                "differentiate more than once, or record the computation again."
+            )
+
+    @contextmanager
+    def _differentiating(self) -> Iterator[None]:
+        """Stop or warn as the kind of tape demands; mark a one-shot tape as used up."""
+        if self._persistent:
+            if self._recording:
+                _warn_once(
+                    "Calling gradient() on a persistent tape inside its block records the "
+                    "backward pass too, which costs time and memory. Do it only for "
+                    "higher-order derivatives."
+                )
+            yield
+            return
+        if self._recording:
+            self._stop()
+        self._used_up = "An earlier call failed half-way."
+        yield
+        self._used_up = "It was used up by an earlier call."
+        self.token.open = False
+
+    def _source_nodes(self, source: Any) -> list[Node]:
+        if isinstance(source, Variable):
+            return self._variables.get(source.number, (source, []))[1]
+        node = batching.physical(source, self.frame).node
+        return [node] if node is not None and self.token in node.tokens else []
+
+    def _target_node(self, target: Any, sources: list[Any]) -> Node | None:
+        """The node to start from; a target that is itself a source is one even unwatched."""
+        if not target.dtype.is_differentiable:
+            return None
+        nodes = self._source_nodes(target)
+        if nodes:
+            return nodes[0]
+        if not any(target is source for source in sources):
+            return None
+        if isinstance(target, Variable):
+            leaf = make_leaf((self.token,))
+            self._variables.setdefault(target.number, (target, []))[1].append(leaf)
+            return leaf
+        return follow(batching.physical(target, self.frame), self.token)
+
+    def _sweep(
+        self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
+    ) -> list[Any]:
+        """Run the sweep and return per source the sum over its nodes, or None."""
+        everything = [node for nodes in wanted for node in nodes]
+        plan = Plan([node for node, _ in starts], everything, self.token)
+        sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
+        found = sweep.run(starts)
+        return [_total([found[node] for node in nodes if node in found]) for nodes in wanted]
+
+    def _finish(self, source: Any, grad: Any, unconnected: UnconnectedGradients) -> Any:
+        if grad is None:
+            if not source.dtype.is_differentiable:
+                _warn_few_times(f"A source has dtype {source.dtype}: its gradient is None.")
+            if unconnected is UnconnectedGradients.NONE:
+                return None
+            return creation.zeros_like(source)
+        return batching.logical(grad, source, self.frame)
+
+    def _report_none(self, target: Any, sources: list[Any], results: list[Any]) -> None:
+        if self._on_none is None:
+            return
+        for source, result in zip(sources, results, strict=True):
+            if result is None:
+                explain.report(self.explain(target, source), self._on_none)
+
+    def explain(self, target: Any, source: Any) -> str:
+        """Say in one sentence why the gradient of target by source is None, or that it is not."""
+        return explain.explain(self, nest.flatten(target), source)
+
+
+def _total(parts: list[Any]) -> Any:
+    if not parts:
+        return None
+    total = parts[0]
+    for part in parts[1:]:
+        total = arithmetic.add(total, part)
+    return total
+
+
+def _check_watchable(leaf: Any, position: int) -> None:
+    if not isinstance(leaf, Tensor | Variable) and not batching.is_batched(leaf):
+        raise ArgumentError(
+            f"watch() takes tensors and variables. Entry {position} is {type(leaf).__name__} "
+            f"({type(leaf).__module__}); wrap it with tapegrad.constant(...) first."
+        )
+
+
+def _check_tensors(leaves: list[Any], argument: str) -> list[Any]:
+    """Return the leaves as tensors and variables, or name the first that is neither."""
+    checked = []
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor | Variable) or batching.is_batched(leaf):
+            checked.append(leaf)
+        elif not isinstance(leaf, list | tuple) and adapter_of(leaf) is not None:
+            checked.append(to_tensor(leaf))
+        else:
+            raise ArgumentTypeError(
+                f"{argument} must hold tensors or variables. Entry {position} is "
+                f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "
+                "tapegrad.constant(...) and watch them."
+            )
+    return checked
+
+
+def _seeds(targets: list[Any], output_gradients: Any) -> list[Any]:
+    """The cotangents to start from: ones, or what the caller gives."""
+    if output_gradients is None:
+        return [creation.ones_like(target) for target in targets]
+    given = nest.flatten(output_gradients)
+    if len(given) != len(targets) and len(targets) == 1:
+        given = [output_gradients]
+    if len(given) != len(targets):
+        raise ArgumentError(
+            f"output_gradients must have one entry per target: {len(targets)}. Got {len(given)}."
+        )
+    return [
+        creation.ones_like(target) if seed is None else _fit_seed(seed, target, position)
+        for position, (seed, target) in enumerate(zip(given, targets, strict=True))
+    ]
+
+
+def _fit_seed(seed: Any, target: Any, position: int) -> Any:
+    if not batching.is_batched(seed):
+        seed = to_tensor(seed, like=to_tensor(target))
+    if tuple(seed.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"output_gradients[{position}] must have its target's shape {tuple(target.shape)}. "
+            f"Got {tuple(seed.shape)}."
+        )
+    return seed
+
+
+def _as_unconnected(value: Any) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(value)
+    except ValueError:
+        raise ArgumentError(
+            f"unconnected_gradients must be 'none' or 'zero'. Got {value!r}."
+        ) from None
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=4)
+
+
+_few_times = [5]
+
+
+def _warn_few_times(message: str) -> None:
+    """Warn about non-differentiable dtypes, but not in every step of a loop."""
+    if _few_times[0] > 0:
+        _few_times[0] -= 1
+        warnings.warn(message, stacklevel=4)

@@ -1,0 +1,131 @@
+"""Jacobians as batched sweeps: many rows at once, in chunks that bound the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.autodiff.batching import Batched, is_batched, lift, new_level
+from tapegrad.core.host import place_like
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops import creation, joining
+from tapegrad.ops import shape as shapes
+
+CHUNK_BYTES = 256 * 2**20
+"""By default as many rows are swept at a time as keep the seeds below this size."""
+
+
+def check_chunk(chunk_size: int | None) -> int | None:
+    """Validate the number of rows swept at a time."""
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ArgumentError(f"chunk_size must be a positive integer. Got {chunk_size!r}.")
+    return chunk_size
+
+
+def by_rows(
+    target: Tensor, sweep: Callable[[Any], list[Any]], count: int, chunk: int | None
+) -> list[Any]:
+    """Sweep one seed per element of `target`; return the rows per source, or None."""
+    size = target.size
+    step = chunk or max(1, CHUNK_BYTES // max(1, target.nbytes))
+    parts: list[list[Any]] = [[] for _ in range(count)]
+    for start in range(0, max(size, 1), step):
+        rows = min(step, size - start)
+        level = new_level()
+        for position, grad in enumerate(sweep(Batched(_one_hot(target, start, rows), level))):
+            parts[position].append(_rows(grad, rows, level))
+    return [None if part[0] is None else _joined(part) for part in parts]
+
+
+def _one_hot(target: Tensor, start: int, rows: int) -> Tensor:
+    """Seeds number start ... start + rows of the identity."""
+    seeds = np.zeros((rows, target.size), target.dtype.dtype)
+    seeds[np.arange(rows), start + np.arange(rows)] = 1
+    return wrap(place_like(seeds.reshape(rows, *target.shape), target.array))
+
+
+def _rows(grad: Any, rows: int, level: int) -> Any:
+    """The physical rows of a batched gradient; sparse ones are made dense."""
+    if grad is None:
+        return None
+    if is_batched(grad) and grad.level == level:
+        return grad.tensor
+    return lift(grad, rows)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else joining.concat(parts, axis=0)
+
+
+def shaped(rows: Any, full: tuple[int, ...]) -> Any:
+    """Give stacked rows the jacobian's shape."""
+    return shapes.reshape(rows, full)
+
+
+def check_batch(target: Any, source: Any) -> None:
+    """Both need a batch axis of the same length."""
+    for name, value in (("target", target), ("source", source)):
+        if len(value.shape) < 2:
+            raise ShapeError(
+                f"batch_jacobian needs {name} of rank at least 2. Got shape {tuple(value.shape)}."
+            )
+    if target.shape[0] != source.shape[0]:
+        raise ShapeError(
+            "batch_jacobian needs target and source with the same first dimension. "
+            f"Got {target.shape[0]} and {source.shape[0]}."
+        )
+
+
+def by_examples(
+    target: Tensor,
+    source: Any,
+    sweep: Callable[[Any], Any],
+    chunk: int | None,
+    check_independence: bool,
+) -> Any:
+    """Jacobian per example: one seed per element of an example, in all examples at once."""
+    batch, *rest = target.shape
+    full = (batch, *rest, *source.shape[1:])
+    width = int(np.prod(rest))
+    if 0 in full:
+        return creation.zeros_for(target, full, target.dtype.dtype)
+    flat = shapes.reshape(target, (batch, width))
+    step = chunk or max(1, CHUNK_BYTES // max(1, target.nbytes))
+    parts = []
+    for start in range(0, width, step):
+        rows = min(step, width - start)
+        seeds = np.zeros((rows, batch, width), target.dtype.dtype)
+        seeds[np.arange(rows), :, start + np.arange(rows)] = 1
+        level = new_level()
+        seed = wrap(place_like(seeds.reshape(rows, *target.shape), flat.array))
+        grad = _rows(sweep(Batched(seed, level)), rows, level)
+        if grad is None:
+            return creation.zeros_for(target, full, target.dtype.dtype)
+        parts.append(grad)
+    if check_independence:
+        _check_independence(target, sweep)
+    rows_first = _joined(parts)
+    order = (1, 0, *range(2, len(rows_first.shape)))
+    return shapes.reshape(shapes.permute_dims(rows_first, order), full)
+
+
+def _check_independence(target: Tensor, sweep: Callable[[Any], Any]) -> None:
+    """Raise if the gradient of one example's target reaches another example."""
+    batch = target.shape[0]
+    seeds = np.zeros((batch, *target.shape), target.dtype.dtype)
+    seeds[np.arange(batch), np.arange(batch)] = np.random.default_rng(0).uniform(
+        1, 2, size=target.shape
+    )
+    level = new_level()
+    grad = _rows(sweep(Batched(wrap(place_like(seeds, target.array)), level)), batch, level)
+    values = np.abs(grad.numpy()).reshape(batch, batch, -1).sum(axis=2)
+    np.fill_diagonal(values, 0)
+    if values.any():
+        i, j = np.argwhere(values)[0]
+        raise ArgumentError(
+            f"batch_jacobian needs independent examples, but target {i} depends on source {j}. "
+            "Use jacobian() instead."
+        )

@@ -1,0 +1,301 @@
+"""The reverse sweep: from cotangents of targets to cotangents of sources.
+
+Nothing here knows TensorFlow's API; see gradient_tape.py. A sweep is planned first (which nodes,
+in which order) and then run, on raw arrays when nobody listens and on tensors otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+from tapegrad.core.recorder import EMPTY, RAW, Node, Operation, Token, active_stack, using_stack
+from tapegrad.core.rule import PICK, Rule, as_tensor_value
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentError, MissingRuleError
+from tapegrad.ops import arithmetic, cast, creation, gather
+from tapegrad.ops.basic import sum_to_shape
+
+_by_order = attrgetter("order")
+
+
+class Plan:
+    """The nodes on the way from targets to sources, latest first."""
+
+    __slots__ = ("needed", "nodes", "sources")
+
+    def __init__(self, targets: Iterable[Node], sources: Iterable[Node], token: Token) -> None:
+        self.sources = frozenset(sources)
+        self.nodes, only_sources = _reachable(targets, self.sources, token)
+        self.needed = None if only_sources else _leading_to(self.nodes, self.sources)
+
+
+def _reachable(
+    targets: Iterable[Node], sources: frozenset[Node], token: Token
+) -> tuple[list[Node], bool]:
+    """Nodes from which the targets were made, latest first; and whether all leaves are sources."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    waiting = list(targets)
+    only_sources = True
+    while waiting:
+        node = waiting.pop()
+        if node in seen or token not in node.tokens:
+            continue
+        seen.add(node)
+        found.append(node)
+        if node.primitive is None:
+            only_sources = only_sources and node in sources
+        else:
+            for source in node.inputs:
+                if source is not None:
+                    waiting.append(source)
+    found.sort(key=_by_order, reverse=True)
+    return found, only_sources and all(node.primitive is None for node in sources)
+
+
+def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:
+    """Those of `nodes` that were made from a source (the sources included)."""
+    needed = set(sources)
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.inputs):
+            needed.add(node)
+    return needed
+
+
+class Sweep:
+    """One run over a plan. `grads` maps nodes to what has arrived for them."""
+
+    def __init__(self, plan: Plan, token: Token, release: bool) -> None:
+        self.plan = plan
+        self.token = token
+        self.release = release
+        self.grads: dict[Node, Any] = {}
+        self._owned: set[Node] = set()
+
+    def run(self, seeds: Iterable[tuple[Node, Any]]) -> dict[Node, Any]:
+        """Sweep from seeds (cotangent tensors) and return tensors by source node."""
+        seeds = list(seeds)
+        batched = any(type(seed) is not Tensor for _, seed in seeds)
+        if active_stack().tokens or batched:
+            for node, seed in seeds:
+                self._add(node, seed)
+            self._run_tensors()
+        else:
+            for node, seed in seeds:
+                self._add(node, seed.array)
+            with using_stack(RAW):
+                self._run_raw()
+        return {node: _as_tensors(self.grads[node]) for node in self.plan.sources & set(self.grads)}
+
+    def _run_raw(self) -> None:
+        """The fast sweep: rules on raw arrays, no tensor is made."""
+        grads, sources, needed = self.grads, self.plan.sources, self.plan.needed
+        take = grads.pop
+        for node in self.plan.nodes:
+            primitive = node.primitive
+            if primitive is None:
+                continue
+            t = take(node, None) if node not in sources else grads.get(node)
+            if t is None:
+                continue
+            rules = primitive.vjp_rules if primitive is not PICK else None
+            if rules is None or primitive.sparse_vjp is not None:
+                self._pull_special(node, t, raw=True)
+            else:
+                saved = node.saved
+                fit = node.fit
+                conjugate = primitive.conjugates and _is_complex(t)
+                for i, source in enumerate(node.inputs):
+                    if source is None or (needed is not None and source not in needed):
+                        continue
+                    rule = rules[i]
+                    if rule is None:
+                        continue
+                    if conjugate:
+                        share = _conjugated(rule, t, saved[i], node.params)
+                    elif rule.wants:
+                        share = rule(t, saved[i], node.params)
+                    else:
+                        share = rule.function(t, *saved[i])
+                    if fit is not None and fit[i] is not None:
+                        share = _fitted(share, fit[i])
+                    if source in grads:
+                        self._add(source, share)
+                    else:
+                        grads[source] = share
+            if self.release:
+                self._release(node)
+
+    def _run_tensors(self) -> None:
+        """The same on tensors, so that outer recorders can follow the sweep."""
+        for node in self.plan.nodes:
+            if node.primitive is None:
+                continue
+            is_source = node in self.plan.sources
+            t = self.grads.get(node) if is_source else self.grads.pop(node, None)
+            if t is None:
+                continue
+            rules = None if node.primitive is PICK else node.primitive.vjp_rules
+            if rules is None or node.primitive.sparse_vjp is not None:
+                self._pull_special(node, t, raw=False)
+            else:
+                self._pull_tensors(node, t, rules)
+            if self.release:
+                self._release(node)
+
+    def _pull_tensors(self, node: Node, t: Any, rules: tuple[Rule | None, ...]) -> None:
+        conjugate = node.primitive.conjugates and _is_complex(t)
+        for i, source in enumerate(node.inputs):
+            rule = rules[i]
+            if rule is None or not self._wants(source):
+                continue
+            saved = rule.rewrap(node.saved[i], node)
+            pull = _conjugated if conjugate else rule.__class__.__call__
+            share = pull(rule, t, saved, node.params)
+            if node.fit is not None and node.fit[i] is not None:
+                share = _fitted(share, node.fit[i])
+            self._add(source, share)
+
+    def _wants(self, source: Node | None) -> bool:
+        return source is not None and (self.plan.needed is None or source in self.plan.needed)
+
+    def _pull_special(self, node: Node, t: Any, raw: bool) -> None:
+        """Nodes of several outputs, joint rules, sparse gathers, and missing rules."""
+        primitive = node.primitive
+        if primitive is PICK:
+            parts = self.grads.setdefault(node.inputs[0], {})
+            index = node.params["index"]
+            parts[index] = t if index not in parts else _sum(parts[index], t)
+            return
+        if primitive.sparse_vjp is not None:
+            self._pull_sparse(node, t, raw)
+            return
+        if primitive.joint_vjp is None:
+            raise MissingRuleError(
+                f"{primitive.name} has no gradient rule, and the target depends on a source "
+                "through it. Declare one, or use custom_gradient around the call."
+            )
+        shares = self._joint(node, t, raw)
+        if len(shares) != len(node.inputs):
+            raise ArgumentError(
+                f"The gradient rule of {primitive.name} must return {len(node.inputs)} values, "
+                f"one per input. It returned {len(shares)}."
+            )
+        for i, (source, share) in enumerate(zip(node.inputs, shares, strict=True)):
+            if share is not None and self._wants(source):
+                fit = None if primitive.many or node.fit is None else node.fit[i]
+                self._add(source, share if fit is None else _fitted(share, fit))
+
+    def _joint(self, node: Node, t: Any, raw: bool) -> Any:
+        primitive, saved, params = node.primitive, node.saved, node.params
+        if primitive.many:
+            t = _with_zeros(t, node.fit, saved)
+        if "needs" in primitive.joint_vjp.wants:
+            params = {**params, "needs": tuple(self._wants(source) for source in node.inputs)}
+        if raw and primitive.needs_tensors:
+            with using_stack(EMPTY):
+                shares = primitive.joint_vjp(_tensors(t), tuple(map(_tensors, saved)), params)
+            return [s.array if isinstance(s, Tensor) else s for s in shares]
+        if not raw:
+            saved = primitive.joint_vjp.rewrap(saved, node)
+        return primitive.joint_vjp(t, saved, params)
+
+    def _pull_sparse(self, node: Node, t: Any, raw: bool) -> None:
+        """A gather's cotangent stays sparse when it goes straight to a variable."""
+        source = node.inputs[0]
+        if not self._wants(source):
+            return
+        assert source is not None
+        sparse = source.primitive is None and source.params.get("variable")
+        rule = node.primitive.sparse_vjp if sparse else node.primitive.vjp_rules[0]
+        saved = node.saved[0] if raw else rule.rewrap(node.saved[0], node)
+        self._add(source, rule(t, saved, node.params))
+
+    def _add(self, node: Node | None, share: Any) -> None:
+        """Add one contribution, in place once the sum is a buffer of our own."""
+        assert node is not None
+        if node not in self.grads:
+            self.grads[node] = share
+        elif node in self._owned and not isinstance(share, gather.RowGradient):
+            total = self.grads[node]
+            total += share
+            self.grads[node] = total
+        else:
+            self.grads[node] = _sum(self.grads[node], share)
+            if not isinstance(self.grads[node], Tensor | gather.RowGradient):
+                self._owned.add(node)
+
+    def _release(self, node: Node) -> None:
+        """Free the node unless another open tape still needs it."""
+        for token in node.tokens:
+            if token is not self.token and token.open and token.keeps_history:
+                return
+        node.release()
+
+
+def pull(operation: Operation, t: Any) -> list[Any]:
+    """Apply the VJP rules of an operation that has just run, on tensors: one share per input."""
+    primitive, params = operation.primitive, operation.params
+    if primitive.joint_vjp is not None:
+        rule = primitive.joint_vjp
+        if "needs" in rule.wants:
+            params = {**params, "needs": tuple(node is not None for node in operation.nodes)}
+        return list(rule(t, rule.read_again(operation), params))
+    return [
+        None
+        if rule is None or node is None
+        else rule(t, rule.read_again(operation), params)
+        for rule, node in zip(primitive.vjp_rules, operation.nodes, strict=True)
+    ]
+
+
+def _sum(first: Any, second: Any) -> Any:
+    if isinstance(first, gather.RowGradient) or isinstance(second, gather.RowGradient):
+        return gather.add_row_gradients(first, second)
+    return arithmetic.add(first, second)
+
+
+def _is_complex(value: Any) -> bool:
+    dtype = value.dtype
+    try:
+        return bool(dtype.kind == "c")
+    except AttributeError:
+        return "complex" in str(dtype)
+
+
+def _conjugated(rule: Rule, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """TensorFlow's convention: the factor is conjugated, the cotangent is not."""
+    return arithmetic.conj(rule(arithmetic.conj(t), saved, params))
+
+
+def _fitted(share: Any, fit: tuple[Any, Any]) -> Any:
+    """Bring a contribution to the shape and dtype of its input."""
+    shape, dtype = fit
+    if shape is not None:
+        share = sum_to_shape(share, shape)
+    if dtype is not None:
+        share = cast.cast_like(share, dtype)
+    return share
+
+
+def _with_zeros(t: dict[int, Any], specs: Any, saved: Any) -> tuple[Any, ...]:
+    """Cotangents of all outputs of a primitive with several; those nobody used are zeros."""
+    example = next(iter(t.values()))
+    return tuple(
+        t[k] if k in t else creation.zeros_for(example, shape, dtype)
+        for k, (shape, dtype) in enumerate(specs)
+    )
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(as_tensor_value(v) for v in value)
+    return as_tensor_value(value)
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, gather.RowGradient):
+        return value.as_indexed_slices()
+    return value if hasattr(value, "node") or hasattr(value, "level") else wrap(value)

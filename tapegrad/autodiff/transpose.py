@@ -1,0 +1,36 @@
+"""Forward rules derived from reverse ones: transpose the VJP, which is linear in its cotangent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.sweep import pull
+from tapegrad.core.recorder import Operation
+from tapegrad.core.tensor import wrap
+from tapegrad.ops import creation
+
+
+def transposed_jvp(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Differentiate the map from output cotangents to input cotangents by its cotangents."""
+    results = operation.result if operation.primitive.many else (operation.result,)
+    probes = tuple(creation.zeros_like(wrap(result)) for result in results)
+    with GradientTape(watch_accessed_variables=False) as tape:
+        watched = [probe for probe in probes if probe.dtype.is_differentiable]
+        tape.watch(watched)
+        cotangents = pull(operation, probes if operation.primitive.many else probes[0])
+    pairs = [
+        (cotangent, tangent)
+        for cotangent, tangent in zip(cotangents, tangents, strict=True)
+        if cotangent is not None and tangent is not None
+    ]
+    grads = tape.gradient(
+        [cotangent for cotangent, _ in pairs],
+        list(probes),
+        [tangent for _, tangent in pairs],
+        UnconnectedGradients.ZERO,
+    )
+    return tuple(
+        grad if node is not None else None
+        for grad, node in zip(grads, operation.outputs, strict=True)
+    )

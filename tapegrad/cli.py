@@ -1,0 +1,120 @@
+"""The command line: `tapegrad info` and `tapegrad demo`.
+
+Each command is a row in `COMMANDS` and reads its own arguments; heavy parts load when they run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapegrad.core.backend import describe_backends
+from tapegrad.core.device import default_device
+from tapegrad.errors import TapegradError
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word after `tapegrad`: what it does, and the function that does it."""
+
+    summary: str
+    run: Callable[[Sequence[str]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    >>> main(["nonsense"])
+    2
+    """
+    options = _parser().parse_args(argv)
+    if options.command is None:
+        _parser().print_help()
+        return 0
+    command = COMMANDS.get(options.command)
+    if command is None:
+        return _fail(_unknown(options.command))
+    try:
+        return command.run(options.arguments)
+    except TapegradError as error:
+        return _fail(str(error))
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    rows = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    parser = argparse.ArgumentParser(
+        prog="tapegrad",
+        usage="tapegrad COMMAND [options]",
+        description="TensorFlow's GradientTape on NumPy and CuPy.",
+        epilog="\n".join(["commands:", *rows, "", "tapegrad COMMAND --help says more."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tapegrad {_version()}")
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _version() -> str:
+    # Python loads a package before any module in it, so the root is there without importing it.
+    version: str = sys.modules["tapegrad"].__version__
+    return version
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"There is no command {name!r}. Commands: {', '.join(COMMANDS)}.{hint}"
+
+
+def _fail(sentence: str) -> int:
+    print(f"tapegrad: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _info(argv: Sequence[str]) -> int:
+    argparse.ArgumentParser(prog="tapegrad info", description=COMMANDS["info"].summary).parse_args(
+        argv
+    )
+    backends = describe_backends()
+    rows = [
+        ("tapegrad", _version()),
+        ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        ("NumPy", np.__version__),
+        *((f"backend {name}", status) for name, status in backends),
+    ]
+    for label, text in rows:
+        print(f"{label:16}{text}")
+    print(f"{'default device':16}{_default_device_line(dict(backends))}")
+    return 0
+
+
+def _default_device_line(status: dict[str, str]) -> str:
+    """The default device and why it is that one."""
+    name = default_device()
+    if "TAPEGRAD_DEVICE" in os.environ:
+        return f"{name} (the environment variable TAPEGRAD_DEVICE asks for it)"
+    if name.startswith("cuda"):
+        return f"{name} (CUDA is used because it is there; TAPEGRAD_DEVICE=cpu turns it off)"
+    reason = status.get("cupy", "no backend for it is installed").removeprefix("unavailable: ")
+    return f"{name} (CUDA is not used: {reason})"
+
+
+def _demo(argv: Sequence[str]) -> int:
+    from tapegrad.demo.digits import main as run_demo
+
+    return run_demo(argv)
+
+
+COMMANDS: dict[str, Command] = {
+    "info": Command("Show versions, backends, devices, and which device is used and why.", _info),
+    "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
+}

@@ -1,0 +1,1 @@
+"""Values, primitives and recorders: everything the rest of tapegrad stands on."""

@@ -1,0 +1,157 @@
+"""The backend protocol and the registry that finds the backend of an array.
+
+A backend runs primitives on one kind of array and knows nothing about derivatives. Backends in
+the tree are listed in a table; others are found through the entry-point group
+"tapegrad.backends". No array library is imported just to ask about it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+import numpy as np
+
+from tapegrad.errors import ArgumentTypeError, BackendUnavailableError, DeviceError
+
+Array = Any
+"""A raw array of some backend."""
+
+
+class Backend(Protocol):
+    """What a backend provides. `tapegrad.testing.check_backend` tests all of it."""
+
+    name: str
+    """The registry's name, also the prefix of its devices unless `devices()` says otherwise."""
+
+    xp: Any
+    """The Array API namespace; its dtype arguments accept NumPy dtypes."""
+
+    array_types: tuple[type, ...]
+    """The Python types of the arrays (and scalars) that this backend computes with."""
+
+    kernels: Mapping[str, Callable[..., Any]]
+    """Kernels that replace a primitive's generic one, by primitive name."""
+
+    def devices(self) -> Sequence[str]:
+        """Names of the devices that can be used now, best first."""
+
+    def device_of(self, array: Array) -> str:
+        """Name of the device that holds `array`."""
+
+    def dtype_of(self, array: Array) -> np.dtype[Any]:
+        """The NumPy dtype that describes `array`."""
+
+    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Array:
+        """A new array on `device` with the host's values; later changes to `value` do not show."""
+
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
+        """A new NumPy array with the values of `array`."""
+
+
+IN_TREE = {"numpy": "tapegrad_numpy", "cupy": "tapegrad_cupy"}
+"""Backends of this project: name -> module with a `load()` function that returns the backend."""
+
+_loaded: dict[str, Backend] = {}
+_by_type: dict[type, Backend] = {}
+
+
+def register_backend(backend: Backend) -> None:
+    """Add a backend object to the registry under its own name (used by tests and notebooks)."""
+    _loaded[backend.name] = backend
+
+
+def unregister_backend(name: str) -> None:
+    """Forget a backend, e.g. one that a test registered."""
+    gone = _loaded.pop(name, None)
+    for kind in [kind for kind, backend in _by_type.items() if backend is gone]:
+        del _by_type[kind]
+
+
+def backend_names() -> list[str]:
+    """Names of all backends that could be loaded: in the tree, registered, or installed.
+
+    >>> "numpy" in backend_names()
+    True
+    """
+    plugins = (point.name for point in entry_points(group="tapegrad.backends"))
+    return list(dict.fromkeys([*IN_TREE, *_loaded, *plugins]))
+
+
+def get_backend(name: str) -> Backend:
+    """Return the backend called `name`, importing it on first use.
+
+    >>> get_backend("numpy").devices()
+    ['cpu']
+    """
+    backend = _loaded.get(name)
+    if backend is None:
+        backend = _loaded[name] = _load(name)
+    return backend
+
+
+def _load(name: str) -> Backend:
+    if name in IN_TREE:
+        if importlib.util.find_spec(IN_TREE[name]) is None:
+            raise BackendUnavailableError(
+                f"Backend {name!r} is not part of this installation. "
+                f"Installed backends: {', '.join(installed_backends())}."
+            )
+        return importlib.import_module(IN_TREE[name]).load()  # type: ignore[no-any-return]
+    for point in entry_points(group="tapegrad.backends"):
+        if point.name == name:
+            return point.load()()  # type: ignore[no-any-return]
+    raise DeviceError(f"There is no backend {name!r}. Backends: {', '.join(backend_names())}.")
+
+
+def installed_backends() -> list[str]:
+    """Names of the backends whose module is there, whether or not it can run on this machine."""
+    return [
+        name
+        for name in backend_names()
+        if name not in IN_TREE or importlib.util.find_spec(IN_TREE[name]) is not None
+    ]
+
+
+def describe_backends() -> list[tuple[str, str]]:
+    """One line per backend: its devices, or why it cannot be used here."""
+    lines = []
+    for name in backend_names():
+        try:
+            lines.append((name, "devices: " + ", ".join(get_backend(name).devices())))
+        except BackendUnavailableError as error:
+            lines.append((name, f"unavailable: {error}"))
+    return lines
+
+
+def backend_of(array: Array) -> Backend:
+    """Return the backend that computes with `array`.
+
+    >>> backend_of(np.ones(3)).name
+    'numpy'
+    """
+    backend = find_backend(type(array))
+    if backend is None:
+        raise ArgumentTypeError(
+            f"No backend computes with {type(array).__module__}.{type(array).__qualname__}. "
+            f"Backends: {', '.join(backend_names())}."
+        )
+    return backend
+
+
+def find_backend(kind: type) -> Backend | None:
+    """Return the backend for arrays of type `kind`, or None if it is no array type."""
+    backend = _by_type.get(kind)
+    if backend is not None:
+        return backend
+    library = kind.__module__.partition(".")[0]
+    if library in IN_TREE and library not in _loaded and kind.__name__ == "ndarray":
+        get_backend(library)
+    for backend in _loaded.values():
+        if issubclass(kind, backend.array_types):
+            _by_type[kind] = backend
+            return backend
+    return None

@@ -1,0 +1,113 @@
+"""Turning what users pass (numbers, lists, arrays, variables) into tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.backend import backend_of, find_backend
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentTypeError, DeviceError
+
+NUMBERS = frozenset({float, int, bool, complex})
+"""Python's own numbers: they adapt to the dtype of the tensor they meet."""
+
+_KIND_ORDER = "biufc"
+_DEFAULTS = {"float64": "float32", "int64": "int32"}
+_adapters: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_tensor_conversion_function(
+    base_type: type, conversion_func: Callable[[Any], Tensor]
+) -> None:
+    """Let values of `base_type` turn into tensors wherever one is needed."""
+    _adapters[base_type] = conversion_func
+
+
+def adapter_of(value: Any) -> Callable[[Any], Any] | None:
+    """Return the function that turns `value` into a tensor, if its type has one."""
+    for kind in type(value).__mro__:
+        if kind in _adapters:
+            return _adapters[kind]
+    return None
+
+
+def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tensor:
+    """Return `value` as a tensor: itself if it is one, else a copy on the right device.
+
+    `like` gives the device and, where no information is lost, the dtype of host values.
+    """
+    if isinstance(value, Tensor):
+        return value
+    adapter = adapter_of(value)
+    if adapter is not None:
+        adapted = adapter(value)
+        if adapted is not NotImplemented:
+            return adapted  # type: ignore[no-any-return]
+    if find_backend(type(value)) is not None and not isinstance(value, np.ndarray | np.generic):
+        return wrap(value)
+    array = to_host_array(value, dtype, like)
+    return wrap(host.place(array) if like is None else host.place_like(array, like.array))
+
+
+def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
+    """Return `value` as a NumPy array with the dtype that TensorFlow would choose."""
+    if isinstance(value, str | bytes):
+        raise ArgumentTypeError(f"Expected numbers. Got the text {value!r}.")
+    if value is None:
+        raise ArgumentTypeError("Expected numbers. Got None.")
+    keeps_dtype = isinstance(value, np.ndarray | np.generic)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ArgumentTypeError(
+            f"Cannot turn {type(value).__name__} into a tensor: {error}."
+        ) from error
+    if array.dtype.kind not in _KIND_ORDER and array.dtype.name != "bfloat16":
+        raise ArgumentTypeError(
+            f"Cannot turn {type(value).__name__} into a tensor: it holds {array.dtype} values, "
+            "not numbers."
+        )
+    if dtype is not None:
+        return array.astype(numpy_dtype(dtype))
+    if like is not None and _fits(array, like):
+        return array.astype(backend_of(like.array).dtype_of(like.array))
+    if keeps_dtype or _holds_numpy_scalars(value):
+        return array
+    return _with_default_dtype(array)
+
+
+def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
+    """Whether the reference's dtype is of the same or a wider kind."""
+    kind = backend_of(like.array).dtype_of(like.array).kind
+    kind = "f" if kind == "V" else kind  # bfloat16 has NumPy's kind "V"
+    return _KIND_ORDER.find(array.dtype.kind) <= _KIND_ORDER.find(kind)
+
+
+def _holds_numpy_scalars(value: Any) -> bool:
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _with_default_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    wanted = _DEFAULTS.get(array.dtype.name)
+    if wanted is None:
+        return array
+    if wanted == "int32" and array.size and not (-(2**31) <= array.min() <= array.max() < 2**31):
+        return array
+    return array.astype(wanted)
+
+
+def refuse_mixed_devices(name: str, arrays: list[Any]) -> None:
+    """Raise a sentence that names the devices if the arrays are not all on one."""
+    devices = host.devices_of(arrays)
+    if len(devices) > 1:
+        raise DeviceError(
+            f"{name} got tensors on {' and '.join(devices)}. Move one of them with "
+            f"tapegrad.to_device(x, {devices[0]!r})."
+        )

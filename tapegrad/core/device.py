@@ -1,0 +1,118 @@
+"""Where new tensors are placed: `device(...)`, the default device and its spelling."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tapegrad.core.backend import (
+    IN_TREE,
+    Backend,
+    backend_names,
+    get_backend,
+    installed_backends,
+)
+from tapegrad.errors import BackendUnavailableError, DeviceError
+
+_PREFERENCE = ("cupy", "numpy")
+_BACKEND_OF_KIND = {"cpu": "numpy", "cuda": "cupy"}
+_placement: ContextVar[str | None] = ContextVar("tapegrad_device", default=None)
+_default: list[str] = []
+
+
+@contextmanager
+def device(name: str | None) -> Iterator[None]:
+    """Place the tensors created in this block on the named device.
+
+    TensorFlow's spellings ("/GPU:0", "CPU:0") are understood; None changes nothing.
+
+    >>> with device("cpu"):
+    ...     current_device()
+    'cpu'
+    """
+    chosen = resolve_device(name) if name is not None else _placement.get()
+    token = _placement.set(chosen)
+    try:
+        yield
+    finally:
+        _placement.reset(token)
+
+
+def current_device() -> str:
+    """Name of the device on which new tensors are placed now."""
+    return _placement.get() or default_device()
+
+
+def default_device() -> str:
+    """The device used outside any `device(...)` block: TAPEGRAD_DEVICE, else the best there is."""
+    if not _default:
+        wanted = os.environ.get("TAPEGRAD_DEVICE")
+        _default.append(resolve_device(wanted) if wanted else _best_device())
+    return _default[0]
+
+
+def reset_default_device() -> None:
+    """Decide anew at the next use, e.g. after TAPEGRAD_DEVICE changed in a test."""
+    _default.clear()
+
+
+def list_devices() -> list[str]:
+    """Names of all devices that can be used, best first.
+
+    >>> "cpu" in list_devices()
+    True
+    """
+    names: list[str] = []
+    for backend in installed_backends():
+        try:
+            names.extend(get_backend(backend).devices())
+        except BackendUnavailableError:
+            continue
+    return sorted(names, key=lambda name: name == "cpu")
+
+
+def resolve_device(name: str) -> str:
+    """Return the canonical name of a usable device, or raise a sentence that lists them."""
+    if not isinstance(name, str):
+        raise DeviceError(f"A device is named by a string like 'cpu' or 'cuda:0'. Got {name!r}.")
+    match = re.fullmatch(r"/?(?:device:)?([a-zA-Z_]+)(?::(\d+))?", name)
+    if match is None:
+        raise DeviceError(f"{name!r} is not a device name. Use one of: {_known()}.")
+    kind = {"gpu": "cuda"}.get(match[1].lower(), match[1].lower())
+    backend = get_backend(backend_name_of(kind))
+    wanted = kind if match[2] is None else f"{kind}:{match[2]}"
+    for usable in backend.devices():
+        if wanted in (usable, usable.partition(":")[0], f"{usable}:0"):
+            return usable
+    raise DeviceError(f"There is no device {name!r} here. Use one of: {_known()}.")
+
+
+def backend_name_of(kind: str) -> str:
+    """Name of the backend that serves devices like "cpu" or "cuda:1"."""
+    kind = kind.partition(":")[0]
+    name = _BACKEND_OF_KIND.get(kind, kind)
+    if name not in backend_names() or (name in IN_TREE and kind == name):
+        raise DeviceError(f"There is no device {kind!r}. Use one of: {_known()}.")
+    return name
+
+
+def backend_for(device_name: str) -> Backend:
+    """Return the backend that serves the (canonical) device."""
+    return get_backend(backend_name_of(device_name))
+
+
+def _known() -> str:
+    return ", ".join(list_devices())
+
+
+def _best_device() -> str:
+    for name in _PREFERENCE:
+        if name in installed_backends():
+            try:
+                return get_backend(name).devices()[0]
+            except BackendUnavailableError:
+                continue
+    raise BackendUnavailableError("No backend can run here, not even NumPy's. Reinstall tapegrad.")

@@ -1,0 +1,137 @@
+"""Data types with TensorFlow's attributes that NumPy understands as its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentTypeError
+
+_DIFFERENTIABLE = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+
+
+class DType:
+    """A data type: `tapegrad.float32` and its kin.
+
+    It compares equal to everything NumPy takes for the same type, and NumPy functions accept it.
+
+    >>> float32 == "float32", float32 == np.float32, np.zeros(1, float32).dtype.name
+    (True, True, 'float32')
+    """
+
+    __slots__ = ("dtype", "kind", "name")
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype  # NumPy reads this attribute wherever it is handed a DType
+        self.name = dtype.name
+        self.kind = "f" if dtype.name == "bfloat16" else dtype.kind
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        return self.dtype.type
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.name in _DIFFERENTIABLE
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part: float32 for complex64."""
+        return as_dtype(np.empty(0, self.dtype).real.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    size = itemsize
+
+    @property
+    def min(self) -> Any:
+        return np.iinfo(self.dtype).min if self.is_integer else np.finfo(self.dtype).min
+
+    @property
+    def max(self) -> Any:
+        return np.iinfo(self.dtype).max if self.is_integer else np.finfo(self.dtype).max
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self.dtype == other.dtype
+        try:
+            return bool(self.dtype == other)
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return as_dtype, (self.name,)
+
+
+_KNOWN: dict[np.dtype[Any], DType] = {}
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype behind a DType, a name, a Python type or a NumPy type."""
+    if isinstance(dtype, DType):
+        return dtype.dtype
+    try:
+        return np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"{dtype!r} is not a data type. Use one like 'float32' or tapegrad.float32."
+        ) from error
+
+
+def as_dtype(dtype: Any) -> DType:
+    """Return the DType for anything that names one.
+
+    >>> as_dtype("int32") is int32, as_dtype(np.float64) is float64
+    (True, True)
+    """
+    native = numpy_dtype(dtype)
+    known = _KNOWN.get(native)
+    if known is None:
+        known = _KNOWN[native] = DType(native)
+    return known
+
+
+_ALIASES = {"half": "float16", "single": "float32", "double": "float64"}
+
+bool_ = as_dtype("bool")
+int8 = as_dtype("int8")
+int16 = as_dtype("int16")
+int32 = as_dtype("int32")
+int64 = as_dtype("int64")
+uint8 = as_dtype("uint8")
+uint16 = as_dtype("uint16")
+uint32 = as_dtype("uint32")
+uint64 = as_dtype("uint64")
+float16 = as_dtype("float16")
+float32 = as_dtype("float32")
+float64 = as_dtype("float64")
+complex64 = as_dtype("complex64")
+complex128 = as_dtype("complex128")

@@ -1,0 +1,155 @@
+"""Nested structures: flatten them to lists and pack lists back (TensorFlow's `nest` rules).
+
+Containers are lists, tuples, named tuples, mappings (walked in sorted key order), mapping views,
+attrs classes and objects with the `__tf_flatten__` / `__tf_unflatten__` pair. Everything else,
+sets and plain dataclasses included, is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+_VIEWS = (KeysView, ItemsView, ValuesView)
+_CONTAINERS = (list, tuple, Mapping, *_VIEWS)
+
+
+def is_nested(value: Any) -> bool:
+    """Tell whether `value` is a container that the functions here walk into.
+
+    >>> is_nested([1, 2]), is_nested({1, 2})
+    (True, False)
+    """
+    return (
+        isinstance(value, _CONTAINERS)
+        or hasattr(type(value), "__attrs_attrs__")
+        or hasattr(type(value), "__tf_flatten__")
+    )
+
+
+def flatten(structure: Any) -> list[Any]:
+    """Return the leaves of `structure` in order; a leaf alone gives a list of one.
+
+    >>> flatten({"b": 2, "a": [0, (1,)]})
+    [0, 1, 2]
+    """
+    leaves: list[Any] = []
+    _collect(structure, leaves)
+    return leaves
+
+
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
+    """Put the leaves `flat_sequence` into the shape of `structure`.
+
+    >>> pack_sequence_as((1, [2, 3]), "abc")
+    ('a', ['b', 'c'])
+    """
+    expected = len(flatten(structure))
+    if len(flat_sequence) != expected:
+        raise ArgumentError(
+            f"The structure has {expected} leaves, but {len(flat_sequence)} values came to fill it."
+        )
+    return _rebuild(structure, iter(flat_sequence))
+
+
+def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
+    """Apply `function` to the leaves of equally built structures.
+
+    >>> map_structure(lambda a, b: a + b, {"x": 1, "y": [2]}, {"x": 10, "y": [20]})
+    {'x': 11, 'y': [22]}
+    """
+    if not structures:
+        raise ArgumentError("map_structure needs at least one structure. Got none.")
+    for other in structures[1:]:
+        assert_same_structure(structures[0], other)
+    results = [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)]
+    return pack_sequence_as(structures[0], results)
+
+
+def assert_same_structure(first: Any, second: Any, path: str = "structure") -> None:
+    """Raise TypeError for containers of different types, ValueError for different lengths."""
+    if is_nested(first) != is_nested(second) or (
+        is_nested(first) and not _same_kind(first, second)
+    ):
+        raise ArgumentTypeError(
+            f"The structures differ at {path}: "
+            f"{type(first).__name__} here, {type(second).__name__} there."
+        )
+    if not is_nested(first):
+        return
+    ours, theirs = _children(first), _children(second)
+    if len(ours) != len(theirs) or (isinstance(first, Mapping) and set(first) != set(second)):
+        raise ArgumentError(
+            f"The structures differ at {path}: {_describe(first)} here, {_describe(second)} there."
+        )
+    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        assert_same_structure(one, other, f"{path}[{index}]")
+
+
+def _describe(container: Any) -> str:
+    if isinstance(container, Mapping):
+        return f"keys {sorted(container, key=repr)}"
+    return f"{len(_children(container))} entries"
+
+
+def _same_kind(first: Any, second: Any) -> bool:
+    if isinstance(first, Mapping):
+        return isinstance(second, Mapping)
+    return type(first) is type(second)
+
+
+def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
+    try:
+        return sorted(mapping)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"A nested mapping needs keys that can be sorted. Got {list(mapping)!r}."
+        ) from error
+
+
+def _children(container: Any) -> list[Any]:
+    if isinstance(container, Mapping):
+        return [container[key] for key in _sorted_keys(container)]
+    if isinstance(container, _VIEWS):
+        return list(container)
+    if hasattr(type(container), "__tf_flatten__"):
+        return list(container.__tf_flatten__()[1])
+    if hasattr(type(container), "__attrs_attrs__"):
+        return [getattr(container, field.name) for field in type(container).__attrs_attrs__]
+    return list(container)
+
+
+def _collect(structure: Any, leaves: list[Any]) -> None:
+    if is_nested(structure):
+        for child in _children(structure):
+            _collect(child, leaves)
+    else:
+        leaves.append(structure)
+
+
+def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    children = [_rebuild(child, leaves) for child in _children(structure)]
+    kind = type(structure)
+    if isinstance(structure, Mapping):
+        return _rebuild_mapping(structure, children)
+    if isinstance(structure, _VIEWS):
+        return children
+    if hasattr(kind, "__tf_flatten__"):
+        return kind.__tf_unflatten__(structure.__tf_flatten__()[0], tuple(children))
+    if hasattr(kind, "__attrs_attrs__"):
+        return kind(*children)
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return kind(*children)
+    return kind(children)
+
+
+def _rebuild_mapping(mapping: Mapping[Any, Any], children: list[Any]) -> Any:
+    by_key = dict(zip(_sorted_keys(mapping), children, strict=True))
+    in_order = {key: by_key[key] for key in mapping}
+    if hasattr(mapping, "default_factory"):
+        return type(mapping)(mapping.default_factory, in_order)  # type: ignore[call-arg]
+    return type(mapping)(in_order)  # type: ignore[call-arg]  # any Mapping class takes a mapping

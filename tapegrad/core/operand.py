@@ -1,0 +1,44 @@
+"""The first step of every function over primitives: what did the caller hand in?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.backend import find_backend
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.recorder import RAW, active_stack
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ShapeError
+
+
+def as_operand(value: Any) -> Any:
+    """Return `value` as something with a shape that primitives accept.
+
+    Tensors and batched values pass through; raw arrays do so inside a raw sweep; all else
+    becomes a tensor.
+    """
+    if type(value) is Tensor or type(value) in INTERPRETERS:
+        return value
+    if active_stack() is RAW and find_backend(type(value)) is not None:
+        return value
+    return to_tensor(value)
+
+
+def normalize_axis(axis: int, ndim: int, name: str) -> int:
+    """Return a non-negative axis or raise a sentence that names the function."""
+    index = int(axis)
+    if not -ndim <= index < max(ndim, 1):
+        raise ShapeError(f"{name} got axis {index} for a tensor of {ndim} dimensions.")
+    return index + ndim if index < 0 else index
+
+
+def normalize_axes(axis: Any, ndim: int, name: str) -> tuple[int, ...]:
+    """Return sorted non-negative axes; None means all of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    wanted = axis if isinstance(axis, list | tuple) else (axis,)
+    axes = sorted(normalize_axis(a, ndim, name) for a in wanted)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{name} got an axis twice: {tuple(wanted)}.")
+    return tuple(axes)

@@ -1,0 +1,352 @@
+"""Primitives: what can happen to a tensor, and how each is declared.
+
+    exp      = unary("exp", lambda t, y: t * y)
+    multiply = binary("multiply", lambda t, x2: t * x2, lambda t, x1: t * x1)
+    where    = elementwise("where", None, rule, rule)
+    reshape  = linear("reshape", transpose=..., batch=...)
+    matmul   = Primitive("matmul", forward); matmul.vjps(...); matmul.jvps(...); matmul.batch(...)
+    argmax   = nondifferentiable("argmax", batch=...)
+
+An elementwise rule gives the VJP and, because an elementwise map is its own transpose, the JVP.
+`bind` does three things: run the backend's kernel, wrap the result, tell the recorders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from tapegrad.core.backend import backend_of, find_backend
+from tapegrad.core.convert import NUMBERS, adapter_of, refuse_mixed_devices, to_tensor
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.recorder import (
+    RAW,
+    Node,
+    Operation,
+    Stack,
+    Token,
+    active_stack,
+    common_tokens,
+    make_leaf,
+    make_node,
+    note_cut,
+    tell,
+)
+from tapegrad.core.rule import PICK, Rule, shape_of
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentTypeError, MissingRuleError, ShapeError
+
+RuleFunction = Callable[..., Any] | None
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every primitive by name."""
+
+INTERPRETERS: dict[type, Callable[..., Any]] = {}
+"""Value types that take over a call they are an operand of, e.g. batched tensors."""
+
+
+class KernelTable(dict[type, Callable[..., Any]]):
+    """A primitive's kernels by array type, filled on first use."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        self.primitive = primitive
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        backend = find_backend(kind)
+        if backend is None:
+            raise ArgumentTypeError(f"{self.primitive.name} cannot compute with {kind.__name__}.")
+        kernel = backend.kernels.get(self.primitive.name)
+        if kernel is None:
+            kernel = self.primitive.generic_kernel(backend.xp)
+        self[kind] = kernel
+        return kernel
+
+
+class Primitive:
+    """One operation: its kernels and rules. Call it with tensors and keyword params.
+
+    `forward(xp, *arrays, **params)` is the generic kernel in Array API terms; without it the
+    namespace's function of the primitive's name is used. A backend may replace it by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any] | None = None,
+        *,
+        differentiable: bool = True,
+        many: bool = False,
+    ) -> None:
+        if name in PRIMITIVES:
+            raise KeyError(f"There is already a primitive called {name!r}.")
+        self.name = name
+        self.forward = forward
+        self.differentiable = differentiable
+        self.many = many
+        self.broadcasts = False
+        self.conjugates = False
+        self.needs_tensors = False
+        self.kernels = KernelTable(self)
+        self.vjp_rules: tuple[Rule | None, ...] | None = None
+        self.joint_vjp: Rule | None = None
+        self.jvp_rules: tuple[Rule | None, ...] | None = None
+        self.joint_jvp: Rule | None = None
+        self.sparse_vjp: Rule | None = None
+        self.batch_rule: Callable[..., Any] | None = None
+        PRIMITIVES[name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, *args, **params)
+
+    def vjps(self, *rules: RuleFunction) -> Primitive:
+        """Set one VJP rule per input: cotangent in, that input's cotangent out."""
+        self.vjp_rules = tuple(Rule(rule) if rule else None for rule in rules)
+        return self
+
+    def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the one rule that gives the cotangents of all inputs as a tuple.
+
+        It may take a keyword `needs`: a tuple of bools that says which are wanted.
+        """
+        self.joint_vjp = Rule(rule)
+        return rule
+
+    def jvps(self, *rules: RuleFunction) -> Primitive:
+        """Set one JVP rule per input: that input's tangent in, its share of the output's out."""
+        self.jvp_rules = tuple(Rule(rule) if rule else None for rule in rules)
+        return self
+
+    def jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the rule from the tuple of input tangents (None: zero) to the output's."""
+        self.joint_jvp = Rule(rule)
+        return rule
+
+    def batch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the batching rule `(size, batched, *args, **params)`.
+
+        Where `batched[i]`, `args[i]` has an extra leading axis of length `size`; the results
+        must all have it.
+        """
+        self.batch_rule = rule
+        return rule
+
+    def generic_kernel(self, xp: Any) -> Callable[..., Any]:
+        if self.forward is not None:
+            return partial(self.forward, xp)
+        kernel = getattr(xp, self.name, None)
+        if kernel is None:
+            raise MissingRuleError(
+                f"The backend with namespace {getattr(xp, '__name__', xp)} has no kernel for "
+                f"{self.name!r}: add one to its `kernels` table."
+            )
+        return kernel  # type: ignore[no-any-return]
+
+
+def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Run a primitive, wrap what comes out, tell the recorders."""
+    for arg in args:
+        if type(arg) is not Tensor:
+            return bind_any(primitive, args, params)
+    return execute(primitive, [a.array for a in args], tuple([a.node for a in args]), params)
+
+
+def bind_any(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Bind operands of any kind: batched values, variables, lists, raw arrays, numbers."""
+    for arg in args:
+        interpreter = INTERPRETERS.get(type(arg))
+        if interpreter is not None:
+            return interpreter(primitive, args, params)
+    if active_stack() is RAW and _all_raw(args):
+        return _kernel_for(primitive, args)(*args, **params)
+    args = _as_operands(primitive, args)
+    operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
+    nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
+    return execute(primitive, operands, nodes, params)
+
+
+def _all_raw(args: Sequence[Any]) -> bool:
+    return all(type(a) in NUMBERS or find_backend(type(a)) is not None for a in args)
+
+
+def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., Any]:
+    for operand in operands:
+        if type(operand) not in NUMBERS:
+            return primitive.kernels[type(operand)]
+    return primitive.kernels[type(to_tensor(operands[0]).array)]
+
+
+def _as_operands(primitive: Primitive, args: Sequence[Any]) -> list[Any]:
+    """Turn all operands into tensors; numbers stay numbers where they can adapt (broadcasting)."""
+    adapted = [
+        arg if type(arg) in NUMBERS or adapter_of(arg) is None else to_tensor(arg) for arg in args
+    ]
+    like = next((arg for arg in adapted if isinstance(arg, Tensor)), None)
+    if like is None:
+        arrays = [arg for arg in adapted if type(arg) not in NUMBERS]
+        like = to_tensor(arrays[0] if arrays else adapted[0])
+        position = next(i for i, arg in enumerate(adapted) if not arrays or arg is arrays[0])
+        adapted[position] = like
+    stay = NUMBERS if primitive.broadcasts else ()
+    return [arg if type(arg) in stay else to_tensor(arg, like=like) for arg in adapted]
+
+
+def execute(
+    primitive: Primitive,
+    operands: list[Any],
+    nodes: tuple[Node | None, ...],
+    params: dict[str, Any],
+) -> Any:
+    """Run the kernel on raw operands; wrap and record the result."""
+    kind = type(operands[0])
+    for operand in operands:
+        if type(operand) is not kind:
+            kind = _check_kinds(primitive, operands)
+            break
+    try:
+        result = primitive.kernels[kind](*operands, **params)
+    except (ValueError, TypeError) as error:
+        explain_failure(primitive, operands, error)
+    followed = any([node is not None for node in nodes])
+    if primitive.many:
+        tensors = tuple([wrap(array) for array in result])
+        if followed:
+            record_many(active_stack(), primitive, params, operands, nodes, result, tensors)
+        return tensors
+    tensor = wrap(result)
+    if followed:
+        tensor.node = record(active_stack(), primitive, params, operands, nodes, result)
+    return tensor
+
+
+def _check_kinds(primitive: Primitive, operands: Sequence[Any]) -> type:
+    """Check operands of several Python types and return the type to dispatch on."""
+    arrays = [operand for operand in operands if type(operand) not in NUMBERS]
+    backends = {backend_of(array).name for array in arrays}
+    if len(backends) > 1:
+        refuse_mixed_devices(primitive.name, arrays)
+    return type(arrays[0])
+
+
+def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
+    """Raise a kernel's error anew with the primitive's name and what came in."""
+    if type(error) not in (ValueError, TypeError):
+        raise error
+    arrays = [operand for operand in operands if type(operand) not in NUMBERS]
+    refuse_mixed_devices(primitive.name, arrays)
+    came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
+    kind = ShapeError if isinstance(error, ValueError) else ArgumentTypeError
+    raise kind(f"{primitive.name} cannot take {came}: {error}") from error
+
+
+def record(
+    stack: Stack,
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    result: Any,
+) -> Node | None:
+    """Return the node of a result, or None if no active recorder follows its inputs."""
+    if not stack.tokens:
+        return None
+    if not primitive.differentiable:
+        note_cut(f"{primitive.name} has no derivative", nodes)
+        return None
+    tokens = common_tokens(stack, nodes)
+    if not tokens:
+        return None
+    node = _node_of(tokens, primitive, params, operands, nodes, result)
+    if stack.listeners:
+        tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
+    return node
+
+
+def record_many(
+    stack: Stack,
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    results: Sequence[Any],
+    tensors: tuple[Tensor, ...],
+) -> None:
+    """Give each floating result of a primitive with several its node."""
+    tokens = common_tokens(stack, nodes)
+    if not tokens:
+        return
+    if not primitive.differentiable:
+        note_cut(f"{primitive.name} has no derivative", nodes)
+        return
+    whole = _node_of(tokens, primitive, params, operands, nodes, results)
+    for index, tensor in enumerate(tensors):
+        if tensor.dtype.is_differentiable:
+            tensor.node = make_node(tokens, PICK, {"index": index}, (whole,), None, None)
+    if stack.listeners:
+        outputs = tuple(tensor.node for tensor in tensors)
+        tell(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
+
+
+def _node_of(
+    tokens: tuple[Token, ...],
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    result: Any,
+) -> Node:
+    if not any([token.keeps_history for token in tokens]):
+        return make_leaf(tokens)
+    saved = saved_values(primitive, operands, nodes, result)
+    return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+
+
+def saved_values(
+    primitive: Primitive, operands: Sequence[Any], nodes: Sequence[Node | None], result: Any
+) -> Any:
+    """What the rules of the followed inputs read: a tuple per input, or one for a joint rule."""
+    if primitive.joint_vjp is not None:
+        return primitive.joint_vjp.pick(operands, result)
+    rules = primitive.vjp_rules
+    if rules is None:
+        return None
+    return tuple(
+        [
+            rule.pick(operands, result) if node is not None and rule is not None else None
+            for rule, node in zip(rules, nodes, strict=True)
+        ]
+    )
+
+
+def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
+    """Per input the (shape, dtype) that its gradient must be brought to; None if all fit."""
+    if primitive.many:
+        return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
+    if primitive.broadcasts:
+        return broadcast_fit(operands, result)
+    dtype = result.dtype
+    fits = [
+        (None, operand.dtype)
+        if type(operand) not in NUMBERS and operand.dtype != dtype
+        else None
+        for operand in operands
+    ]
+    return fits if any(fits) else None
+
+
+def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
+    """Fits for operands that broadcast against each other."""
+    shape, dtype = result.shape, result.dtype
+    fits = [
+        None
+        if type(operand) in NUMBERS or (operand.shape == shape and operand.dtype == dtype)
+        else (
+            operand.shape if operand.shape != shape else None,
+            operand.dtype if operand.dtype != dtype else None,
+        )
+        for operand in operands
+    ]
+    return fits if any(fits) else None

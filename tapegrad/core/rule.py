@@ -1,0 +1,133 @@
+"""Derivative rules: plain functions whose parameter names say what they read.
+
+The first parameter is the tangent or cotangent (`t`; a tuple of them for joint rules). After it
+come the values that the rule reads and that a tape therefore keeps: `x` or `x1`, `x2`, ... the
+inputs, `y` the output (`y1`, `y2`, ... of several), and with the ending `_shape` only a shape.
+Keyword-only parameters are the primitive's params. Nothing else is saved.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapegrad.core.recorder import Node, Operation, make_node
+from tapegrad.core.tensor import Tensor, wrap
+
+_NAME = re.compile(r"(x|y)(\d*)(_shape)?")
+
+
+class Read:
+    """One value that a rule reads: which operand or result, and whether only its shape."""
+
+    __slots__ = ("index", "of_output", "only_shape")
+
+    def __init__(self, name: str, rule: Callable[..., Any]) -> None:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise TypeError(
+                f"Rule {rule.__qualname__} reads {name!r}. "
+                "A rule reads x, x1, x2, ..., y, y1, ..., or their _shape."
+            )
+        self.of_output = match[1] == "y"
+        self.index = int(match[2]) - 1 if match[2] else (None if self.of_output else 0)
+        self.only_shape = match[3] is not None
+
+    def take(self, operands: Sequence[Any], result: Any) -> Any:
+        """Return the value to save from one execution of the primitive."""
+        value = result if self.of_output else operands
+        if self.index is not None:
+            value = value[self.index]
+        return shape_of(value) if self.only_shape else value
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Shape of an array or of a Python number."""
+    return tuple(getattr(value, "shape", ()))
+
+
+class Rule:
+    """A rule with what it reads (positions) and wants (names of params)."""
+
+    __slots__ = ("function", "pick", "reads", "wants")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = list(inspect.signature(function).parameters.values())
+        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.function = function
+        self.reads = tuple(Read(p.name, function) for p in positional[1:])
+        self.wants = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self.pick = _picker(self.reads)
+
+    def __call__(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if self.wants:
+            return self.function(t, *saved, **{name: params[name] for name in self.wants})
+        return self.function(t, *saved)
+
+    def rewrap(self, saved: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
+        """Turn saved arrays back into the tensors they were, with their place on the tape."""
+        return tuple(_rewrap(read, v, node) for read, v in zip(self.reads, saved, strict=True))
+
+    def read_again(self, operation: Operation) -> tuple[Any, ...]:
+        """Read from an operation that has just run, as tensors (for forward mode)."""
+        return tuple(_read_again(read, operation) for read in self.reads)
+
+
+def _read_again(read: Read, operation: Operation) -> Any:
+    if read.only_shape:
+        return read.take(operation.operands, operation.result)
+    if not read.of_output:
+        value = operation.operands[read.index or 0]
+        return wrap(value, operation.nodes[read.index or 0]) if hasattr(value, "shape") else value
+    if not operation.primitive.many:
+        return wrap(operation.result, operation.outputs[0])
+    pairs = zip(operation.result, operation.outputs, strict=True)
+    outputs = tuple(wrap(value, node) for value, node in pairs)
+    return outputs if read.index is None else outputs[read.index]
+
+
+def _picker(reads: tuple[Read, ...]) -> Callable[[Sequence[Any], Any], tuple[Any, ...]]:
+    """Return the function that collects what a rule reads; the usual cases are spelled out."""
+    if not reads:
+        return lambda operands, result: ()
+    if len(reads) == 1 and not reads[0].only_shape:
+        index = reads[0].index
+        if index is None:
+            return lambda operands, result: (result,)
+        if not reads[0].of_output:
+            return lambda operands, result: (operands[index],)
+    return lambda operands, result: tuple([read.take(operands, result) for read in reads])
+
+
+def _rewrap(read: Read, value: Any, node: Node) -> Any:
+    if read.only_shape or not hasattr(value, "shape"):
+        if isinstance(value, tuple) and not read.only_shape:
+            return tuple(wrap(v, _output_node(node, k)) for k, v in enumerate(value))
+        return value
+    if not read.of_output:
+        return wrap(value, node.inputs[read.index] if read.index is not None else None)
+    return wrap(value, node if read.index is None else _output_node(node, read.index))
+
+
+def _output_node(node: Node, index: int) -> Node:
+    """The node of one of several outputs, as the primitive's own call made it."""
+    return make_node(node.tokens, PICK, {"index": index}, (node,), None, None)
+
+
+class Pick:
+    """Marks the node of one output of a primitive with several."""
+
+    name = "pick"
+    differentiable = True
+
+
+PICK = Pick()
+
+
+def as_tensor_value(value: Any) -> Any:
+    """Wrap a raw array; leave tensors, numbers and None as they are."""
+    if value is None or isinstance(value, Tensor | float | int | complex):
+        return value
+    return wrap(value)

@@ -1,0 +1,201 @@
+"""Tensor: an immutable handle on a backend's array.
+
+It holds no maths: operators are bound from the table in `tapegrad.ops.operators`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.backend import Array, backend_of
+from tapegrad.core.dtypes import DType, as_dtype
+from tapegrad.core.recorder import Node
+from tapegrad.errors import ArgumentTypeError
+
+_new = object.__new__
+
+
+class TensorShape(tuple[int, ...]):
+    """A shape: a tuple with TensorFlow's `rank` and `as_list()`."""
+
+    __slots__ = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self)
+
+    ndims = rank
+
+    def as_list(self) -> list[int]:
+        return list(self)
+
+    def num_elements(self) -> int:
+        return int(np.prod(self, dtype=np.int64))
+
+    def is_fully_defined(self) -> bool:
+        return True
+
+
+class TensorRef:
+    """A hashable stand-in for a tensor or variable (from `.ref()`), equal by identity."""
+
+    __slots__ = ("_referent",)
+
+    def __init__(self, referent: Any) -> None:
+        self._referent = referent
+
+    def deref(self) -> Any:
+        return self._referent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorRef) and self._referent is other._referent
+
+    def __hash__(self) -> int:
+        return id(self._referent)
+
+    def __repr__(self) -> str:
+        return f"<ref of {self._referent!r}>"
+
+
+class Tensor:
+    """An array with a place on the tape. Make one with `tapegrad.constant`.
+
+    `node` says what the active recorders know about the value (None: nothing). `base` is set
+    only on basic slices: a weak reference to the tensor that was sliced.
+    """
+
+    __slots__ = ("__weakref__", "array", "base", "node")
+
+    array: Array
+    node: Node | None
+    base: weakref.ref[Tensor]
+
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
+
+    def __init__(self, array: Array) -> None:
+        backend_of(array)  # refuses what is no array
+        self.array = array
+        self.node = None
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.array.shape)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        return self.shape.num_elements()
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(backend_of(self.array).dtype_of(self.array))
+
+    @property
+    def device(self) -> str:
+        return backend_of(self.array).device_of(self.array)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def numpy(self) -> Any:
+        """Return the value as a NumPy array (a NumPy scalar for a 0-d tensor): always a copy."""
+        value = host.fetch(self.array, self.node, "numpy()")
+        return value[()] if value.ndim == 0 else value
+
+    def item(self) -> Any:
+        """Return the only element as a Python number."""
+        return host.fetch(self.array, self.node, "item()").item()
+
+    def tolist(self) -> Any:
+        return host.fetch(self.array, self.node, "tolist()").tolist()
+
+    def ref(self) -> TensorRef:
+        """Return a hashable reference to this tensor, for sets and dictionary keys."""
+        return TensorRef(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = host.fetch(self.array, self.node, "__array__")
+        return value if dtype is None else value.astype(dtype, copy=False)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return np.asarray(self.array).__dlpack__(**options) if self._on_host else (
+            self.array.__dlpack__(**options)
+        )
+
+    def __dlpack_device__(self) -> Any:
+        return np.asarray(self.array).__dlpack_device__() if self._on_host else (
+            self.array.__dlpack_device__()
+        )
+
+    @property
+    def _on_host(self) -> bool:
+        return isinstance(self.array, np.ndarray | np.generic)
+
+    def __len__(self) -> int:
+        shape = self.array.shape
+        if not shape:
+            raise ArgumentTypeError("A 0-d tensor has no length. Use tapegrad.size(x).")
+        return int(shape[0])
+
+    def __bool__(self) -> bool:
+        return bool(host.fetch(self.array, self.node, "bool()"))
+
+    def __int__(self) -> int:
+        return int(host.fetch(self.array, self.node, "int()").item())
+
+    def __float__(self) -> float:
+        return float(host.fetch(self.array, self.node, "float()").item())
+
+    def __complex__(self) -> complex:
+        return complex(host.fetch(self.array, self.node, "complex()").item())
+
+    def __index__(self) -> int:
+        return host.fetch(self.array, self.node, "index()").__index__()
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return format(host.fetch(self.array, None, "format()").item(), spec)
+
+    def __repr__(self) -> str:
+        value = host.fetch(self.array, None, "repr()")
+        body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
+        return f"<tapegrad.Tensor: shape={tuple(self.shape)}, dtype={self.dtype}, numpy={body}>"
+
+    def __str__(self) -> str:
+        value = host.fetch(self.array, None, "str()")
+        return f"tapegrad.Tensor({value}, shape={tuple(self.shape)}, dtype={self.dtype})"
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, str]]:
+        return _rebuild, (host.fetch(self.array, None, "pickle"), self.device)
+
+
+def wrap(array: Array, node: Node | None = None) -> Tensor:
+    """Return a tensor around a raw array, unchecked."""
+    tensor: Tensor = _new(Tensor)
+    tensor.array = array
+    tensor.node = node
+    return tensor
+
+
+def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:
+    return wrap(host.place(value, device))

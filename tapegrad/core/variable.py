@@ -1,0 +1,276 @@
+"""Variable: a named place for a value that changes, e.g. a weight."""
+
+from __future__ import annotations
+
+import copy as copying
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from tapegrad.core import host
+from tapegrad.core.backend import Array, backend_of
+from tapegrad.core.convert import register_tensor_conversion_function, to_host_array, to_tensor
+from tapegrad.core.dtypes import DType, as_dtype, numpy_dtype
+from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+
+_next_number = count(1).__next__
+_IS_VARIABLE = {"variable": True}
+
+
+class Variable:
+    """A value that can be assigned to, watched by every active tape that reads it.
+
+    Reads are snapshots: a tensor read before an `assign` keeps its value.
+
+    >>> w = Variable([1.0, 2.0])
+    >>> w.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_declared_shape",
+        "_leaf",
+        "array",
+        "constraint",
+        "name",
+        "number",
+        "trainable",
+    )
+
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        shape: Any = None,
+        constraint: Callable[[Tensor], Any] | None = None,
+    ) -> None:
+        if initial_value is None:
+            raise ArgumentError("A Variable needs an initial_value. Got None.")
+        if constraint is not None and not callable(constraint):
+            raise ArgumentError(f"constraint must be a function or None. Got {constraint!r}.")
+        if callable(initial_value) and not isinstance(initial_value, Tensor | Variable):
+            initial_value = initial_value()
+        self.number = _next_number()
+        self.array: Array = _initial_array(initial_value, dtype)
+        self.trainable = True if trainable is None else bool(trainable)
+        self.name = f"{name or 'Variable'}:0"
+        self.constraint = constraint
+        self._declared_shape = _declared(shape, self.array.shape)
+        self._leaf: tuple[tuple[Token, ...], Node | None] | None = None
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.array.shape)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        return self.shape.num_elements()
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(backend_of(self.array).dtype_of(self.array))
+
+    @property
+    def device(self) -> str:
+        return backend_of(self.array).device_of(self.array)
+
+    def value(self) -> Tensor:
+        """Return the present value as a tensor; active tapes see the read."""
+        stack = active_stack()
+        if not stack.tokens:
+            return wrap(self.array)
+        leaf = self._leaf
+        if leaf is None or leaf[0] is not stack.tokens:
+            leaf = self._leaf = (stack.tokens, self._make_leaf())
+        return wrap(self.array, leaf[1])
+
+    read_value = value
+
+    def _make_leaf(self) -> Node | None:
+        """Ask the active recorders which of them follow this variable."""
+        node = make_leaf(())
+        node.params = _IS_VARIABLE
+        followers = [r for r in active_stack().recorders if r.follows_variable(self, node)]
+        node.tokens = tuple(recorder.token for recorder in followers)
+        if len(followers) == len(active_stack().tokens):
+            node.tokens = active_stack().tokens
+        return node if followers else None
+
+    def forget_leaf(self) -> None:
+        """Ask again at the next read, because a recorder began to follow this variable."""
+        self._leaf = None
+
+    def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Replace the value; return the variable (None with `read_value=False`)."""
+        self.array = self._fit(value, "assign")
+        return self._after_assign(read_value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Add `delta` to the value."""
+        self.array = self.array + self._fit(delta, "assign_add")
+        return self._after_assign(read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Subtract `delta` from the value."""
+        self.array = self.array - self._fit(delta, "assign_sub")
+        return self._after_assign(read_value)
+
+    def _after_assign(self, read_value: bool) -> Variable | None:
+        if not read_value:
+            return None
+        self.value()  # the result counts as a read: tapes that watch reads see this variable
+        return self
+
+    def _fit(self, value: Any, method: str) -> Array:
+        """Check shape and dtype of a new value and return it as an array on our device."""
+        if isinstance(value, Variable):
+            value = value.value()
+        elif not isinstance(value, Tensor):
+            value = _convert_operand(value, self)
+        if value.dtype != self.dtype:
+            raise ArgumentTypeErrorAsValue(
+                f"{method} on {self.name!r} expects {self.dtype}. Got a tensor of {value.dtype}; "
+                f"cast it with tapegrad.cast(x, '{self.dtype}')."
+            )
+        if not _accepts(self._declared_shape, value.shape):
+            raise ShapeError(
+                f"{method} on {self.name!r} expects shape {self._declared_shape}. "
+                f"Got {tuple(value.shape)}."
+            )
+        if value.node is not None:
+            note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
+        return host.move(value.array, self.device)
+
+    def numpy(self) -> Any:
+        return wrap(self.array).numpy()
+
+    def item(self) -> Any:
+        return wrap(self.array).item()
+
+    def ref(self) -> TensorRef:
+        return TensorRef(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.value().__array__(dtype, copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return wrap(self.array).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return wrap(self.array).__dlpack_device__()
+
+    def __len__(self) -> int:
+        return len(wrap(self.array))
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __complex__(self) -> complex:
+        return complex(self.value())
+
+    def __index__(self) -> int:
+        return self.value().__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(wrap(self.array), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        value = repr(wrap(self.array)).partition("numpy=")[2]
+        return (
+            f"<tapegrad.Variable {self.name!r} shape={tuple(self.shape)} "
+            f"dtype={self.dtype}, numpy={value}"
+        )
+
+    def __copy__(self) -> Variable:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        twin = _restore(*self._state())
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> Any:
+        return _restore, self._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        value = host.fetch(self.array, None, "pickle")
+        constraint = copying.copy(self.constraint)
+        return value, self.trainable, self.name, self.device, constraint
+
+
+class ArgumentTypeErrorAsValue(ArgumentTypeError, ArgumentError):
+    """A dtype mismatch that TensorFlow reports as ValueError; both can be caught."""
+
+
+def _initial_array(initial_value: Any, dtype: Any) -> Array:
+    """The first value as an array that nobody else can change."""
+    if isinstance(initial_value, Variable):
+        initial_value = initial_value.value()
+    if isinstance(initial_value, Tensor):
+        if dtype is None or initial_value.dtype == dtype:
+            return initial_value.array
+        value = host.fetch(initial_value.array, None, "Variable()")
+        return host.place_like(value.astype(numpy_dtype(dtype)), initial_value.array)
+    return to_tensor(initial_value, dtype).array if dtype is None else host.place(
+        to_host_array(initial_value, dtype)
+    )
+
+
+def _convert_operand(value: Any, variable: Variable) -> Tensor:
+    """Numbers, lists and arrays take the variable's dtype; sparse and other kinds keep theirs."""
+    converted = to_tensor(value, variable.dtype)
+    return converted
+
+
+def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | None:
+    if shape is None:
+        return tuple(actual)
+    declared = getattr(shape, "dims", shape)
+    if declared is None:
+        return None
+    declared = tuple(declared)
+    if not _accepts(declared, actual):
+        raise ShapeError(f"shape={declared} does not fit the initial value's {tuple(actual)}.")
+    return declared
+
+
+def _accepts(declared: tuple[int | None, ...] | None, actual: tuple[int, ...]) -> bool:
+    if declared is None:
+        return True
+    return len(declared) == len(actual) and all(
+        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    )
+
+
+def _restore(
+    value: Any, trainable: bool, name: str, device: str, constraint: Any
+) -> Variable:
+    """Make a Variable again from its pickled state."""
+    variable = Variable(
+        wrap(host.place(value, device)), trainable, name.removesuffix(":0"), constraint=constraint
+    )
+    return variable
+
+
+register_tensor_conversion_function(Variable, Variable.value)

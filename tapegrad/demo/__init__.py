@@ -1,0 +1,1 @@
+"""What `tapegrad demo` runs, and the data for it."""

@@ -1,0 +1,52 @@
+"""Every exception that tapegrad raises.
+
+    TapegradError
+    ├── ArgumentError (ValueError)            a value that is not allowed
+    │   ├── ShapeError                        shapes that do not fit
+    │   └── DeviceError                       unknown or mixed devices
+    ├── ArgumentTypeError (TypeError)         a value of the wrong type or dtype
+    ├── TapeError (RuntimeError)              a tape used in the wrong state
+    ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
+    ├── MissingRuleError (LookupError)        a primitive on the path has no rule
+    └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
+
+Each is also the builtin that users of NumPy and TensorFlow expect to catch.
+"""
+
+from __future__ import annotations
+
+
+class TapegradError(Exception):
+    """Base of all errors raised by tapegrad."""
+
+
+class ArgumentError(TapegradError, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class ShapeError(ArgumentError):
+    """Two shapes do not fit together."""
+
+
+class DeviceError(ArgumentError):
+    """A device is unknown, or two devices meet in one operation."""
+
+
+class ArgumentTypeError(TapegradError, TypeError):
+    """An argument has a type or dtype that is not allowed."""
+
+
+class TapeError(TapegradError, RuntimeError):
+    """A tape or accumulator is used in a state that does not allow it."""
+
+
+class BackendUnavailableError(TapegradError, RuntimeError):
+    """A backend cannot run here; the message says what is missing."""
+
+
+class MissingRuleError(TapegradError, LookupError):
+    """A primitive on the path from target to source has no derivative rule."""
+
+
+class UnconnectedGradientError(TapegradError, ValueError):
+    """A gradient is None although the tape was made with on_none='raise'."""

@@ -1,0 +1,1 @@
+"""The primitives, by family, and the functions composed of them."""

@@ -1,0 +1,76 @@
+"""The linear maps that the engine itself computes with: reshape, permute, broadcast, sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import linear
+
+def _batch_shape(size: int, batched: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+    return reshape_p(x, shape=(size, *shape))
+
+
+reshape_p = linear(
+    "reshape",
+    lambda xp, x, *, shape: xp.reshape(x, shape),
+    transpose=lambda t, x_shape: reshape_p(t, shape=x_shape),
+    batch=_batch_shape,
+)
+
+permute_p = linear(
+    "permute_dims",
+    lambda xp, x, *, axes: xp.permute_dims(x, axes),
+    transpose=lambda t, *, axes: permute_p(t, axes=_inverse(axes)),
+    batch=lambda size, batched, x, *, axes: permute_p(x, axes=(0, *(a + 1 for a in axes))),
+)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    inverse = [0] * len(axes)
+    for position, axis in enumerate(axes):
+        inverse[axis] = position
+    return tuple(inverse)
+
+
+def _batch_broadcast(size: int, batched: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+    missing = len(shape) - (x.ndim - 1)
+    aligned = reshape_p(x, shape=(size, *[1] * missing, *x.shape[1:]))
+    return broadcast_p(aligned, shape=(size, *shape))
+
+
+broadcast_p = linear(
+    "broadcast_to",
+    lambda xp, x, *, shape: xp.broadcast_to(x, shape),
+    transpose=lambda t, x_shape: sum_to_shape(t, x_shape),
+    batch=_batch_broadcast,
+)
+
+
+def _sum_transpose(
+    t: Any, x_shape: tuple[int, ...], *, axis: tuple[int, ...], keepdims: bool
+) -> Any:
+    if not keepdims:
+        kept = tuple(1 if i in axis else n for i, n in enumerate(x_shape))
+        t = reshape_p(t, shape=kept)
+    return broadcast_p(t, shape=x_shape)
+
+
+sum_p = linear(
+    "sum",
+    lambda xp, x, *, axis, keepdims: xp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+    transpose=_sum_transpose,
+    batch=lambda size, batched, x, *, axis, keepdims: sum_p(
+        x, axis=tuple(a + 1 for a in axis), keepdims=keepdims
+    ),
+)
+
+
+def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    """Undo a broadcast: sum `x` over the axes along which `shape` was stretched."""
+    extra = len(x.shape) - len(shape)
+    stretched = tuple(
+        i for i, n in enumerate(x.shape) if i < extra or (shape[i - extra] == 1 and n != 1)
+    )
+    if stretched:
+        x = sum_p(x, axis=stretched, keepdims=True)
+    return reshape_p(x, shape=tuple(shape)) if extra else x

@@ -1,0 +1,61 @@
+"""Changing the data type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend import backend_of
+from tapegrad.core.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+
+
+def _astype(xp: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
+    if _kind(x) == "c" and as_dtype(dtype).kind != "c":
+        x = xp.real(x)
+    return xp.astype(x, dtype)
+
+
+def _kind(array: Any) -> str:
+    return as_dtype(backend_of(array).dtype_of(array)).kind
+
+
+def _batch(primitive: Primitive) -> Any:
+    return lambda size, batched, x, *, dtype: primitive(x, dtype=dtype)
+
+
+cast_p = Primitive("cast", _astype)
+# The sweep brings every gradient to the dtype of its input, so the cotangent passes as it is.
+cast_p.vjps(lambda t: t)
+cast_p.jvps(lambda t, *, dtype: cast_p(t, dtype=dtype))
+cast_p.batch(_batch(cast_p))
+
+cast_to_integer_p = nondifferentiable("cast_to_integer", _astype)
+cast_to_integer_p.batch(_batch(cast_to_integer_p))
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """Return `x` with another dtype; casts to integers and booleans have no derivative.
+
+    >>> import tapegrad
+    >>> cast(tapegrad.constant([1.5, 2.5]), "int32").numpy().tolist()
+    [1, 2]
+    """
+    x = as_operand(x)
+    wanted = as_dtype(dtype)
+    primitive = cast_p if wanted.is_differentiable else cast_to_integer_p
+    return primitive(x, dtype=wanted.dtype)
+
+
+def cast_like(x: Any, dtype: Any) -> Any:
+    """Bring a gradient to its input's dtype (a backend's own dtype object is fine)."""
+    try:
+        wanted = numpy_dtype(dtype)
+    except TypeError:
+        wanted = np.dtype(str(dtype).rpartition(".")[2])
+    return cast_p(x, dtype=wanted)
+
+
