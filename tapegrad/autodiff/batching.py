@@ -174,9 +174,26 @@ def physical(value: Any, frame: Frame | None) -> Any:
     return value
 
 
-def logical(value: Any, source: Any, frame: Frame | None) -> Any:
+def examples_of(value: Any, frame: Frame | None) -> Any:
+    """Like `physical`, for a value to watch: inside a batch it must have a value per example."""
+    if frame is not None and not (is_batched(value) and value.level == frame.level):
+        raise ArgumentError(
+            "Inside vmap a tape can watch values that differ by example. Pass this tensor as an "
+            "argument of the mapped function, or make it a Variable."
+        )
+    return physical(value, frame)
+
+
+def per_example(value: Any, frame: Frame | None) -> Any:
+    """Give a value that all examples share its own copy (a view) per example."""
+    if frame is None or (is_batched(value) and value.level == frame.level):
+        return value
+    return Batched(lift(value, frame.size), frame.level)
+
+
+def logical(value: Any, frame: Frame | None) -> Any:
     """Undo `physical` for a gradient: one example again."""
-    if frame is not None and not is_batched(value):
+    if frame is not None:
         return Batched(value, frame.level)
     return value
 

@@ -19,6 +19,7 @@ from tapegrad.core.convert import adapter_of, to_tensor
 from tapegrad.core.recorder import (
     Node,
     Operation,
+    Stack,
     Token,
     active_stack,
     enter_recorder,
@@ -79,6 +80,7 @@ class GradientTape:
         self._entered = False
         self._used_up = ""
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
+        self._per_example: dict[Any, Tensor] = {}
         self._history: weakref.WeakSet[Node] = weakref.WeakSet()
         self.cuts: deque[explain.Cut] = deque(maxlen=256)
 
@@ -112,6 +114,7 @@ class GradientTape:
         self.token = Token(keeps_history=True)
         self._used_up = ""
         self._variables.clear()
+        self._per_example.clear()
         self.cuts.clear()
 
     @contextmanager
@@ -170,6 +173,22 @@ class GradientTape:
         self._variables.setdefault(variable.number, (variable, []))[1].append(node)
         return variable.dtype.is_differentiable
 
+    def read_per_example(self, variable: Variable) -> Any:
+        """Read a variable for a tape made inside vmap: one copy (a view) per example."""
+        assert self.frame is not None
+        stack = active_stack()
+        key = (variable.number, id(variable.array), stack.tokens)
+        known = self._per_example.get(key)
+        if known is None:
+            inside = [r for r in stack.recorders if r.frame is self.frame]
+            with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
+                known = batching.lift(variable.value(), self.frame.size)
+            for recorder in inside:
+                node = follow(known, recorder.token)
+                recorder.follows_variable(variable, node)
+            self._per_example[key] = known
+        return batching.Batched(known, self.frame.level)
+
     def note_cut(self, reason: str, node: Node, where: str) -> None:
         """Remember where followed values ended, for `explain`."""
         self.cuts.append(explain.Cut(reason, node, where))
@@ -200,7 +219,7 @@ class GradientTape:
             self._variables.setdefault(leaf.number, (leaf, []))
             leaf.forget_leaf()
         else:
-            follow(batching.physical(leaf, self.frame), self.token)
+            follow(batching.examples_of(leaf, self.frame), self.token)
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Return the variables this tape has seen, in the order of their creation."""
@@ -446,7 +465,7 @@ class GradientTape:
             if unconnected is UnconnectedGradients.NONE:
                 return None
             return creation.zeros_like(source)
-        return batching.logical(grad, source, self.frame)
+        return batching.logical(grad, self.frame)
 
     def _report_none(self, target: Any, sources: list[Any], results: list[Any]) -> None:
         if self._on_none is None:

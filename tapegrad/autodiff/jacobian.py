@@ -35,12 +35,12 @@ def by_rows(
     for start in range(0, max(size, 1), step):
         rows = min(step, size - start)
         level = new_level()
-        for position, grad in enumerate(sweep(Batched(_one_hot(target, start, rows), level))):
+        for position, grad in enumerate(sweep(Batched(one_hot_rows(target, start, rows), level))):
             parts[position].append(_rows(grad, rows, level))
     return [None if part[0] is None else _joined(part) for part in parts]
 
 
-def _one_hot(target: Tensor, start: int, rows: int) -> Tensor:
+def one_hot_rows(target: Tensor, start: int, rows: int) -> Tensor:
     """Seeds number start ... start + rows of the identity."""
     seeds = np.zeros((rows, target.size), target.dtype.dtype)
     seeds[np.arange(rows), start + np.arange(rows)] = 1

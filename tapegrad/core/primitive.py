@@ -154,14 +154,15 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     return execute(primitive, [a.array for a in args], tuple([a.node for a in args]), params)
 
 
-def bind_any(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
     """Bind operands of any kind: batched values, variables, lists, raw arrays, numbers."""
+    if active_stack() is RAW and _all_raw(args):
+        return _kernel_for(primitive, args)(*args, **params)
+    args = [_adapted(arg) for arg in args]
     for arg in args:
         interpreter = INTERPRETERS.get(type(arg))
         if interpreter is not None:
             return interpreter(primitive, args, params)
-    if active_stack() is RAW and _all_raw(args):
-        return _kernel_for(primitive, args)(*args, **params)
     args = _as_operands(primitive, args)
     operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
     nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
@@ -179,11 +180,15 @@ def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., 
     return primitive.kernels[type(to_tensor(operands[0]).array)]
 
 
-def _as_operands(primitive: Primitive, args: Sequence[Any]) -> list[Any]:
+def _adapted(arg: Any) -> Any:
+    """Read variables and turn other self-converting values into tensors; leave the rest."""
+    if type(arg) is Tensor or type(arg) in NUMBERS or adapter_of(arg) is None:
+        return arg
+    return to_tensor(arg)
+
+
+def _as_operands(primitive: Primitive, adapted: list[Any]) -> list[Any]:
     """Turn all operands into tensors; numbers stay numbers where they can adapt (broadcasting)."""
-    adapted = [
-        arg if type(arg) in NUMBERS or adapter_of(arg) is None else to_tensor(arg) for arg in args
-    ]
     like = next((arg for arg in adapted if isinstance(arg, Tensor)), None)
     if like is None:
         arrays = [arg for arg in adapted if type(arg) not in NUMBERS]

@@ -106,14 +106,14 @@ class Operation:
 class Stack:
     """The recorders that are active now, in the order in which they were entered."""
 
-    __slots__ = ("cutters", "listeners", "parent", "recorders", "tokens", "watchers")
+    __slots__ = ("cutters", "framed", "listeners", "parent", "recorders", "tokens")
 
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
         self.tokens: tuple[Token, ...] = tuple(recorder.token for recorder in recorders)
         self.listeners: tuple[Listener, ...] = tuple(r for r in recorders if r.listens)
-        self.watchers: tuple[Any, ...] = tuple(r for r in recorders if r.watches_variables)
+        self.framed: tuple[Any, ...] = tuple(r for r in recorders if r.frame is not None)
         self.cutters: tuple[Any, ...] = tuple(r for r in recorders if r.notes_cuts)
 
     def with_recorder(self, recorder: Any) -> Stack:

@@ -89,11 +89,13 @@ class Variable:
     def device(self) -> str:
         return backend_of(self.array).device_of(self.array)
 
-    def value(self) -> Tensor:
+    def value(self) -> Any:
         """Return the present value as a tensor; active tapes see the read."""
         stack = active_stack()
         if not stack.tokens:
             return wrap(self.array)
+        if stack.framed:  # a tape made inside vmap wants one gradient per example
+            return stack.framed[-1].read_per_example(self)
         leaf = self._leaf
         if leaf is None or leaf[0] is not stack.tokens:
             leaf = self._leaf = (stack.tokens, self._make_leaf())

@@ -1,0 +1,244 @@
+"""Differentiation of functions: grad, vjp, jvp, jacobian, hessian and their kin."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapegrad.autodiff.batching import Batched, current_frame, is_batched, new_level, per_example
+from tapegrad.autodiff.custom_gradient import recompute_grad
+from tapegrad.autodiff.forward import ForwardAccumulator
+from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
+from tapegrad.core import nest
+from tapegrad.core.convert import NUMBERS, to_tensor
+from tapegrad.core.tensor import wrap
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import arithmetic, joining
+from tapegrad.ops import shape as shapes
+
+Function = Callable[..., Any]
+_ZERO = UnconnectedGradients.ZERO
+
+
+def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """Return a function that gives the value of `f` and its gradient by the chosen arguments.
+
+    `f` must return a scalar (with `has_aux`, a scalar and anything else, which is passed on).
+
+    >>> import tapegrad
+    >>> value, gradient = value_and_grad(lambda x: tapegrad.reduce_sum(x * x))([1.0, 2.0])
+    >>> float(value), gradient.numpy().tolist()
+    (5.0, [2.0, 4.0])
+    """
+
+    @functools.wraps(f)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        args, sources = _inputs(args, argnums)
+        with GradientTape() as tape:
+            tape.watch([x for x in nest.flatten(sources) if not isinstance(x, Variable)])
+            result = f(*args, **kwargs)
+        value, aux = result if has_aux else (result, None)
+        _check_scalar(value, f)
+        gradient = tape.gradient(value, sources, unconnected_gradients=_ZERO)
+        return ((value, aux), gradient) if has_aux else (value, gradient)
+
+    return evaluate
+
+
+def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """Return the function that computes the gradient of the scalar function `f`.
+
+    >>> import tapegrad
+    >>> float(grad(lambda x: x * x * x)(2.0))
+    12.0
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return evaluate
+
+
+def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
+    """Return `f(*primals)` and the function from output cotangents to input cotangents.
+
+    >>> import tapegrad
+    >>> value, pullback = vjp(lambda x: x * x, tapegrad.constant([1.0, 3.0]))
+    >>> pullback(tapegrad.constant([1.0, 1.0])).numpy().tolist()
+    [2.0, 6.0]
+    """
+    args, sources = _inputs(primals, tuple(range(len(primals))))
+    with GradientTape(persistent=True) as tape:
+        tape.watch([x for x in nest.flatten(sources) if not isinstance(x, Variable)])
+        value = f(*args)
+
+    def pullback(cotangents: Any) -> Any:
+        gradients = tape.gradient(value, sources, cotangents, _ZERO)
+        return gradients[0] if len(primals) == 1 else gradients
+
+    return value, pullback
+
+
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Return `f(*primals)` and its derivative along `tangents`.
+
+    >>> import tapegrad
+    >>> value, tangent = jvp(lambda x: x * x, [3.0], [1.0])
+    >>> float(value), float(tangent)
+    (9.0, 6.0)
+    """
+    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
+        raise ArgumentTypeError("jvp takes primals and tangents as lists or tuples of arguments.")
+    args, sources = _inputs(tuple(primals), tuple(range(len(primals))))
+    along = [_array_like(tangent) for tangent in tangents]
+    with ForwardAccumulator(list(sources), along) as accumulator:
+        value = f(*args)
+    return value, accumulator.jvp(value, _ZERO)
+
+
+def jacobian(
+    f: Function,
+    argnums: int = 0,
+    mode: str | None = None,
+    chunk_size: int | None = None,
+) -> Function:
+    """Return the function that computes the Jacobian: shape output.shape + input.shape.
+
+    `mode` is "reverse" (a row per output), "forward" (a column per input), or None: whichever
+    has fewer rows to compute.
+
+    >>> import tapegrad
+    >>> jacobian(lambda x: x * x)(tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+    if mode not in (None, "forward", "reverse"):
+        raise ArgumentError(f"mode must be 'forward', 'reverse' or None. Got {mode!r}.")
+    check_chunk(chunk_size)
+
+    @functools.wraps(f)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        fixed, source = _inputs(args, argnums)
+        if mode == "forward":
+            return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
+        with GradientTape() as tape:
+            tape.watch(source)
+            value = f(*fixed, **kwargs)
+        if mode is None and _forward_pays(value, source):
+            return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
+        return tape.jacobian(value, source, _ZERO, chunk_size=chunk_size)
+
+    return evaluate
+
+
+def _forward_pays(value: Any, source: Any) -> bool:
+    """Forward mode has to run the function again, so it must save clearly more than that."""
+    if nest.is_nested(value) or nest.is_nested(source):
+        return False
+    return bool(value.size > 4 * source.size)
+
+
+def _forward_jacobian(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], source: Any, chunk: int | None
+) -> Any:
+    """One tangent per element of the input, pushed through together."""
+    if nest.is_nested(source) or is_batched(source):
+        raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
+    step = chunk or max(1, CHUNK_BYTES // max(1, source.nbytes))
+    columns, value = [], None
+    for start in range(0, source.size, step):
+        rows = min(step, source.size - start)
+        level = new_level()
+        tangent = Batched(one_hot_rows(source, start, rows), level)
+        with ForwardAccumulator(source, tangent) as accumulator:
+            value = f(*args, **kwargs)
+        columns.append(per_level(accumulator.jvp(value, _ZERO), rows, level))
+    joined = columns[0] if len(columns) == 1 else joining.concat(columns, axis=0)
+    order = (*range(1, len(joined.shape)), 0)
+    assert value is not None
+    return shapes.reshape(shapes.permute_dims(joined, order), (*value.shape, *source.shape))
+
+
+def per_level(value: Any, rows: int, level: int) -> Any:
+    """The stacked tangents behind a batched value; a value without one is repeated."""
+    if is_batched(value) and value.level == level:
+        return value.tensor
+    return shapes.broadcast_to(value, (rows, *value.shape))
+
+
+def hessian(f: Function, argnums: int = 0, chunk_size: int | None = None) -> Function:
+    """Return the function that computes the second derivatives of the scalar function `f`.
+
+    >>> import tapegrad
+    >>> hessian(lambda x: x[0] * x[0] * x[1])(tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    [[4.0, 2.0], [2.0, 0.0]]
+    """
+    return jacobian(grad(f, argnums), argnums, mode="reverse", chunk_size=chunk_size)
+
+
+def hvp(f: Function, x: Any, v: Any) -> Any:
+    """Return the Hessian of the scalar function `f` at `x` times `v`, without the Hessian.
+
+    >>> import tapegrad
+    >>> hvp(lambda x: tapegrad.reduce_sum(x * x * x), [1.0, 2.0], [1.0, 0.0]).numpy().tolist()
+    [6.0, 0.0]
+    """
+    return jvp(grad(f), [x], [v])[1]
+
+
+checkpoint = recompute_grad
+
+
+def _inputs(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[Any, ...], Any]:
+    """Give the chosen arguments identities of their own; return all arguments and those.
+
+    A tensor that is passed in and also captured by the function is two different sources.
+    """
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for number in wanted:
+        if not -len(args) <= number < len(args):
+            raise ArgumentError(f"argnums={number} is out of range: {len(args)} arguments came.")
+    chosen = {number % len(args): None for number in wanted}
+    fresh = tuple(
+        nest.map_structure(_fresh, _array_like(arg)) if number in chosen else arg
+        for number, arg in enumerate(args)
+    )
+    if isinstance(argnums, int):
+        return fresh, fresh[argnums]
+    return fresh, tuple(fresh[number] for number in wanted)
+
+
+def _array_like(arg: Any) -> Any:
+    """A list of plain numbers is one tensor; a list of tensors is a structure of several."""
+    if isinstance(arg, list | tuple) and all(type(x) in NUMBERS for x in nest.flatten(arg)):
+        return to_tensor(arg)
+    return arg
+
+
+def _fresh(value: Any) -> Any:
+    if isinstance(value, Variable):
+        return value
+    frame = current_frame()
+    if is_batched(value) or frame is not None:
+        value = value if is_batched(value) else to_tensor(value)
+        return per_example(arithmetic.positive(value), frame)
+    tensor = to_tensor(value)
+    return wrap(tensor.array) if tensor.node is None else arithmetic.positive(tensor)
+
+
+def _check_scalar(value: Any, f: Function) -> None:
+    if not hasattr(value, "shape"):
+        raise ArgumentTypeError(
+            f"{getattr(f, '__name__', 'The function')} must return a scalar tensor. "
+            f"Got {type(value).__name__}."
+        )
+    if tuple(value.shape):
+        raise ShapeError(
+            f"{getattr(f, '__name__', 'The function')} must return a scalar to be differentiated "
+            f"by grad. Got shape {tuple(value.shape)}; use jacobian or vjp for more outputs."
+        )
