@@ -63,7 +63,7 @@ class CustomCall:
     many = True
     broadcasts = conjugates = False
     needs_tensors = True
-    vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
+    plain_rules = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Function) -> None:
         self.name = name

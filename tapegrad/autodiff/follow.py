@@ -17,7 +17,7 @@ def follow(tensor: Tensor, token: Token) -> Node:
     if node is None or not any(t.open for t in node.tokens):
         node = tensor.node = make_leaf(_canonical((token,)))
     elif token not in node.tokens:
-        node.tokens = _canonical((*node.tokens, token))
+        node.tokens = _canonical((*(t for t in node.tokens if t.open), token))
     return node
 
 

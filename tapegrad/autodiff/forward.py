@@ -95,6 +95,11 @@ class ForwardAccumulator:
         leave_recorder(self)
         self._recording = False
 
+    def __del__(self) -> None:
+        token = getattr(self, "token", None)  # absent when __init__ raised
+        if token is not None:
+            token.open = False
+
     def jvp(
         self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE
     ) -> Any:

@@ -33,6 +33,7 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
 from tapegrad.ops import arithmetic, creation
 
+_VALUES = (Tensor, Variable, batching.Batched)
 _warned: set[str] = set()
 
 
@@ -147,8 +148,11 @@ class GradientTape:
         self._history.clear()
 
     def __del__(self) -> None:
-        if getattr(self, "_persistent", False):
-            self._release_history()
+        token = getattr(self, "token", None)  # absent when __init__ raised
+        if token is not None:
+            token.open = False
+            if self._persistent:
+                self._release_history()
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
@@ -246,19 +250,22 @@ class GradientTape:
         targets = _check_tensors(nest.flatten(target), "target")
         flat = _check_tensors(nest.flatten(sources), "sources")
         seeds = _seeds(targets, output_gradients)
-        with self._differentiating():
-            wanted = [self._source_nodes(source) for source in flat]
-            starts = [
-                (node, batching.physical(seed, self.frame))
-                for one, seed in zip(targets, seeds, strict=True)
-                if (node := self._target_node(one, flat)) is not None
-            ]
-            grads = self._sweep(starts, wanted)
-            results = [
-                self._finish(source, grad, unconnected)
-                for source, grad in zip(flat, grads, strict=True)
-            ]
-        self._report_none(target, flat, results)
+        self._begin()
+        starts = []
+        for one, seed in zip(targets, seeds, strict=True):
+            node = self._target_node(one, flat)
+            if node is not None:
+                starts.append((node, batching.physical(seed, self.frame)))
+        grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
+        results = [
+            grad
+            if grad is not None and self.frame is None
+            else self._finish(source, grad, unconnected)
+            for source, grad in zip(flat, grads, strict=True)
+        ]
+        self._end()
+        if self._on_none is not None:
+            self._report_none(target, flat, results)
         return nest.pack_sequence_as(sources, results)
 
     def jacobian(
@@ -284,8 +291,9 @@ class GradientTape:
             raise TapeError(
                 "jacobian(experimental_use_pfor=False) needs GradientTape(persistent=True)."
             )
-        with self._differentiating():
-            results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
+        self._begin()
+        results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
+        self._end()
         packed = [nest.pack_sequence_as(sources, result) for result in results]
         return nest.pack_sequence_as(target, packed)
 
@@ -333,16 +341,16 @@ class GradientTape:
         _check_tensors([source], "source")
         jacobian.check_batch(target, source)
         chunk = jacobian.check_chunk(chunk_size or parallel_iterations)
-        with self._differentiating():
-            node = self._target_node(target, [source])
-            wanted = [self._source_nodes(source)]
+        self._begin()
+        node = self._target_node(target, [source])
+        wanted = [self._source_nodes(source)]
 
-            def sweep(seed: Any) -> Any:
-                return self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
+        def sweep(seed: Any) -> Any:
+            return self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
 
-            return jacobian.by_examples(
-                to_tensor(target), source, sweep, chunk, check_independence
-            )
+        result = jacobian.by_examples(to_tensor(target), source, sweep, chunk, check_independence)
+        self._end()
+        return result
 
     def hessian(self, target: Any, source: Any, chunk_size: int | None = None) -> Any:
         """Return the second derivatives of a scalar target: shape source.shape twice.
@@ -408,24 +416,23 @@ class GradientTape:
                 "differentiate more than once, or record the computation again."
             )
 
-    @contextmanager
-    def _differentiating(self) -> Iterator[None]:
-        """Stop or warn as the kind of tape demands; mark a one-shot tape as used up."""
-        if self._persistent:
+    def _begin(self) -> None:
+        """Stop or warn as the kind of tape demands, before a differentiation."""
+        if not self._persistent:
             if self._recording:
-                _warn_once(
-                    "Calling gradient() on a persistent tape inside its block records the "
-                    "backward pass too, which costs time and memory. Do it only for "
-                    "higher-order derivatives."
-                )
-            yield
-            return
-        if self._recording:
-            self._stop()
-        self._used_up = "An earlier call failed half-way."
-        yield
-        self._used_up = "It was used up by an earlier call."
-        self.token.open = False
+                self._stop()
+            self._used_up = "An earlier call failed half-way."
+        elif self._recording:
+            _warn_once(
+                "Calling gradient() on a persistent tape inside its block records the backward "
+                "pass too, which costs time and memory. Do it only for higher-order derivatives."
+            )
+
+    def _end(self) -> None:
+        """Mark a one-shot tape as used up."""
+        if not self._persistent:
+            self._used_up = "It was used up by an earlier call."
+            self.token.open = False
 
     def _source_nodes(self, source: Any) -> list[Node]:
         if isinstance(source, Variable):
@@ -468,8 +475,6 @@ class GradientTape:
         return batching.logical(grad, self.frame)
 
     def _report_none(self, target: Any, sources: list[Any], results: list[Any]) -> None:
-        if self._on_none is None:
-            return
         for source, result in zip(sources, results, strict=True):
             if result is None:
                 explain.report(self.explain(target, source), self._on_none)
@@ -489,7 +494,7 @@ def _total(parts: list[Any]) -> Any:
 
 
 def _check_watchable(leaf: Any, position: int) -> None:
-    if not isinstance(leaf, Tensor | Variable) and not batching.is_batched(leaf):
+    if type(leaf) not in _VALUES and not isinstance(leaf, _VALUES):
         raise ArgumentError(
             f"watch() takes tensors and variables. Entry {position} is {type(leaf).__name__} "
             f"({type(leaf).__module__}); wrap it with tapegrad.constant(...) first."
@@ -500,7 +505,7 @@ def _check_tensors(leaves: list[Any], argument: str) -> list[Any]:
     """Return the leaves as tensors and variables, or name the first that is neither."""
     checked = []
     for position, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor | Variable) or batching.is_batched(leaf):
+        if type(leaf) in _VALUES or isinstance(leaf, _VALUES):
             checked.append(leaf)
         elif not isinstance(leaf, list | tuple) and adapter_of(leaf) is not None:
             checked.append(to_tensor(leaf))
@@ -542,6 +547,8 @@ def _fit_seed(seed: Any, target: Any, position: int) -> Any:
 
 
 def _as_unconnected(value: Any) -> UnconnectedGradients:
+    if type(value) is UnconnectedGradients:
+        return value
     try:
         return UnconnectedGradients(value)
     except ValueError:

@@ -6,7 +6,7 @@ in which order) and then run, on raw arrays when nobody listens and on tensors o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -38,10 +38,15 @@ def _reachable(
     found: list[Node] = []
     seen: set[Node] = set()
     waiting = list(targets)
-    only_sources = True
+    only_sources = all([node.primitive is None for node in sources])
+    usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
+    take, put = waiting.pop, waiting.append
     while waiting:
-        node = waiting.pop()
-        if node in seen or token not in node.tokens:
+        node = take()
+        if node in seen:
+            continue
+        if node.tokens is not usual and token not in node.tokens:
+            only_sources = False  # the way to an input that this tape does not follow
             continue
         seen.add(node)
         found.append(node)
@@ -50,9 +55,9 @@ def _reachable(
         else:
             for source in node.inputs:
                 if source is not None:
-                    waiting.append(source)
+                    put(source)
     found.sort(key=_by_order, reverse=True)
-    return found, only_sources and all(node.primitive is None for node in sources)
+    return found, only_sources
 
 
 def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:
@@ -74,11 +79,9 @@ class Sweep:
         self.grads: dict[Node, Any] = {}
         self._owned: set[Node] = set()
 
-    def run(self, seeds: Iterable[tuple[Node, Any]]) -> dict[Node, Any]:
+    def run(self, seeds: Sequence[tuple[Node, Any]]) -> dict[Node, Any]:
         """Sweep from seeds (cotangent tensors) and return tensors by source node."""
-        seeds = list(seeds)
-        batched = any(type(seed) is not Tensor for _, seed in seeds)
-        if active_stack().tokens or batched:
+        if active_stack().tokens or any([type(seed) is not Tensor for _, seed in seeds]):
             for node, seed in seeds:
                 self._add(node, seed)
             self._run_tensors()
@@ -87,38 +90,39 @@ class Sweep:
                 self._add(node, seed.array)
             with using_stack(RAW):
                 self._run_raw()
-        return {node: _as_tensors(self.grads[node]) for node in self.plan.sources & set(self.grads)}
+        grads = self.grads
+        return {node: _as_tensors(grads[node]) for node in self.plan.sources if node in grads}
 
     def _run_raw(self) -> None:
         """The fast sweep: rules on raw arrays, no tensor is made."""
-        grads, sources, needed = self.grads, self.plan.sources, self.plan.needed
+        grads, needed = self.grads, self.plan.needed
+        kept = frozenset(node for node in self.plan.sources if node.primitive is not None)
         take = grads.pop
+        has_kind = all(hasattr(grad.dtype, "kind") for grad in grads.values())
         for node in self.plan.nodes:
             primitive = node.primitive
             if primitive is None:
                 continue
-            t = take(node, None) if node not in sources else grads.get(node)
+            t = grads.get(node) if kept and node in kept else take(node, None)
             if t is None:
                 continue
-            rules = primitive.vjp_rules if primitive is not PICK else None
-            if rules is None or primitive.sparse_vjp is not None:
-                self._pull_special(node, t, raw=True)
+            rules = primitive.plain_rules if has_kind else None
+            if rules is None or (primitive.conjugates and t.dtype.kind == "c"):
+                self._pull(node, t, raw=True)
             else:
-                saved = node.saved
-                fit = node.fit
-                conjugate = primitive.conjugates and _is_complex(t)
-                for i, source in enumerate(node.inputs):
-                    if source is None or (needed is not None and source not in needed):
+                saved, fit, i = node.saved, node.fit, -1
+                for source in node.inputs:
+                    i += 1
+                    read = saved[i]
+                    if read is None or (needed is not None and source not in needed):
                         continue
-                    rule = rules[i]
-                    if rule is None:
-                        continue
-                    if conjugate:
-                        share = _conjugated(rule, t, saved[i], node.params)
-                    elif rule.wants:
-                        share = rule(t, saved[i], node.params)
+                    # Spelled out because an unpacked call costs twice as much.
+                    if not read:
+                        share = rules[i](t)
+                    elif len(read) == 1:
+                        share = rules[i](t, read[0])
                     else:
-                        share = rule.function(t, *saved[i])
+                        share = rules[i](t, *read)
                     if fit is not None and fit[i] is not None:
                         share = _fitted(share, fit[i])
                     if source in grads:
@@ -126,7 +130,10 @@ class Sweep:
                     else:
                         grads[source] = share
             if self.release:
-                self._release(node)
+                if len(node.tokens) == 1:
+                    node.release()
+                else:
+                    self._release(node)
 
     def _run_tensors(self) -> None:
         """The same on tensors, so that outer recorders can follow the sweep."""
@@ -137,23 +144,26 @@ class Sweep:
             t = self.grads.get(node) if is_source else self.grads.pop(node, None)
             if t is None:
                 continue
-            rules = None if node.primitive is PICK else node.primitive.vjp_rules
-            if rules is None or node.primitive.sparse_vjp is not None:
-                self._pull_special(node, t, raw=False)
-            else:
-                self._pull_tensors(node, t, rules)
+            self._pull(node, t, raw=False)
             if self.release:
                 self._release(node)
 
-    def _pull_tensors(self, node: Node, t: Any, rules: tuple[Rule | None, ...]) -> None:
-        conjugate = node.primitive.conjugates and _is_complex(t)
+    def _pull(self, node: Node, t: Any, raw: bool) -> None:
+        """Pull a cotangent back through one node of any kind."""
+        primitive = node.primitive
+        if primitive is PICK or primitive.vjp_rules is None or primitive.sparse_vjp is not None:
+            self._pull_special(node, t, raw)
+            return
+        conjugate = primitive.conjugates and _is_complex(t)
         for i, source in enumerate(node.inputs):
-            rule = rules[i]
+            rule = primitive.vjp_rules[i]
             if rule is None or not self._wants(source):
                 continue
-            saved = rule.rewrap(node.saved[i], node)
-            pull = _conjugated if conjugate else rule.__class__.__call__
-            share = pull(rule, t, saved, node.params)
+            saved = node.saved[i] if raw else rule.rewrap(node.saved[i], node)
+            if conjugate:
+                share = _conjugated(rule, t, saved, node.params)
+            else:
+                share = rule(t, saved, node.params)
             if node.fit is not None and node.fit[i] is not None:
                 share = _fitted(share, node.fit[i])
             self._add(source, share)

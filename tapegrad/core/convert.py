@@ -36,18 +36,21 @@ def adapter_of(value: Any) -> Callable[[Any], Any] | None:
     return None
 
 
+def adapted(value: Any) -> Any:
+    """Return what the conversion function of the value's type makes of it, else the value."""
+    adapter = None if isinstance(value, Tensor) else adapter_of(value)
+    converted = NotImplemented if adapter is None else adapter(value)
+    return value if converted is NotImplemented else converted
+
+
 def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tensor:
     """Return `value` as a tensor: itself if it is one, else a copy on the right device.
 
     `like` gives the device and, where no information is lost, the dtype of host values.
     """
-    if isinstance(value, Tensor):
-        return value
-    adapter = adapter_of(value)
-    if adapter is not None:
-        adapted = adapter(value)
-        if adapted is not NotImplemented:
-            return adapted  # type: ignore[no-any-return]
+    value = adapted(value)
+    if isinstance(value, Tensor) or hasattr(value, "level"):  # a tensor, or a batched one
+        return value  # type: ignore[no-any-return]
     if find_backend(type(value)) is not None and not isinstance(value, np.ndarray | np.generic):
         return wrap(value)
     array = to_host_array(value, dtype, like)

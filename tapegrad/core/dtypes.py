@@ -20,12 +20,13 @@ class DType:
     (True, True, 'float32')
     """
 
-    __slots__ = ("dtype", "kind", "name")
+    __slots__ = ("dtype", "is_differentiable", "kind", "name")
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype  # NumPy reads this attribute wherever it is handed a DType
         self.name = dtype.name
         self.kind = "f" if dtype.name == "bfloat16" else dtype.kind
+        self.is_differentiable = dtype.name in _DIFFERENTIABLE
 
     @property
     def as_numpy_dtype(self) -> type:
@@ -46,10 +47,6 @@ class DType:
     @property
     def is_bool(self) -> bool:
         return self.kind == "b"
-
-    @property
-    def is_differentiable(self) -> bool:
-        return self.name in _DIFFERENTIABLE
 
     @property
     def real_dtype(self) -> DType:
@@ -91,7 +88,8 @@ class DType:
         return as_dtype, (self.name,)
 
 
-_KNOWN: dict[np.dtype[Any], DType] = {}
+KNOWN_DTYPES: dict[Any, DType] = {}
+"""Every DType made so far, by NumPy dtype."""
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
@@ -113,9 +111,9 @@ def as_dtype(dtype: Any) -> DType:
     (True, True)
     """
     native = numpy_dtype(dtype)
-    known = _KNOWN.get(native)
+    known = KNOWN_DTYPES.get(native)
     if known is None:
-        known = _KNOWN[native] = DType(native)
+        known = KNOWN_DTYPES[native] = DType(native)
     return known
 
 

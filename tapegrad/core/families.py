@@ -43,8 +43,10 @@ def elementwise(
     """
     primitive = Primitive(name, forward, differentiable=any(rules))
     primitive.broadcasts = True
-    primitive.conjugates = conjugates
     primitive.vjps(*rules)
+    # A rule that reads nothing has a real factor, which conjugation does not change.
+    reads = any(rule is not None and rule.reads for rule in primitive.vjp_rules or ())
+    primitive.conjugates = conjugates and reads
     primitive.jvps(*(rules if jvps is None else jvps))
     primitive.batch_rule = None  # the batching interpreter aligns ranks for all broadcasting ones
     return primitive
@@ -63,7 +65,7 @@ def unary(
     jvps = None if jvp is None else (jvp,)
     primitive = elementwise(name, rule, forward=forward, jvps=jvps, conjugates=conjugates)
     kernels = primitive.kernels
-    pick = primitive.vjp_rules[0].pick if primitive.vjp_rules and rule else None
+    save = _saver(primitive, (True,))
 
     def call(x: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
@@ -73,6 +75,8 @@ def unary(
             result = kernels[type(array)](array)
         except (ValueError, TypeError) as error:
             explain_failure(primitive, (array,), error)
+        except KeyError:
+            return execute(primitive, [array], (x.node,), _NO_PARAMS)
         tensor: Tensor = _new(Tensor)
         tensor.array = result
         source = x.node
@@ -81,14 +85,14 @@ def unary(
             return tensor
         stack = active_stack()
         tokens = source.tokens
-        if tokens is stack.tokens and pick is not None and not stack.listeners:
+        if tokens is stack.tokens and save is not None and not stack.listeners:
             node: Node = _new(Node)
             node.order = _next_order()
             node.tokens = tokens
             node.primitive = primitive
             node.params = _NO_PARAMS
             node.inputs = (source,)
-            node.saved = (pick((array,), result),)
+            node.saved = save((array,), result) if type(save) is not tuple else save
             node.fit = node.tangents = None
             tensor.node = node
         else:
@@ -113,10 +117,9 @@ def binary(
         name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates
     )
     kernels = primitive.kernels
-    rules = primitive.vjp_rules or (None, None)
-    plain = rules[0] is not None and rules[1] is not None
-    pick1 = rules[0].pick if rules[0] else _nothing
-    pick2 = rules[1].pick if rules[1] else _nothing
+    save1 = _saver(primitive, (True, False))
+    save2 = _saver(primitive, (False, True))
+    save12 = _saver(primitive, (True, True))
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
@@ -128,7 +131,7 @@ def binary(
             node2 = y.node
             if type(a) is not type(b):
                 return execute(primitive, [a, b], (node1, node2), _NO_PARAMS)
-        elif type(y) in _REAL_NUMBERS:
+        elif type(y) is float or type(y) in _REAL_NUMBERS:
             b = y
             node2 = None
         else:
@@ -137,6 +140,8 @@ def binary(
             result = kernels[type(a)](a, b)
         except (ValueError, TypeError) as error:
             explain_failure(primitive, (a, b), error)
+        except KeyError:
+            return execute(primitive, [a, b], (node1, node2), _NO_PARAMS)
         tensor: Tensor = _new(Tensor)
         tensor.array = result
         if node1 is None and node2 is None:
@@ -144,8 +149,9 @@ def binary(
             return tensor
         stack = active_stack()
         tokens = stack.tokens
+        save = save1 if node2 is None else save2 if node1 is None else save12
         if (
-            plain
+            save is not None
             and (node1 is None or node1.tokens is tokens)
             and (node2 is None or node2.tokens is tokens)
             and not stack.listeners
@@ -156,11 +162,8 @@ def binary(
             node.primitive = primitive
             node.params = _NO_PARAMS
             node.inputs = (node1, node2)
-            node.saved = (
-                pick1((a, b), result) if node1 is not None else None,
-                pick2((a, b), result) if node2 is not None else None,
-            )
-            node.fit = None if type(b) in _REAL_NUMBERS else broadcast_fit((a, b), result)
+            node.saved = save if type(save) is tuple else save((a, b), result)
+            node.fit = None if b is y else broadcast_fit((a, b), result)
             node.tangents = None
             tensor.node = node
         else:
@@ -170,8 +173,29 @@ def binary(
     return _finish(call, primitive, doc)
 
 
-def _nothing(operands: Any, result: Any) -> tuple[()]:
-    return ()
+def _saver(primitive: Primitive, followed: tuple[bool, ...]) -> Any:
+    """What a node of this primitive saves when these inputs are followed.
+
+    A tuple if it is the same each time, a function of (operands, result) if rules read
+    something, None if an input that is followed has no rule.
+    """
+    rules = primitive.vjp_rules or (None,)
+    wanted = [rule if flag else None for rule, flag in zip(rules, followed, strict=True)]
+    if any(flag and rule is None for rule, flag in zip(rules, followed, strict=True)):
+        return None
+    if not any(rule is not None and rule.reads for rule in wanted):
+        return tuple(None if rule is None else () for rule in wanted)
+    if len(wanted) == 1 and wanted[0] is not None:
+        pick = wanted[0].pick
+        return lambda operands, result: (pick(operands, result),)
+    first, second = (None if rule is None else rule.pick for rule in wanted)
+    if second is None and first is not None:
+        return lambda operands, result: (first(operands, result), None)
+    if first is None and second is not None:
+        return lambda operands, result: (None, second(operands, result))
+    assert first is not None
+    assert second is not None
+    return lambda operands, result: (first(operands, result), second(operands, result))
 
 
 def linear(

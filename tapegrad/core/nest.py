@@ -12,6 +12,9 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
+LEAF_TYPES: set[type] = set()
+"""Types known to be leaves, asked first because they are what is met most."""
+
 _VIEWS = (KeysView, ItemsView, ValuesView)
 _CONTAINERS = (list, tuple, Mapping, *_VIEWS)
 
@@ -22,6 +25,8 @@ def is_nested(value: Any) -> bool:
     >>> is_nested([1, 2]), is_nested({1, 2})
     (True, False)
     """
+    if type(value) in LEAF_TYPES:
+        return False
     return (
         isinstance(value, _CONTAINERS)
         or hasattr(type(value), "__attrs_attrs__")
@@ -35,6 +40,8 @@ def flatten(structure: Any) -> list[Any]:
     >>> flatten({"b": 2, "a": [0, (1,)]})
     [0, 1, 2]
     """
+    if type(structure) in LEAF_TYPES:
+        return [structure]
     leaves: list[Any] = []
     _collect(structure, leaves)
     return leaves
@@ -46,6 +53,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
     >>> pack_sequence_as((1, [2, 3]), "abc")
     ('a', ['b', 'c'])
     """
+    if type(structure) in LEAF_TYPES and len(flat_sequence) == 1:
+        return flat_sequence[0]
     expected = len(flatten(structure))
     if len(flat_sequence) != expected:
         raise ArgumentError(

@@ -46,23 +46,6 @@ INTERPRETERS: dict[type, Callable[..., Any]] = {}
 """Value types that take over a call they are an operand of, e.g. batched tensors."""
 
 
-class KernelTable(dict[type, Callable[..., Any]]):
-    """A primitive's kernels by array type, filled on first use."""
-
-    def __init__(self, primitive: Primitive) -> None:
-        self.primitive = primitive
-
-    def __missing__(self, kind: type) -> Callable[..., Any]:
-        backend = find_backend(kind)
-        if backend is None:
-            raise ArgumentTypeError(f"{self.primitive.name} cannot compute with {kind.__name__}.")
-        kernel = backend.kernels.get(self.primitive.name)
-        if kernel is None:
-            kernel = self.primitive.generic_kernel(backend.xp)
-        self[kind] = kernel
-        return kernel
-
-
 class Primitive:
     """One operation: its kernels and rules. Call it with tensors and keyword params.
 
@@ -87,7 +70,8 @@ class Primitive:
         self.broadcasts = False
         self.conjugates = False
         self.needs_tensors = False
-        self.kernels = KernelTable(self)
+        self.kernels: dict[type, Callable[..., Any]] = {}
+        self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
         self.joint_vjp: Rule | None = None
         self.jvp_rules: tuple[Rule | None, ...] | None = None
@@ -105,6 +89,8 @@ class Primitive:
     def vjps(self, *rules: RuleFunction) -> Primitive:
         """Set one VJP rule per input: cotangent in, that input's cotangent out."""
         self.vjp_rules = tuple(Rule(rule) if rule else None for rule in rules)
+        if not any(rule is not None and rule.wants for rule in self.vjp_rules):
+            self.plain_rules = tuple(rules)
         return self
 
     def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +120,18 @@ class Primitive:
         self.batch_rule = rule
         return rule
 
-    def generic_kernel(self, xp: Any) -> Callable[..., Any]:
+    def kernel(self, kind: type) -> Callable[..., Any]:
+        """Return the kernel for arrays of type `kind`: the backend's own, or the generic one."""
+        found = self.kernels.get(kind)
+        if found is None:
+            backend = find_backend(kind)
+            if backend is None:
+                raise ArgumentTypeError(f"{self.name} cannot compute with {kind.__name__}.")
+            found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
+            self.kernels[kind] = found
+        return found
+
+    def _generic_kernel(self, xp: Any) -> Callable[..., Any]:
         if self.forward is not None:
             return partial(self.forward, xp)
         kernel = getattr(xp, self.name, None)
@@ -156,8 +153,12 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
 
 def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
     """Bind operands of any kind: batched values, variables, lists, raw arrays, numbers."""
-    if active_stack() is RAW and _all_raw(args):
-        return _kernel_for(primitive, args)(*args, **params)
+    if active_stack() is RAW:
+        kernel = primitive.kernels.get(type(args[0]))
+        if kernel is not None:
+            return kernel(*args, **params)
+        if _all_raw(args):
+            return _kernel_for(primitive, args)(*args, **params)
     args = [_adapted(arg) for arg in args]
     for arg in args:
         interpreter = INTERPRETERS.get(type(arg))
@@ -176,8 +177,8 @@ def _all_raw(args: Sequence[Any]) -> bool:
 def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., Any]:
     for operand in operands:
         if type(operand) not in NUMBERS:
-            return primitive.kernels[type(operand)]
-    return primitive.kernels[type(to_tensor(operands[0]).array)]
+            return primitive.kernel(type(operand))
+    return primitive.kernel(type(to_tensor(operands[0]).array))
 
 
 def _adapted(arg: Any) -> Any:
@@ -212,7 +213,7 @@ def execute(
             kind = _check_kinds(primitive, operands)
             break
     try:
-        result = primitive.kernels[kind](*operands, **params)
+        result = primitive.kernel(kind)(*operands, **params)
     except (ValueError, TypeError) as error:
         explain_failure(primitive, operands, error)
     followed = any([node is not None for node in nodes])

@@ -121,6 +121,7 @@ class Pick:
 
     name = "pick"
     differentiable = True
+    plain_rules = None
 
 
 PICK = Pick()

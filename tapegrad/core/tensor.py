@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host
+from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
-from tapegrad.core.dtypes import DType, as_dtype
+from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype
 from tapegrad.core.recorder import Node
 from tapegrad.errors import ArgumentTypeError
 
@@ -100,7 +100,8 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
-        return as_dtype(backend_of(self.array).dtype_of(self.array))
+        known = KNOWN_DTYPES.get(self.array.dtype)
+        return known or as_dtype(backend_of(self.array).dtype_of(self.array))
 
     @property
     def device(self) -> str:
@@ -199,3 +200,6 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
 
 def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:
     return wrap(host.place(value, device))
+
+
+nest.LEAF_TYPES.add(Tensor)

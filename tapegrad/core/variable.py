@@ -7,10 +7,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from tapegrad.core import host
+from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.convert import register_tensor_conversion_function, to_host_array, to_tensor
-from tapegrad.core.dtypes import DType, as_dtype, numpy_dtype
+from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -83,7 +83,8 @@ class Variable:
 
     @property
     def dtype(self) -> DType:
-        return as_dtype(backend_of(self.array).dtype_of(self.array))
+        known = KNOWN_DTYPES.get(self.array.dtype)
+        return known or as_dtype(backend_of(self.array).dtype_of(self.array))
 
     @property
     def device(self) -> str:
@@ -276,3 +277,4 @@ def _restore(
 
 
 register_tensor_conversion_function(Variable, Variable.value)
+nest.LEAF_TYPES.add(Variable)
