@@ -1,8 +1,522 @@
-"""tapegrad: NumPy and CuPy code with gradients, through TensorFlow's GradientTape."""
+"""tapegrad: NumPy and CuPy code with gradients, through TensorFlow's GradientTape.
 
-from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.variable import Variable
-from tapegrad.ops import operators as _operators
-from tapegrad.ops.creation import constant
+    import tapegrad as tf
+
+    w = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(w * w)
+    tape.gradient(loss, w)
+
+This module is the door: every name is defined elsewhere. The namespaces (math, nn, linalg, ...)
+load on first use.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tapegrad.autodiff.batching import vectorized_map, vmap
+from tapegrad.autodiff.custom_gradient import (
+    custom_gradient,
+    grad_pass_through,
+    recompute_grad,
+)
+from tapegrad.autodiff.gradient_tape import (
+    GradientTape,
+    UnconnectedGradients,
+)
+from tapegrad.autodiff.transforms import (
+    checkpoint,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    value_and_grad,
+    vjp,
+)
+from tapegrad.core.convert import (
+    register_tensor_conversion_function,
+)
+from tapegrad.core.device import (
+    device,
+    list_devices,
+)
+from tapegrad.core.dtypes import (
+    DType,
+    as_dtype,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tapegrad.core.dtypes import (
+    bool_ as bool,
+)
+from tapegrad.core.dtypes import (
+    float16 as half,
+)
+from tapegrad.core.dtypes import (
+    float64 as double,
+)
+from tapegrad.core.indexed_slices import (
+    IndexedSlices,
+)
+from tapegrad.core.tensor import (
+    Tensor,
+    TensorShape,
+)
+from tapegrad.core.variable import (
+    Variable,
+)
+from tapegrad.module import (
+    Module,
+)
+from tapegrad.ops.arithmetic import (
+    add,
+    divide,
+    multiply,
+    negative,
+    subtract,
+)
+from tapegrad.ops.arithmetic import (
+    divide as truediv,
+)
+from tapegrad.ops.cast import (
+    cast,
+)
+from tapegrad.ops.clipping import (
+    clip_by_global_norm,
+    clip_by_norm,
+)
+from tapegrad.ops.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    not_equal,
+)
+from tapegrad.ops.complex_numbers import (
+    complex,
+)
+from tapegrad.ops.counting import (
+    histogram_fixed_width,
+    histogram_fixed_width_bins,
+    unique,
+    unique_with_counts,
+)
+from tapegrad.ops.creation import (
+    constant,
+    convert_to_tensor,
+    eye,
+    fill,
+    linspace,
+    one_hot,
+    ones,
+    ones_like,
+    range,
+    zeros,
+    zeros_like,
+)
+from tapegrad.ops.cumulative import (
+    cumsum,
+)
+from tapegrad.ops.einsum import (
+    einsum,
+)
+from tapegrad.ops.exponential import (
+    exp,
+)
+from tapegrad.ops.gather import (
+    gather,
+    gather_nd,
+)
+from tapegrad.ops.joining import (
+    concat,
+    split,
+    stack,
+    unstack,
+)
+from tapegrad.ops.linalg.norms import (
+    norm,
+)
+from tapegrad.ops.magnitude import (
+    abs,
+    sign,
+)
+from tapegrad.ops.padding import (
+    pad,
+)
+from tapegrad.ops.picking import (
+    boolean_mask,
+    dynamic_partition,
+    sequence_mask,
+    strided_slice,
+    unravel_index,
+)
+from tapegrad.ops.picking import (
+    slice_tensor as slice,
+)
+from tapegrad.ops.powers import (
+    power as pow,
+)
+from tapegrad.ops.powers import (
+    sqrt,
+    square,
+)
+from tapegrad.ops.products import (
+    matmul,
+    tensordot,
+)
+from tapegrad.ops.rearranging import (
+    batch_to_space,
+    meshgrid,
+    repeat,
+    reverse,
+    roll,
+    space_to_batch,
+    tile,
+)
+from tapegrad.ops.reduce import (
+    argmax,
+    argmin,
+    reduce_all,
+    reduce_any,
+    reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
+    reduce_sum,
+)
+from tapegrad.ops.rounding import (
+    floor,
+    round,
+    truncatediv,
+)
+from tapegrad.ops.rounding import (
+    floor_divide as floordiv,
+)
+from tapegrad.ops.rounding import (
+    fmod as truncatemod,
+)
+from tapegrad.ops.rounding import (
+    mod as math_mod,
+)
+from tapegrad.ops.scatter import (
+    dynamic_stitch,
+    scatter_nd,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_update,
+)
+from tapegrad.ops.selection import (
+    clip_by_value,
+    maximum,
+    minimum,
+    where,
+)
+from tapegrad.ops.shape import (
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    broadcast_to,
+    ensure_shape,
+    expand_dims,
+    identity_n,
+    rank,
+    reshape,
+    shape,
+    shape_n,
+    size,
+    squeeze,
+    to_device,
+    transpose,
+)
+from tapegrad.ops.sigmoids import (
+    sigmoid,
+)
+from tapegrad.ops.sorting import (
+    argsort,
+    searchsorted,
+    sort,
+)
+from tapegrad.ops.stop_gradient import (
+    identity,
+    stop_gradient,
+)
+from tapegrad.ops.sums import (
+    add_n,
+)
+from tapegrad.ops.trigonometric import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)
+
+if TYPE_CHECKING:
+    from tapegrad import (
+        autodiff,
+        bitwise,
+        dtypes,
+        errors,
+        extend,
+        linalg,
+        losses,
+        math,
+        nest,
+        nn,
+        optimizers,
+        random,
+        signal,
+        special,
+        test,
+        testing,
+    )
 
 __version__ = "0.1.0"
+
+newaxis = None
+pi = 3.141592653589793
+
+_NAMESPACES = {
+    "autodiff",
+    "bitwise",
+    "dtypes",
+    "errors",
+    "extend",
+    "linalg",
+    "losses",
+    "math",
+    "nest",
+    "nn",
+    "optimizers",
+    "random",
+    "signal",
+    "special",
+    "test",
+    "testing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a namespace when it is first asked for."""
+    if name in _NAMESPACES:
+        return importlib.import_module(f"tapegrad.{name}")
+    raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+__all__ = [
+    "DType",
+    "GradientTape",
+    "IndexedSlices",
+    "Module",
+    "Tensor",
+    "TensorShape",
+    "UnconnectedGradients",
+    "Variable",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "add_n",
+    "argmax",
+    "argmin",
+    "argsort",
+    "as_dtype",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "autodiff",
+    "batch_to_space",
+    "bitwise",
+    "bool",
+    "boolean_mask",
+    "broadcast_dynamic_shape",
+    "broadcast_static_shape",
+    "broadcast_to",
+    "cast",
+    "checkpoint",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "complex",
+    "complex128",
+    "complex64",
+    "concat",
+    "constant",
+    "convert_to_tensor",
+    "cos",
+    "cosh",
+    "cumsum",
+    "custom_gradient",
+    "device",
+    "divide",
+    "double",
+    "dtypes",
+    "dynamic_partition",
+    "dynamic_stitch",
+    "einsum",
+    "ensure_shape",
+    "equal",
+    "errors",
+    "exp",
+    "expand_dims",
+    "extend",
+    "eye",
+    "fill",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "floordiv",
+    "gather",
+    "gather_nd",
+    "grad",
+    "grad_pass_through",
+    "greater",
+    "greater_equal",
+    "half",
+    "hessian",
+    "histogram_fixed_width",
+    "histogram_fixed_width_bins",
+    "hvp",
+    "identity",
+    "identity_n",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "jacobian",
+    "jvp",
+    "less",
+    "less_equal",
+    "linalg",
+    "linspace",
+    "list_devices",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "losses",
+    "math",
+    "math_mod",
+    "matmul",
+    "maximum",
+    "meshgrid",
+    "minimum",
+    "multiply",
+    "negative",
+    "nest",
+    "newaxis",
+    "nn",
+    "norm",
+    "not_equal",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "optimizers",
+    "pad",
+    "pi",
+    "pow",
+    "random",
+    "range",
+    "rank",
+    "recompute_grad",
+    "reduce_all",
+    "reduce_any",
+    "reduce_logsumexp",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_sum",
+    "register_tensor_conversion_function",
+    "repeat",
+    "reshape",
+    "reverse",
+    "roll",
+    "round",
+    "scatter_nd",
+    "searchsorted",
+    "sequence_mask",
+    "shape",
+    "shape_n",
+    "sigmoid",
+    "sign",
+    "signal",
+    "sin",
+    "sinh",
+    "size",
+    "slice",
+    "sort",
+    "space_to_batch",
+    "special",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "stop_gradient",
+    "strided_slice",
+    "subtract",
+    "tan",
+    "tanh",
+    "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update",
+    "tensordot",
+    "test",
+    "testing",
+    "tile",
+    "to_device",
+    "transpose",
+    "truediv",
+    "truncatediv",
+    "truncatemod",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "unique",
+    "unique_with_counts",
+    "unravel_index",
+    "unstack",
+    "value_and_grad",
+    "vectorized_map",
+    "vjp",
+    "vmap",
+    "where",
+    "zeros",
+    "zeros_like",
+]

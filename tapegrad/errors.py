@@ -3,6 +3,7 @@
     TapegradError
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
+    │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type or dtype
     ├── TapeError (RuntimeError)              a tape used in the wrong state
@@ -26,6 +27,10 @@ class ArgumentError(TapegradError, ValueError):
 
 class ShapeError(ArgumentError):
     """Two shapes do not fit together."""
+
+
+class IndexOutOfRangeError(ArgumentError, IndexError):
+    """An index points beyond the end of its axis."""
 
 
 class DeviceError(ArgumentError):

@@ -5,4 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-KERNELS: dict[str, Callable[..., Any]] = {}
+from tapegrad_numpy.activations import KERNELS as ACTIVATIONS
+from tapegrad_numpy.along_axis import KERNELS as ALONG_AXIS
+from tapegrad_numpy.convolution import KERNELS as CONVOLUTION
+from tapegrad_numpy.elementwise import KERNELS as ELEMENTWISE
+from tapegrad_numpy.indexing import KERNELS as INDEXING
+from tapegrad_numpy.linalg import KERNELS as LINALG
+from tapegrad_numpy.normalization import KERNELS as NORMALIZATION
+from tapegrad_numpy.philox import KERNELS as PHILOX
+from tapegrad_numpy.pooling import KERNELS as POOLING
+from tapegrad_numpy.products import KERNELS as PRODUCTS
+from tapegrad_numpy.reduction import KERNELS as REDUCTION
+from tapegrad_numpy.segment import KERNELS as SEGMENT
+from tapegrad_numpy.softmax import KERNELS as SOFTMAX
+from tapegrad_numpy.sorting import KERNELS as SORTING
+from tapegrad_numpy.special import KERNELS as SPECIAL
+from tapegrad_numpy.updates import KERNELS as UPDATES
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    **ELEMENTWISE,
+    **ACTIVATIONS,
+    **ALONG_AXIS,
+    **INDEXING,
+    **REDUCTION,
+    **SEGMENT,
+    **SORTING,
+    **LINALG,
+    **PRODUCTS,
+    **CONVOLUTION,
+    **POOLING,
+    **PHILOX,
+    **SOFTMAX,
+    **SPECIAL,
+    **NORMALIZATION,
+    **UPDATES,
+}

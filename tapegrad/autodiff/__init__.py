@@ -1,1 +1,15 @@
-"""Differentiation: reverse sweeps, forward mode, batching and the functions built on them."""
+"""Differentiation: TensorFlow's `tf.autodiff` names; the machinery is in the modules beside."""
+
+from tapegrad.autodiff.forward import (
+    ForwardAccumulator,
+)
+from tapegrad.autodiff.gradient_tape import (
+    GradientTape,
+    UnconnectedGradients,
+)
+
+__all__ = [
+    "ForwardAccumulator",
+    "GradientTape",
+    "UnconnectedGradients",
+]

@@ -6,7 +6,7 @@ apply their batching rule; those without a rule are looped over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -21,16 +21,18 @@ from tapegrad.ops import joining
 from tapegrad.ops import shape as shapes
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.operators import bind_operators
+from tapegrad.ops.random_draws import register_spread
 
 
 class Frame:
-    """One running `vmap`: its depth and the number of examples."""
+    """One running `vmap`: its depth, the number of examples, and the `vmap` around it."""
 
-    __slots__ = ("level", "size")
+    __slots__ = ("level", "parent", "size")
 
-    def __init__(self, level: int, size: int) -> None:
+    def __init__(self, level: int, size: int, parent: Frame | None = None) -> None:
         self.level = level
         self.size = size
+        self.parent = parent
 
 
 _frame: ContextVar[Frame | None] = ContextVar("tapegrad_vmap", default=None)
@@ -159,12 +161,29 @@ def lift(value: Any, size: int) -> Any:
 @contextmanager
 def batching(size: int) -> Iterator[Frame]:
     """Open a batch of `size` examples; tapes made inside are per example."""
-    frame = Frame(new_level(), size)
+    frame = Frame(new_level(), size, current_frame())
     token = _frame.set(frame)
     try:
         yield frame
     finally:
         _frame.reset(token)
+
+
+def spread_over_examples(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
+    """Make one value for each example of all running `vmap`s, by one call with all of them."""
+    frames = []
+    frame = current_frame()
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.parent
+    frames.reverse()
+    value = make((*[frame.size for frame in frames], *shape))
+    for frame in frames:
+        value = Batched(value, frame.level)
+    return value
+
+
+register_spread(spread_over_examples)
 
 
 def physical(value: Any, frame: Frame | None) -> Any:
@@ -198,6 +217,25 @@ def logical(value: Any, frame: Frame | None) -> Any:
     return value
 
 
+def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[int, ...]]:
+    """Take batches off a value (by default all); return it with their levels, leading axis first.
+
+    The value inside has one leading axis per level.
+    """
+    levels: list[int] = []
+    while is_batched(value) and (among is None or value.level in among):
+        levels.append(value.level)
+        value = value.tensor
+    return value, tuple(reversed(levels))
+
+
+def dress(value: Any, levels: Sequence[int]) -> Any:
+    """Undo `peel`."""
+    for level in levels:
+        value = Batched(value, level)
+    return value
+
+
 def vmap(
     function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0
 ) -> Callable[..., Any]:
@@ -207,7 +245,8 @@ def vmap(
 
     >>> import tapegrad
     >>> dot = vmap(lambda a, b: tapegrad.reduce_sum(a * b))
-    >>> dot(tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]), tapegrad.constant([[1.0, 1.0], [1.0, 0.0]]))
+    >>> rows = tapegrad.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> dot(rows, tapegrad.constant([[1.0, 1.0], [1.0, 0.0]]))
     <tapegrad.Tensor: shape=(2,), dtype=float32, numpy=[3., 3.]>
     """
 
@@ -230,6 +269,20 @@ def vmap(
         return nest.map_structure(lambda leaf: _unwrap(leaf, frame, out_axes), output)
 
     return mapped
+
+
+def vectorized_map(
+    fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+) -> Any:
+    """Apply `fn` to each element of the structure `elems` along axis 0, all at once.
+
+    TensorFlow's spelling of `vmap`: one structure in, so a tuple of inputs arrives as a tuple.
+
+    >>> import tapegrad
+    >>> vectorized_map(lambda x: x * x, tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    [1.0, 4.0]
+    """
+    return vmap(fn)(elems)
 
 
 def _front(arg: Any, axis: int | None) -> Any:

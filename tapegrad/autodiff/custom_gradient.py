@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.autodiff import batching
-from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.primitive import record_many
@@ -25,7 +25,9 @@ from tapegrad.core.recorder import (
 from tapegrad.core.rule import as_tensor_value
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import cast
+from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
 
 Function = Callable[..., Any]
 
@@ -79,7 +81,8 @@ class _CustomRule:
         self._backward = backward
 
     def __call__(self, t: Sequence[Any], saved: Any, params: Any) -> list[Any]:
-        return self._backward(*[as_tensor_value(part) for part in t])  # type: ignore[no-any-return]
+        upstream = [t if batching.is_batched(t) else as_tensor_value(t) for t in t]
+        return self._backward(*upstream)  # type: ignore[no-any-return]
 
     def pick(self, operands: Any, result: Any) -> tuple[()]:
         return ()
@@ -108,14 +111,37 @@ def custom_gradient(f: Function | None = None) -> Function:
     >>> float(tape.gradient(y, x))
     1.0
     """
-    if f is None:
-        return custom_gradient
+    return custom_gradient if f is None else CustomGradient(f)
 
-    @functools.wraps(f)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
-        return _call(f, args, kwargs)
 
-    return decorated
+class CustomGradient:
+    """A function with a gradient of its own; in a class it becomes a method like any function."""
+
+    def __init__(self, f: Function) -> None:
+        functools.update_wrapper(self, f)
+        self._f = f
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call(self._f, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else CustomGradient(self._f.__get__(instance, owner))
+
+
+class _Slot:
+    """What a call remembers of an operand: how its gradient must look, and its vmap batches."""
+
+    def __init__(self, value: Any) -> None:
+        self.inside, self.levels = batching.peel(value)
+        self.is_tensor = isinstance(self.inside, Tensor)
+        self.node = self.inside.node if self.is_tensor else None
+        self.shape = tuple(value.shape) if self.is_tensor else ()
+        self.dtype = value.dtype if self.is_tensor else None
+        self.sizes = dict(zip(self.levels, self.inside.shape)) if self.is_tensor else {}
+
+    def forget_value(self) -> _Slot:
+        self.inside = self.node = None
+        return self
 
 
 def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -127,18 +153,17 @@ def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     passed = {leaf.number for leaf in nest.flatten(args) if isinstance(leaf, Variable)}
     variables = [v for number, v in sorted(log.read.items()) if number not in passed]
     _check_takes_variables(f, backward, variables)
-    frame = next((batching.Frame(x.level, 0) for x in inputs if batching.is_batched(x)), None)
-    outputs = [_as_output(leaf) for leaf in nest.flatten(value)]
-    fresh = tuple(wrap(batching.physical(out, frame).array) for out in outputs)
-    operands = [batching.physical(x, frame) for x in inputs] + [v.value() for v in variables]
-    call = CustomCall(getattr(f, "__name__", "custom_gradient"),
-                      _Backward(backward, len(inputs), variables, frame))
-    record_many(active_stack(), call, {}, [x.array for x in operands],  # type: ignore[arg-type]
-                tuple(x.node for x in operands), [x.array for x in fresh], fresh)
-    results = [
-        batching.Batched(new, frame.level) if frame and batching.is_batched(old) else new
-        for new, old in zip(fresh, outputs, strict=True)
-    ]
+    slots = [_Slot(x) for x in (*inputs, *(v.value() for v in variables))]
+    outputs = [batching.peel(_as_tensor(leaf)) for leaf in nest.flatten(value)]
+    fresh = tuple(wrap(inside.array) for inside, _ in outputs)
+    levels = [levels for _, levels in outputs]
+    name = getattr(f, "__name__", "custom_gradient")
+    arrays = [slot.inside.array if slot.is_tensor else None for slot in slots]
+    nodes = tuple(slot.node for slot in slots)
+    rule = _Backward(name, backward, [slot.forget_value() for slot in slots], variables, levels)
+    call: Any = CustomCall(name, rule)
+    record_many(active_stack(), call, {}, arrays, nodes, [x.array for x in fresh], fresh)
+    results = [batching.dress(new, own) for new, own in zip(fresh, levels, strict=True)]
     return nest.pack_sequence_as(value, results)
 
 
@@ -146,38 +171,71 @@ class _Backward:
     """Calls the user's gradient function and checks what it returns."""
 
     def __init__(
-        self, function: Function, inputs: int, variables: list[Variable], frame: Any
+        self,
+        name: str,
+        function: Function,
+        slots: list[_Slot],
+        variables: list[Variable],
+        levels: list[tuple[int, ...]],
     ) -> None:
+        self.name = name
         self.function = function
-        self.inputs = inputs
+        self.slots = slots
         self.variables = variables
-        self.frame = frame
+        self.levels = levels
+        self.sizes = {level: n for slot in slots for level, n in slot.sizes.items()}
 
     def __call__(self, *upstream: Any) -> list[Any]:
-        if self.frame is not None:
-            upstream = tuple(batching.Batched(t, self.frame.level) for t in upstream)
+        upstream = tuple(batching.dress(t, own) for t, own in zip(upstream, self.levels))
         if self.variables:
             grads, of_variables = self.function(*upstream, variables=self.variables)
-            of_variables = _as_list(of_variables)
-            if len(of_variables) != len(self.variables):
-                raise ArgumentError(
-                    f"The gradient function must return {len(self.variables)} variable "
-                    f"gradients. It returned {len(of_variables)}."
-                )
         else:
             grads, of_variables = self.function(*upstream), []
-        grads = _as_list(grads)
-        if len(grads) != self.inputs:
-            raise ArgumentError(
-                f"The gradient function must return {self.inputs} gradients, one per positional "
-                f"input. It returned {len(grads)}."
-            )
-        return [self._tensor(g) for g in (*grads, *of_variables)]
+        grads, of_variables = _as_list(grads), _as_list(of_variables)
+        self._check_count(of_variables, len(self.variables), "variable gradients")
+        inputs = len(self.slots) - len(self.variables)
+        self._check_count(grads, inputs, "gradients, one per positional input")
+        every = (*grads, *of_variables)
+        return [self._fitted(grad, k) for k, grad in enumerate(every)]
 
-    def _tensor(self, grad: Any) -> Any:
-        if grad is None:
+    def _check_count(self, grads: list[Any], wanted: int, what: str) -> None:
+        if len(grads) != wanted:
+            raise ArgumentError(
+                f"The gradient function of {self.name} must return {wanted} {what}. "
+                f"It returned {len(grads)}."
+            )
+
+    def _fitted(self, grad: Any, k: int) -> Any:
+        """Bring a gradient to its operand's dtype and batches; refuse another shape."""
+        slot = self.slots[k]
+        if grad is None or slot.dtype is None or not slot.dtype.is_differentiable:
             return None
-        return batching.physical(grad if batching.is_batched(grad) else to_tensor(grad), self.frame)
+        grad = _as_tensor(grad)
+        if tuple(grad.shape) != slot.shape:
+            raise ShapeError(
+                f"The gradient function of {self.name} must return a gradient of shape "
+                f"{slot.shape} for input {k}. It returned one of shape {tuple(grad.shape)}."
+            )
+        if grad.dtype != slot.dtype:
+            grad = cast.cast(grad, slot.dtype)
+        return self._with_batches(grad, slot.levels)
+
+    def _with_batches(self, grad: Any, wanted: tuple[int, ...]) -> Any:
+        """Sum over examples that the operand shares, repeat over those it has of its own."""
+        inside, own = batching.peel(grad, self.sizes)
+        shared = tuple(axis for axis, level in enumerate(own) if level not in wanted)
+        if shared:
+            inside = sum_p(inside, axis=shared, keepdims=False)
+        for level in {level for levels in self.levels for level in levels} - {*own, *wanted}:
+            inside = inside * self.sizes[level]  # each example contributes the same
+        kept = [level for level in own if level in wanted]
+        if len(kept) < len(wanted):
+            rest = tuple(inside.shape[len(kept) :])
+            ones = tuple(self.sizes[level] if level in kept else 1 for level in wanted)
+            inside = reshape_p(inside, shape=(*ones, *rest))
+            full = tuple(self.sizes[level] for level in wanted)
+            inside = broadcast_p(inside, shape=(*full, *rest))
+        return inside
 
 
 def _value_and_backward(f: Function, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Function]:
@@ -195,10 +253,13 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _as_input(leaf: Any) -> Any:
-    return leaf if batching.is_batched(leaf) else to_tensor(leaf)
+    """Arrays and variables come in as tensors; numbers, text and other objects as they are."""
+    if batching.is_batched(leaf) or not hasattr(leaf, "__array__"):
+        return leaf
+    return to_tensor(leaf)
 
 
-def _as_output(leaf: Any) -> Any:
+def _as_tensor(leaf: Any) -> Any:
     return leaf if batching.is_batched(leaf) else to_tensor(leaf)
 
 
@@ -215,7 +276,9 @@ def _refuse_tensor_keywords(f: Function, kwargs: dict[str, Any]) -> None:
 def _check_takes_variables(f: Function, backward: Function, variables: list[Variable]) -> None:
     if not variables:
         return
-    parameters = inspect.signature(backward).parameters.values()
+    from inspect import signature  # slow to import, and rarely needed
+
+    parameters = signature(backward).parameters.values()
     if not any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters):
         names = ", ".join(repr(variable.name) for variable in variables)
         raise ArgumentTypeError(
@@ -247,15 +310,18 @@ def recompute_grad(f: Function) -> Function:
         def grad(*upstream: Any, variables: Any = ()) -> Any:
             with GradientTape(watch_accessed_variables=False) as tape:
                 leaves = [x * 1 if _is_floating(x) else x for x in nest.flatten(args)]
-                tape.watch([x for x in leaves if _is_floating(x)])
+                watched = [x for x in leaves if _is_floating(x)]
+                if watched:
+                    tape.watch(watched)
                 if variables:
                     tape.watch(list(variables))
                 again = nest.flatten(f(*nest.pack_sequence_as(args, leaves), **kwargs))
             grads = tape.gradient(
-                again, leaves + list(variables), list(upstream), UnconnectedGradients.ZERO
+                again, watched + list(variables), list(upstream), UnconnectedGradients.ZERO
             )
-            inputs = [g if _is_floating(x) else None for g, x in zip(grads, leaves, strict=False)]
-            return (inputs, grads[len(leaves) :]) if variables else inputs
+            rest = iter(grads)
+            inputs = [next(rest) if _is_floating(x) else None for x in leaves]
+            return (inputs, list(rest)) if variables else inputs
 
         return value, grad
 
@@ -267,7 +333,8 @@ def recompute_grad(f: Function) -> Function:
 
 
 def _is_floating(value: Any) -> bool:
-    return bool(value.dtype.is_differentiable)
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and bool(dtype.is_differentiable)
 
 
 @contextmanager

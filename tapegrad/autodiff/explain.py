@@ -30,8 +30,10 @@ def explain(tape: Any, targets: list[Any], source: Any) -> str:
         return _why_not_followed(tape, source)
     live = [t for t in targets if t.dtype.is_differentiable]
     if not live:
-        return f"The target has dtype {targets[0].dtype}; only floating and complex values have " \
-               f"a gradient.{_cuts(tape, starts)}"
+        return (
+            f"The target has dtype {targets[0].dtype}; only floating and complex values have "
+            f"a gradient.{_cuts(tape, starts)}"
+        )
     ends = [node for target in live for node in tape._source_nodes(target)]
     if any(_connected(tape, [end], starts) for end in ends):
         return "The target depends on the source: this gradient is not None."
@@ -79,7 +81,8 @@ def _cuts(tape: Any, starts: list[Node]) -> str:
         for cut in reversed(tape.cuts)
         if _connected(tape, [cut.node], starts)
     )
-    return f" A value made from the source ended here: {'; '.join(list(found)[:3])}." if found else ""
+    places = "; ".join(list(found)[:3])
+    return f" A value made from the source ended here: {places}." if found else ""
 
 
 def report(sentence: str, on_none: str) -> None:

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from tapegrad.autodiff import batching
+from tapegrad.autodiff.arguments import UnconnectedGradients, as_unconnected, check_tensors
 from tapegrad.autodiff.follow import follow
-from tapegrad.autodiff.gradient_tape import UnconnectedGradients, _as_unconnected, _check_tensors
 from tapegrad.autodiff.transpose import transposed_jvp
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
@@ -50,7 +50,7 @@ class ForwardAccumulator:
         self._recording = False
         self._variables: dict[int, Any] = {}
         self._primals: list[tuple[Any, Any]] = []
-        flat = _check_tensors(nest.flatten(primals), "primals")
+        flat = check_tensors(nest.flatten(primals), "primals")
         if len({id(primal) for primal in flat}) != len(flat):
             raise ArgumentError("A primal was given multiple times. Add its tangents instead.")
         for position, (primal, tangent) in enumerate(
@@ -69,7 +69,9 @@ class ForwardAccumulator:
             self._variables[primal.number] = tangent
             primal.forget_leaf()
         else:
-            self._set(follow(primal, self.token), tangent)
+            _refuse_examples_of_shared(primal, tangent, position)
+            node = follow(batching.peel(primal)[0], self.token)
+            self._set(node, _with_all_examples(tangent, primal))
 
     def _set(self, node: Node, tangent: Any) -> None:
         if node.tangents is None:
@@ -104,18 +106,20 @@ class ForwardAccumulator:
         self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE
     ) -> Any:
         """Return the tangents of values computed inside the block, None where there is none."""
-        mode = _as_unconnected(unconnected_gradients)
-        flat = _check_tensors(nest.flatten(primals), "primals")
+        mode = as_unconnected(unconnected_gradients)
+        flat = check_tensors(nest.flatten(primals), "primals")
         return nest.pack_sequence_as(primals, [self._lookup(value, mode) for value in flat])
 
     def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
+        levels: tuple[int, ...] = ()
         if isinstance(value, Variable):
             tangent = self._variables.get(value.number)
         else:
-            tangent = self._of(value.tensor.node if batching.is_batched(value) else value.node)
+            inside, levels = batching.peel(value)
+            tangent = self._of(inside.node)
         if tangent is None and mode is UnconnectedGradients.ZERO:
             return creation.zeros_like(value)
-        return tangent
+        return None if tangent is None else batching.dress(tangent, levels)
 
     # What the recorder stack asks of a recorder
 
@@ -175,11 +179,36 @@ def _fitted(tangent: Any, result: Any) -> Any:
 
 def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
     if not batching.is_batched(tangent):
-        tangent = to_tensor(tangent, like=to_tensor(primal))
-        tangent = tangent if tangent.dtype == primal.dtype else cast.cast(tangent, primal.dtype)
+        like = None if batching.is_batched(primal) else to_tensor(primal)
+        tangent = to_tensor(tangent, like=like)
+    if tangent.dtype != primal.dtype:
+        tangent = cast.cast(tangent, primal.dtype)
     if tuple(tangent.shape) != tuple(primal.shape):
         raise ShapeError(
             f"Tangent {position} must have its primal's shape {tuple(primal.shape)}. "
             f"Got {tuple(tangent.shape)}."
         )
     return tangent
+
+
+def _with_all_examples(tangent: Any, primal: Any) -> Any:
+    """Give a tangent the leading axes that its batched primal has."""
+    if not batching.is_batched(primal):
+        return tangent
+    if batching.is_batched(tangent) and tangent.level == primal.level:
+        tangent = tangent.tensor
+    else:
+        tangent = batching.lift(tangent, primal.tensor.shape[0])
+    return _with_all_examples(tangent, primal.tensor)
+
+
+def _refuse_examples_of_shared(primal: Any, tangent: Any, position: int) -> None:
+    """A tensor that all examples share cannot have a tangent per example inside vmap."""
+    frame = batching.current_frame()
+    if frame is None or not batching.is_batched(tangent) or tangent.level != frame.level:
+        return
+    if not batching.is_batched(primal) or primal.level != frame.level:
+        raise ArgumentError(
+            f"Tangent {position} differs by example, but its primal is shared by all of them. "
+            "Use tapegrad.jvp, or pass the primal as an argument of the mapped function."
+        )

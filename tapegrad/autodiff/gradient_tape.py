@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import enum
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
 from tapegrad.autodiff import batching, explain, jacobian
+from tapegrad.autodiff.arguments import (
+    UnconnectedGradients,
+    as_unconnected,
+    check_tensors,
+    check_watchable,
+    seeds_for,
+    warn_few_times,
+    warn_once,
+)
 from tapegrad.autodiff.follow import follow
 from tapegrad.autodiff.sweep import Plan, Sweep
 from tapegrad.core import nest
-from tapegrad.core.convert import adapter_of, to_tensor
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -31,19 +40,9 @@ from tapegrad.core.recorder import (
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
-from tapegrad.ops import arithmetic, creation
+from tapegrad.ops import arithmetic, creation, joining
 
 _VALUES = (Tensor, Variable, batching.Batched)
-_warned: set[str] = set()
-
-
-class UnconnectedGradients(enum.Enum):
-    """What `gradient` gives for a source that the target does not depend on."""
-
-    NONE = "none"
-    ZERO = "zero"
-
-
 class GradientTape:
     """Record operations for automatic differentiation.
 
@@ -123,8 +122,16 @@ class GradientTape:
         """Silence this tape (and only this one) inside the block."""
         if not self._recording:
             raise TapeError("stop_recording() needs a tape that is recording: enter it first.")
-        with using_stack(active_stack().without(self)):
-            yield
+        try:
+            with using_stack(active_stack().without(self)):
+                yield
+        finally:
+            self._leave_if_stopped()
+
+    def _leave_if_stopped(self) -> None:
+        """A gradient() inside stop_recording() ends the recording for good."""
+        if not self._recording:
+            leave_recorder(self)
 
     def reset(self) -> None:
         """Throw away everything recorded and watched, and go on recording."""
@@ -203,7 +210,7 @@ class GradientTape:
         """Follow a tensor, a variable, or every one in a nested structure."""
         leaves = nest.flatten(tensor)
         for position, leaf in enumerate(leaves):
-            _check_watchable(leaf, position)
+            check_watchable(leaf, position)
         if not self._recording:
             raise TapeError("watch() works while the tape records: enter the tape first.")
         if not leaves:
@@ -213,7 +220,7 @@ class GradientTape:
 
     def _watch_leaf(self, leaf: Any) -> None:
         if not leaf.dtype.is_differentiable:
-            _warn_few_times(
+            warn_few_times(
                 f"The dtype of the watched tensor must be floating (e.g. float32). "
                 f"Got {leaf.dtype}: its gradient will be None."
             )
@@ -244,12 +251,13 @@ class GradientTape:
         `unconnected_gradients` ("none" or "zero") says what stands for no connection.
         """
         self._check_usable()
-        unconnected = _as_unconnected(unconnected_gradients)
+        unconnected = as_unconnected(unconnected_gradients)
         if target is None:
             raise ArgumentTypeError("target must be a tensor or a structure of them. Got None.")
-        targets = _check_tensors(nest.flatten(target), "target")
-        flat = _check_tensors(nest.flatten(sources), "sources")
-        seeds = _seeds(targets, output_gradients)
+        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
+        flat = check_tensors(nest.flatten(sources), "sources")
+        seeds = seeds_for(targets, output_gradients)
+        reasons = None if self._on_none is None else [self.explain(targets, s) for s in flat]
         self._begin()
         starts = []
         for one, seed in zip(targets, seeds, strict=True):
@@ -264,8 +272,8 @@ class GradientTape:
             for source, grad in zip(flat, grads, strict=True)
         ]
         self._end()
-        if self._on_none is not None:
-            self._report_none(target, flat, results)
+        if reasons is not None:
+            self._report_none(reasons, results)
         return nest.pack_sequence_as(sources, results)
 
     def jacobian(
@@ -283,10 +291,10 @@ class GradientTape:
         time, and so the memory.
         """
         self._check_usable()
-        unconnected = _as_unconnected(unconnected_gradients)
-        flat = _check_tensors(nest.flatten(sources), "sources")
-        targets = _check_tensors(nest.flatten(target), "target")
-        chunk = jacobian.check_chunk(chunk_size or parallel_iterations)
+        unconnected = as_unconnected(unconnected_gradients)
+        flat = check_tensors(nest.flatten(sources), "sources")
+        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
+        chunk = jacobian.check_chunk(chunk_size, parallel_iterations)
         if not experimental_use_pfor and not self._persistent:
             raise TapeError(
                 "jacobian(experimental_use_pfor=False) needs GradientTape(persistent=True)."
@@ -336,11 +344,11 @@ class GradientTape:
         of a full jacobian) or raises.
         """
         self._check_usable()
-        _as_unconnected(unconnected_gradients)
-        _check_tensors([target], "target")
-        _check_tensors([source], "source")
+        as_unconnected(unconnected_gradients)
+        check_tensors([target], "target")
+        check_tensors([source], "source")
         jacobian.check_batch(target, source)
-        chunk = jacobian.check_chunk(chunk_size or parallel_iterations)
+        chunk = jacobian.check_chunk(chunk_size, parallel_iterations)
         self._begin()
         node = self._target_node(target, [source])
         wanted = [self._source_nodes(source)]
@@ -423,7 +431,7 @@ class GradientTape:
                 self._stop()
             self._used_up = "An earlier call failed half-way."
         elif self._recording:
-            _warn_once(
+            warn_once(
                 "Calling gradient() on a persistent tape inside its block records the backward "
                 "pass too, which costs time and memory. Do it only for higher-order derivatives."
             )
@@ -433,6 +441,11 @@ class GradientTape:
         if not self._persistent:
             self._used_up = "It was used up by an earlier call."
             self.token.open = False
+
+    def _in_sight(self) -> AbstractContextManager[None]:
+        """Let this tape see what happens in the block, even after its own was left."""
+        stack = active_stack()
+        return using_stack(stack if self in stack.recorders else stack.with_recorder(self))
 
     def _source_nodes(self, source: Any) -> list[Node]:
         if isinstance(source, Variable):
@@ -468,16 +481,16 @@ class GradientTape:
     def _finish(self, source: Any, grad: Any, unconnected: UnconnectedGradients) -> Any:
         if grad is None:
             if not source.dtype.is_differentiable:
-                _warn_few_times(f"A source has dtype {source.dtype}: its gradient is None.")
+                warn_few_times(f"A source has dtype {source.dtype}: its gradient is None.")
             if unconnected is UnconnectedGradients.NONE:
                 return None
             return creation.zeros_like(source)
         return batching.logical(grad, self.frame)
 
-    def _report_none(self, target: Any, sources: list[Any], results: list[Any]) -> None:
-        for source, result in zip(sources, results, strict=True):
-            if result is None:
-                explain.report(self.explain(target, source), self._on_none)
+    def _report_none(self, reasons: list[str], results: list[Any]) -> None:
+        for reason, result in zip(reasons, results, strict=True):
+            if result is None and self._on_none is not None:
+                explain.report(reason, self._on_none)
 
     def explain(self, target: Any, source: Any) -> str:
         """Say in one sentence why the gradient of target by source is None, or that it is not."""
@@ -489,85 +502,16 @@ def _total(parts: list[Any]) -> Any:
         return None
     total = parts[0]
     for part in parts[1:]:
-        total = arithmetic.add(total, part)
+        total = _sum(total, part)
     return total
 
 
-def _check_watchable(leaf: Any, position: int) -> None:
-    if type(leaf) not in _VALUES and not isinstance(leaf, _VALUES):
-        raise ArgumentError(
-            f"watch() takes tensors and variables. Entry {position} is {type(leaf).__name__} "
-            f"({type(leaf).__module__}); wrap it with tapegrad.constant(...) first."
-        )
-
-
-def _check_tensors(leaves: list[Any], argument: str) -> list[Any]:
-    """Return the leaves as tensors and variables, or name the first that is neither."""
-    checked = []
-    for position, leaf in enumerate(leaves):
-        if type(leaf) in _VALUES or isinstance(leaf, _VALUES):
-            checked.append(leaf)
-        elif not isinstance(leaf, list | tuple) and adapter_of(leaf) is not None:
-            checked.append(to_tensor(leaf))
-        else:
-            raise ArgumentTypeError(
-                f"{argument} must hold tensors or variables. Entry {position} is "
-                f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "
-                "tapegrad.constant(...) and watch them."
-            )
-    return checked
-
-
-def _seeds(targets: list[Any], output_gradients: Any) -> list[Any]:
-    """The cotangents to start from: ones, or what the caller gives."""
-    if output_gradients is None:
-        return [creation.ones_like(target) for target in targets]
-    given = nest.flatten(output_gradients)
-    if len(given) != len(targets) and len(targets) == 1:
-        given = [output_gradients]
-    if len(given) != len(targets):
-        raise ArgumentError(
-            f"output_gradients must have one entry per target: {len(targets)}. Got {len(given)}."
-        )
-    return [
-        creation.ones_like(target) if seed is None else _fit_seed(seed, target, position)
-        for position, (seed, target) in enumerate(zip(given, targets, strict=True))
-    ]
-
-
-def _fit_seed(seed: Any, target: Any, position: int) -> Any:
-    if not batching.is_batched(seed):
-        seed = to_tensor(seed, like=to_tensor(target))
-    if tuple(seed.shape) != tuple(target.shape):
-        raise ShapeError(
-            f"output_gradients[{position}] must have its target's shape {tuple(target.shape)}. "
-            f"Got {tuple(seed.shape)}."
-        )
-    return seed
-
-
-def _as_unconnected(value: Any) -> UnconnectedGradients:
-    if type(value) is UnconnectedGradients:
-        return value
-    try:
-        return UnconnectedGradients(value)
-    except ValueError:
-        raise ArgumentError(
-            f"unconnected_gradients must be 'none' or 'zero'. Got {value!r}."
-        ) from None
-
-
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, stacklevel=4)
-
-
-_few_times = [5]
-
-
-def _warn_few_times(message: str) -> None:
-    """Warn about non-differentiable dtypes, but not in every step of a loop."""
-    if _few_times[0] > 0:
-        _few_times[0] -= 1
-        warnings.warn(message, stacklevel=4)
+def _sum(first: Any, second: Any) -> Any:
+    """Add two gradients; sparse ones stay sparse."""
+    if not (isinstance(first, IndexedSlices) and isinstance(second, IndexedSlices)):
+        return arithmetic.add(first, second)
+    return IndexedSlices(
+        joining.concat([first.values, second.values], axis=0),
+        joining.concat([first.indices, second.indices], axis=0),
+        first.dense_shape,
+    )

@@ -18,11 +18,13 @@ CHUNK_BYTES = 256 * 2**20
 """By default as many rows are swept at a time as keep the seeds below this size."""
 
 
-def check_chunk(chunk_size: int | None) -> int | None:
-    """Validate the number of rows swept at a time."""
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ArgumentError(f"chunk_size must be a positive integer. Got {chunk_size!r}.")
-    return chunk_size
+def check_chunk(chunk_size: Any, parallel_iterations: Any = None) -> int | None:
+    """Return the number of rows to sweep at a time, from either of its names."""
+    for name, given in (("chunk_size", chunk_size), ("parallel_iterations", parallel_iterations)):
+        if given is not None and (not isinstance(given, int) or given < 1):
+            raise ArgumentError(f"{name} must be a positive integer. Got {given!r}.")
+    rows: int | None = parallel_iterations if chunk_size is None else chunk_size
+    return rows
 
 
 def by_rows(

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.batching import Batched, current_frame, is_batched, new_level, per_example
 from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.autodiff.forward import ForwardAccumulator
-from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
 from tapegrad.core import nest
 from tapegrad.core.convert import NUMBERS, to_tensor
@@ -23,7 +24,9 @@ Function = Callable[..., Any]
 _ZERO = UnconnectedGradients.ZERO
 
 
-def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def value_and_grad(
+    f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Function:
     """Return a function that gives the value of `f` and its gradient by the chosen arguments.
 
     `f` must return a scalar (with `has_aux`, a scalar and anything else, which is passed on).

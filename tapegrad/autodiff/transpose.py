@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.autodiff.sweep import pull
 from tapegrad.core.recorder import Operation
 from tapegrad.core.tensor import wrap

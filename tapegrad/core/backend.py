@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,7 +76,7 @@ def backend_names() -> list[str]:
     >>> "numpy" in backend_names()
     True
     """
-    plugins = (point.name for point in entry_points(group="tapegrad.backends"))
+    plugins = (point.name for point in _entry_points())
     return list(dict.fromkeys([*IN_TREE, *_loaded, *plugins]))
 
 
@@ -97,14 +96,21 @@ def _load(name: str) -> Backend:
     if name in IN_TREE:
         if importlib.util.find_spec(IN_TREE[name]) is None:
             raise BackendUnavailableError(
-                f"Backend {name!r} is not part of this installation. "
-                f"Installed backends: {', '.join(installed_backends())}."
+                f"Backend {name!r} is not part of this installation: there is no module "
+                f"{IN_TREE[name]!r}."
             )
         return importlib.import_module(IN_TREE[name]).load()  # type: ignore[no-any-return]
-    for point in entry_points(group="tapegrad.backends"):
+    for point in _entry_points():
         if point.name == name:
             return point.load()()  # type: ignore[no-any-return]
     raise DeviceError(f"There is no backend {name!r}. Backends: {', '.join(backend_names())}.")
+
+
+def _entry_points() -> Iterable[Any]:
+    # Imported here because it is slow to import and only needed when a device is looked up.
+    from importlib.metadata import entry_points
+
+    return entry_points(group="tapegrad.backends")
 
 
 def installed_backends() -> list[str]:

@@ -38,7 +38,7 @@ def adapter_of(value: Any) -> Callable[[Any], Any] | None:
 
 def adapted(value: Any) -> Any:
     """Return what the conversion function of the value's type makes of it, else the value."""
-    adapter = None if isinstance(value, Tensor) else adapter_of(value)
+    adapter = adapter_of(value)
     converted = NotImplemented if adapter is None else adapter(value)
     return value if converted is NotImplemented else converted
 
@@ -48,9 +48,11 @@ def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tens
 
     `like` gives the device and, where no information is lost, the dtype of host values.
     """
-    value = adapted(value)
-    if isinstance(value, Tensor) or hasattr(value, "level"):  # a tensor, or a batched one
-        return value  # type: ignore[no-any-return]
+    if isinstance(value, Tensor):
+        return value
+    converted = adapted(value)
+    if converted is not value:
+        return converted  # type: ignore[no-any-return]
     if find_backend(type(value)) is not None and not isinstance(value, np.ndarray | np.generic):
         return wrap(value)
     array = to_host_array(value, dtype, like)

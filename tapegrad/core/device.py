@@ -82,7 +82,9 @@ def resolve_device(name: str) -> str:
     if match is None:
         raise DeviceError(f"{name!r} is not a device name. Use one of: {_known()}.")
     kind = {"gpu": "cuda"}.get(match[1].lower(), match[1].lower())
-    backend = get_backend(backend_name_of(kind))
+    if kind in IN_TREE or _BACKEND_OF_KIND.get(kind, kind) not in backend_names():
+        raise DeviceError(f"There is no device {name!r}. Use one of: {_known()}.")
+    backend = backend_for(kind)
     wanted = kind if match[2] is None else f"{kind}:{match[2]}"
     for usable in backend.devices():
         if wanted in (usable, usable.partition(":")[0], f"{usable}:0"):
@@ -90,18 +92,10 @@ def resolve_device(name: str) -> str:
     raise DeviceError(f"There is no device {name!r} here. Use one of: {_known()}.")
 
 
-def backend_name_of(kind: str) -> str:
-    """Name of the backend that serves devices like "cpu" or "cuda:1"."""
-    kind = kind.partition(":")[0]
-    name = _BACKEND_OF_KIND.get(kind, kind)
-    if name not in backend_names() or (name in IN_TREE and kind == name):
-        raise DeviceError(f"There is no device {kind!r}. Use one of: {_known()}.")
-    return name
-
-
 def backend_for(device_name: str) -> Backend:
-    """Return the backend that serves the (canonical) device."""
-    return get_backend(backend_name_of(device_name))
+    """Return the backend that serves devices like "cpu" or "cuda:1"."""
+    kind = device_name.partition(":")[0]
+    return get_backend(_BACKEND_OF_KIND.get(kind, kind))
 
 
 def _known() -> str:
@@ -110,9 +104,8 @@ def _known() -> str:
 
 def _best_device() -> str:
     for name in _PREFERENCE:
-        if name in installed_backends():
-            try:
-                return get_backend(name).devices()[0]
-            except BackendUnavailableError:
-                continue
+        try:
+            return get_backend(name).devices()[0]
+        except BackendUnavailableError:
+            continue
     raise BackendUnavailableError("No backend can run here, not even NumPy's. Reinstall tapegrad.")

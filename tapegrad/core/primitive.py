@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tapegrad.core.backend import backend_of, find_backend
-from tapegrad.core.convert import NUMBERS, adapter_of, refuse_mixed_devices, to_tensor
+from tapegrad.core.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.recorder import (
     RAW,
@@ -33,7 +33,7 @@ from tapegrad.core.recorder import (
     note_cut,
     tell,
 )
-from tapegrad.core.rule import PICK, Rule, shape_of
+from tapegrad.core.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError, MissingRuleError, ShapeError
 
@@ -183,21 +183,19 @@ def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., 
 
 def _adapted(arg: Any) -> Any:
     """Read variables and turn other self-converting values into tensors; leave the rest."""
-    if type(arg) is Tensor or type(arg) in NUMBERS or adapter_of(arg) is None:
-        return arg
-    return to_tensor(arg)
+    return arg if type(arg) is Tensor or type(arg) in NUMBERS else adapted(arg)
 
 
-def _as_operands(primitive: Primitive, adapted: list[Any]) -> list[Any]:
+def _as_operands(primitive: Primitive, values: list[Any]) -> list[Any]:
     """Turn all operands into tensors; numbers stay numbers where they can adapt (broadcasting)."""
-    like = next((arg for arg in adapted if isinstance(arg, Tensor)), None)
+    like = next((arg for arg in values if isinstance(arg, Tensor)), None)
     if like is None:
-        arrays = [arg for arg in adapted if type(arg) not in NUMBERS]
-        like = to_tensor(arrays[0] if arrays else adapted[0])
-        position = next(i for i, arg in enumerate(adapted) if not arrays or arg is arrays[0])
-        adapted[position] = like
+        arrays = [arg for arg in values if type(arg) not in NUMBERS]
+        like = to_tensor(arrays[0] if arrays else values[0])
+        position = next(i for i, arg in enumerate(values) if not arrays or arg is arrays[0])
+        values[position] = like
     stay = NUMBERS if primitive.broadcasts else ()
-    return [arg if type(arg) in stay else to_tensor(arg, like=like) for arg in adapted]
+    return [arg if type(arg) in stay else to_tensor(arg, like=like) for arg in values]
 
 
 def execute(
@@ -291,6 +289,8 @@ def record_many(
     for index, tensor in enumerate(tensors):
         if tensor.dtype.is_differentiable:
             tensor.node = make_node(tokens, PICK, {"index": index}, (whole,), None, None)
+            if stack.listeners:
+                share_tangents(whole, index, tensor.node)
     if stack.listeners:
         outputs = tuple(tensor.node for tensor in tensors)
         tell(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))

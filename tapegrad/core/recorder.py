@@ -39,7 +39,8 @@ class Node:
     `inputs` holds the inputs' nodes (None where an input is not followed); `saved` holds, per
     followed input, the arrays that its rule reads; `fit` holds, per input, the shape and dtype
     its gradient must be brought to, or is None where nothing has to be done. A leaf (a watched
-    value) has no primitive.
+    value) has no primitive. `tangents` holds a value's tangent per accumulator's token; the node
+    of a primitive with several outputs holds one such table per output.
     """
 
     __slots__ = (
@@ -61,7 +62,7 @@ class Node:
     inputs: tuple[Node | None, ...]
     saved: Any
     fit: Any
-    tangents: dict[Token, Any] | None
+    tangents: dict[Any, Any] | None
 
     def release(self) -> None:
         """Let go of everything that only a sweep needs."""

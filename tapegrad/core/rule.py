@@ -8,7 +8,6 @@ Keyword-only parameters are the primitive's params. Nothing else is saved.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,12 +52,12 @@ class Rule:
 
     __slots__ = ("function", "pick", "reads", "wants")
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        parameters = list(inspect.signature(function).parameters.values())
-        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    def __init__(self, function: Any) -> None:
+        code = function.__code__  # inspect.signature would take most of the import time
+        positional = code.co_varnames[1 : code.co_argcount]
         self.function = function
-        self.reads = tuple(Read(p.name, function) for p in positional[1:])
-        self.wants = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self.reads = tuple(Read(name, function) for name in positional)
+        self.wants = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
         self.pick = _picker(self.reads)
 
     def __call__(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -113,7 +112,17 @@ def _rewrap(read: Read, value: Any, node: Node) -> Any:
 
 def _output_node(node: Node, index: int) -> Node:
     """The node of one of several outputs, as the primitive's own call made it."""
-    return make_node(node.tokens, PICK, {"index": index}, (node,), None, None)
+    output = make_node(node.tokens, PICK, {"index": index}, (node,), None, None)
+    if node.tangents is not None:
+        output.tangents = node.tangents.get(index)
+    return output
+
+
+def share_tangents(whole: Node, index: int, output: Node) -> None:
+    """Keep an output's tangents with the primitive's node, for the rules that read that output."""
+    if whole.tangents is None:
+        whole.tangents = {}
+    output.tangents = whole.tangents[index] = {}
 
 
 class Pick:

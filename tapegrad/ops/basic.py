@@ -55,9 +55,15 @@ def _sum_transpose(
     return broadcast_p(t, shape=x_shape)
 
 
+def _sum(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if xp.isdtype(x.dtype, "bool"):
+        x = xp.astype(x, xp.int64)
+    return xp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
 sum_p = linear(
     "sum",
-    lambda xp, x, *, axis, keepdims: xp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+    _sum,
     transpose=_sum_transpose,
     batch=lambda size, batched, x, *, axis, keepdims: sum_p(
         x, axis=tuple(a + 1 for a in axis), keepdims=keepdims

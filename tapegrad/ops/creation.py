@@ -13,7 +13,10 @@ from tapegrad.core.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
 from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.errors import ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import arithmetic
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.cast import cast
 
 full_like_p = nondifferentiable(
     "full_like",
@@ -99,7 +102,214 @@ def zeros_for(example: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _dtype_or(dtype: Any, x: Any) -> np.dtype[Any]:
-    if dtype is not None:
-        return numpy_dtype(dtype)
+    return numpy_dtype_of(x) if dtype is None else numpy_dtype(dtype)
+
+
+def numpy_dtype_of(x: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a tensor, a batched value or a raw array."""
     kind = x.dtype
     return kind.dtype if hasattr(kind, "dtype") else backend_of(x).dtype_of(x)  # type: ignore
+
+
+def as_constant(value: np.ndarray[Any, Any]) -> Tensor:
+    """Return a fresh host array as a tensor on the current device."""
+    return wrap(host.place(value))
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape given as an int, a sequence of ints, or an integer tensor."""
+    if isinstance(shape, int) or getattr(shape, "shape", None) == ():
+        return (int(shape),)
+    return tuple(int(n) for n in shape)
+
+
+def _filled(shape: Any, value: Any, dtype: Any) -> Any:
+    """Return one number everywhere, made on the current device."""
+    kind = numpy_dtype(dtype)
+    seed = wrap(host.place(np.zeros((), kind)))
+    return full_like_p(seed, shape=as_shape(shape), value=value, dtype=kind)
+
+
+def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
+    """Return a tensor of zeros.
+
+    >>> zeros((2, 3)).shape
+    (2, 3)
+    """
+    return _filled(shape, 0, dtype)
+
+
+def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
+    """Return a tensor of ones.
+
+    >>> ones(2).numpy().tolist()
+    [1.0, 1.0]
+    """
+    return _filled(shape, 1, dtype)
+
+
+def fill(dims: Any, value: Any, name: str | None = None) -> Any:
+    """Return a tensor of shape `dims` with one value everywhere, differentiable in that value.
+
+    >>> fill((2,), 3.0).numpy().tolist()
+    [3.0, 3.0]
+    """
+    value = as_operand(value)
+    if len(value.shape):
+        raise ShapeError(f"fill needs a single value. Got shape {tuple(value.shape)}.")
+    return broadcast_p(value, shape=as_shape(dims))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """Return a tensor of a shape, filled with a value that may broadcast to it.
+
+    >>> full((2,), 3.0).numpy().tolist()
+    [3.0, 3.0]
+    """
+    value = as_operand(fill_value)
+    if dtype is not None:
+        value = cast(value, dtype)
+    return broadcast_p(value, shape=as_shape(shape))
+
+
+def eye(
+    num_rows: int,
+    num_columns: int | None = None,
+    batch_shape: Any = None,
+    dtype: Any = "float32",
+    name: str | None = None,
+    k: int = 0,
+) -> Any:
+    """Return ones on diagonal `k` of a matrix of zeros, repeated along `batch_shape`.
+
+    >>> eye(2).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    columns = num_rows if num_columns is None else num_columns
+    matrix = as_constant(
+        np.eye(int(num_rows), int(columns), k=k, dtype=numpy_dtype(dtype))
+    )
+    if batch_shape is None:
+        return matrix
+    return broadcast_p(matrix, shape=(*as_shape(batch_shape), *matrix.shape))
+
+
+def range(  # noqa: A001  # TensorFlow's name
+    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range"
+) -> Tensor:
+    """Return the numbers from `start` (0 if it is the only one given) up to, not with, `limit`.
+
+    Python ints give int32 and floats float32; tensors and arrays keep their dtype.
+
+    >>> range(3).numpy().tolist(), range(1.0, 2.0, 0.5).dtype
+    ([0, 1, 2], <dtype: 'float32'>)
+    """
+    if limit is None:
+        start, limit = 0, start
+    ends = [to_host_array(_plain(value)) for value in (start, limit, delta)]
+    if any(end.ndim for end in ends):
+        raise ShapeError("range needs single numbers for start, limit and delta.")
+    if not ends[2]:
+        raise ArgumentError("range needs a delta other than 0.")
+    kind = np.result_type(*ends) if dtype is None else numpy_dtype(dtype)
+    if dtype is None and kind == np.float64 and all(end.dtype != kind for end in ends):
+        kind = np.dtype("float32")  # ints next to a float32: NumPy would widen
+    first, last, step = (end.item() for end in ends)
+    return as_constant(np.arange(first, last, step).astype(kind))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "numpy"):
+        return value.numpy()
+    return value
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """Return evenly spaced numbers; `range` under NumPy's name.
+
+    >>> arange(1, 7, 2).numpy().tolist()
+    [1, 3, 5]
+    """
+    return range(start, stop, step, dtype)
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, name: str | None = None, axis: int = 0
+) -> Any:
+    """Return `num` numbers from `start` to `stop`, both included, along a new axis.
+
+    >>> linspace(0.0, 1.0, 3).numpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    start, stop, num = as_operand(start), as_operand(stop), int(num)
+    if num < 1:
+        raise ArgumentError(f"linspace needs num >= 1. Got {num}.")
+    start, stop = (x if x.dtype.is_differentiable else cast(x, "float32") for x in (start, stop))
+    if start.dtype != stop.dtype:
+        raise ArgumentTypeError(
+            f"linspace needs ends of one dtype. Got {start.dtype} and {stop.dtype}: cast one."
+        )
+    rank = max(len(start.shape), len(stop.shape))
+    place = axis + rank + 1 if axis < 0 else axis
+    if not 0 <= place <= rank:
+        raise ShapeError(f"linspace got axis {axis} for ends of {rank} dimensions.")
+    weights = np.arange(num) / max(num - 1, 1)
+    shape = (num, *[1] * (rank - place))
+    # Both ends are exact: their weights are 0 and 1.
+    up = wrap(host.place(weights.reshape(shape).astype(start.dtype.dtype)))
+    down = wrap(host.place((1 - weights).reshape(shape).astype(start.dtype.dtype)))
+    left, right = (_with_axis(x, rank, place) for x in (start, stop))
+    return arithmetic.add(arithmetic.multiply(left, down), arithmetic.multiply(right, up))
+
+
+def _with_axis(x: Any, rank: int, place: int) -> Any:
+    shape = (*[1] * (rank - len(x.shape)), *x.shape)
+    return reshape_p(x, shape=(*shape[:place], 1, *shape[place:]))
+
+
+def _one_hot(
+    xp: Any, indices: Any, *, depth: int, on: Any, off: Any, axis: int, dtype: Any
+) -> Any:
+    places = xp.arange(depth, dtype=indices.dtype, device=indices.device)
+    hits = xp.expand_dims(indices, axis=indices.ndim) == places
+    on_value = xp.full((), on, dtype=dtype, device=indices.device)
+    off_value = xp.full((), off, dtype=dtype, device=indices.device)
+    return xp.moveaxis(xp.where(hits, on_value, off_value), -1, axis)
+
+
+one_hot_p = nondifferentiable(
+    "one_hot",
+    _one_hot,
+    batch=lambda size, batched, x, *, depth, on, off, axis, dtype: one_hot_p(
+        x, depth=depth, on=on, off=off, axis=axis + 1, dtype=dtype
+    ),
+)
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return, for each index, `depth` numbers: `on_value` at the index, `off_value` elsewhere.
+
+    An index out of range gives `off_value` only. There is no derivative.
+
+    >>> one_hot([1, 0], 2).numpy().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    x = as_operand(indices)
+    rank = len(x.shape)
+    place = rank if axis is None or axis == -1 else int(axis)
+    if not 0 <= place <= rank:
+        raise ShapeError(f"one_hot got axis {axis} for indices of {rank} dimensions.")
+    on = 1 if on_value is None else to_host_array(_plain(on_value))
+    off = 0 if off_value is None else to_host_array(_plain(off_value))
+    given = next((value.dtype for value in (on, off) if hasattr(value, "dtype")), "float32")
+    kind = numpy_dtype(given if dtype is None else dtype)
+    on, off = (value.item() if hasattr(value, "item") else value for value in (on, off))
+    return one_hot_p(x, depth=int(depth), on=on, off=off, axis=place, dtype=kind)

@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.convert import register_tensor_conversion_function, to_tensor
 from tapegrad.core.operand import as_operand, normalize_axis
-from tapegrad.core.primitive import Primitive
-from tapegrad.errors import ArgumentError
+from tapegrad.core.primitive import INTERPRETERS, Primitive
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.slicing import expand_ellipsis, slice_p
 
 concat_p = Primitive("concat", lambda xp, *arrays, axis, sizes: xp.concat(arrays, axis=axis))
+stack_p = Primitive("stack", lambda xp, *arrays, axis: xp.stack(arrays, axis=axis))
+
+
+def _split(xp: Any, x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(x[(*(slice(None),) * axis, slice(start, start + size), ...)])
+        start += size
+    return tuple(parts)
+
+
+split_p = Primitive("split", _split, many=True)
+unstack_p = Primitive(
+    "unstack",
+    lambda xp, x, *, axis: tuple(
+        x[(*(slice(None),) * axis, k, ...)] for k in range(x.shape[axis])
+    ),
+    many=True,
+)
 
 
 @concat_p.vjp
@@ -43,39 +65,289 @@ def _concat_jvp(ts: Any, y_shape: tuple[int, ...], *, axis: int, sizes: tuple[in
 def _concat_batch(
     size: int, batched: tuple[bool, ...], *args: Any, axis: int, sizes: tuple[int, ...]
 ) -> Any:
-    parts = [
+    return concat_p(*_all_batched(size, batched, args), axis=axis + 1, sizes=sizes)
+
+
+@stack_p.vjp
+def _stack_vjp(t: Any, *, axis: int, needs: tuple[bool, ...]) -> list[Any]:
+    lead = (slice(None),) * axis
+    rest = (slice(None),) * (len(t.shape) - axis - 1)
+    return [
+        slice_p(t, index=(*lead, k, *rest)) if needed else None for k, needed in enumerate(needs)
+    ]
+
+
+@stack_p.jvp
+def _stack_jvp(ts: Any, y_shape: tuple[int, ...], *, axis: int) -> Any:
+    example = next(t for t in ts if t is not None)
+    nothing = (*y_shape[:axis], *y_shape[axis + 1 :])
+    parts = [zeros_for(example, nothing, example.dtype) if t is None else t for t in ts]
+    return stack_p(*parts, axis=axis)
+
+
+@stack_p.batch
+def _stack_batch(size: int, batched: tuple[bool, ...], *args: Any, axis: int) -> Any:
+    return stack_p(*_all_batched(size, batched, args), axis=axis + 1)
+
+
+def _all_batched(size: int, batched: tuple[bool, ...], args: Sequence[Any]) -> list[Any]:
+    return [
         arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
         for arg, flag in zip(args, batched, strict=True)
     ]
-    return concat_p(*parts, axis=axis + 1, sizes=sizes)
 
 
-def concat(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
+split_p.vjp(lambda t, *, axis, sizes: (concat_p(*t, axis=axis, sizes=sizes),))
+split_p.jvp(lambda t, *, axis, sizes: split_p(t[0], axis=axis, sizes=sizes))
+split_p.batch(
+    lambda size, batched, x, *, axis, sizes: split_p(x, axis=axis + 1, sizes=sizes)
+)
+unstack_p.vjp(lambda t, *, axis: (stack_p(*t, axis=axis),))
+unstack_p.jvp(lambda t, *, axis: unstack_p(t[0], axis=axis))
+unstack_p.batch(lambda size, batched, x, *, axis: unstack_p(x, axis=axis + 1))
+
+
+def as_operands(values: Any, name: str) -> list[Any]:
+    """Return the parts of a list (or along axis 0 of a tensor) as operands of one dtype."""
+    if isinstance(values, Tensor | Variable) or type(values) in INTERPRETERS:
+        return unstack(values)
+    parts = list(values)
+    if not parts:
+        raise ArgumentError(f"{name} needs at least one tensor. Got none.")
+    like = next((part for part in parts if isinstance(part, Tensor | Variable)), None)
+    if like is None:
+        return [as_operand(part) for part in parts]
+    like = to_tensor(like)
+    return [
+        part if type(part) in INTERPRETERS else to_tensor(part, like=like) for part in parts
+    ]
+
+
+def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
     """Join tensors along an existing axis.
 
     >>> import tapegrad
     >>> concat([tapegrad.constant([1.0]), tapegrad.constant([2.0, 3.0])], 0).shape
     (3,)
     """
-    parts = [as_operand(value) for value in values]
-    if not parts:
-        raise ArgumentError("concat needs at least one tensor. Got none.")
-    axis = normalize_axis(axis, len(parts[0].shape), "concat")
+    one = isinstance(values, Tensor | Variable) or type(values) in INTERPRETERS
+    parts = as_operands([values] if one else values, "concat")
+    axis = normalize_axis(int(axis), len(parts[0].shape), "concat")
+    if len({len(part.shape) for part in parts}) > 1 or not parts[0].shape:
+        raise ShapeError(
+            "concat needs tensors of equal rank, at least 1. "
+            f"Got shapes {', '.join(str(tuple(part.shape)) for part in parts)}."
+        )
     return concat_p(*parts, axis=axis, sizes=tuple(part.shape[axis] for part in parts))
 
 
-def stack(values: Sequence[Any], axis: int = 0, name: str = "stack") -> Any:
+def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
     """Join tensors of one shape along a new axis.
 
     >>> import tapegrad
     >>> stack([tapegrad.constant(1.0), tapegrad.constant(2.0)]).shape
     (2,)
     """
-    parts = [as_operand(value) for value in values]
-    if not parts:
-        raise ArgumentError("stack needs at least one tensor. Got none.")
-    axis = normalize_axis(axis, len(parts[0].shape) + 1, "stack")
-    widened = [
-        reshape_p(part, shape=(*part.shape[:axis], 1, *part.shape[axis:])) for part in parts
+    parts = as_operands(values, "stack")
+    axis = normalize_axis(int(axis), len(parts[0].shape) + 1, "stack")
+    if len({tuple(part.shape) for part in parts}) > 1:
+        raise ShapeError(
+            "stack needs tensors of equal shape. "
+            f"Got {', '.join(str(tuple(part.shape)) for part in parts)}."
+        )
+    return stack_p(*parts, axis=axis)
+
+
+def split(
+    value: Any,
+    num_or_size_splits: Any,
+    axis: int = 0,
+    num: int | None = None,
+    name: str | None = "split",
+) -> list[Any]:
+    """Cut a tensor along an axis into equal parts (a number) or parts of given sizes (a list).
+
+    >>> import tapegrad
+    >>> [part.shape[0] for part in split(tapegrad.constant([1.0, 2.0, 3.0]), [1, 2])]
+    [1, 2]
+    """
+    x = as_operand(value)
+    axis = normalize_axis(int(axis), len(x.shape), "split")
+    sizes = _sizes(num_or_size_splits, x.shape[axis])
+    return list(split_p(x, axis=axis, sizes=sizes))
+
+
+def _sizes(wanted: Any, length: int) -> tuple[int, ...]:
+    if not isinstance(wanted, list | tuple) and not getattr(wanted, "shape", ()):
+        count = int(wanted)
+        if count < 1 or length % count:
+            raise ShapeError(
+                f"split cannot cut an axis of length {length} into {count} equal parts. "
+                "Give a list of sizes, or use array_split."
+            )
+        return (length // count,) * count
+    sizes = [int(size) for size in wanted]
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = length - sum(size for size in sizes if size != -1)
+    if sum(sizes) != length or any(size < 0 for size in sizes):
+        raise ShapeError(f"split needs sizes that add up to {length}. Got {list(wanted)}.")
+    return tuple(sizes)
+
+
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> Any:
+    """Return the slices along an axis as a list, without that axis.
+
+    >>> import tapegrad
+    >>> [float(x) for x in unstack(tapegrad.constant([1.0, 2.0]))]
+    [1.0, 2.0]
+    """
+    x = as_operand(value)
+    if not x.shape:
+        raise ShapeError("unstack needs at least one axis. Got a 0-d tensor.")
+    axis = normalize_axis(axis, len(x.shape), "unstack")
+    if num is not None and num != x.shape[axis]:
+        raise ShapeError(f"unstack was told num={num}, but the axis has length {x.shape[axis]}.")
+    return list(unstack_p(x, axis=axis)) if x.shape[axis] else []
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cut a tensor into nearly equal parts (a number), or before the given positions (a list).
+
+    >>> import tapegrad
+    >>> [part.shape[0] for part in array_split(tapegrad.constant([1.0, 2.0, 3.0]), 2)]
+    [2, 1]
+    """
+    x = as_operand(ary)
+    axis = normalize_axis(axis, len(x.shape), "array_split")
+    length = x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections < 1:
+            raise ArgumentError(f"array_split needs at least 1 part. Got {indices_or_sections}.")
+        each, longer = divmod(length, indices_or_sections)
+        sizes = [each + 1] * longer + [each] * (indices_or_sections - longer)
+        return list(split_p(x, axis=axis, sizes=tuple(sizes)))
+    lead = (slice(None),) * axis
+    edges = [None, *(int(i) for i in indices_or_sections), None]
+    spans = [slice(*slice(a, b).indices(length)) for a, b in zip(edges, edges[1:], strict=False)]
+    return [
+        slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans
     ]
-    return concat(widened, axis)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the first axis.
+
+    >>> import tapegrad
+    >>> len(vsplit(tapegrad.constant([[1.0], [2.0]]), 2))
+    2
+    """
+    return _numpy_split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the second axis (the first of a vector).
+
+    >>> import tapegrad
+    >>> len(hsplit(tapegrad.constant([[1.0, 2.0]]), 2))
+    2
+    """
+    return _numpy_split(ary, indices_or_sections, 1 if len(as_operand(ary).shape) > 1 else 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the third axis.
+
+    >>> import tapegrad
+    >>> len(dsplit(tapegrad.constant([[[1.0, 2.0]]]), 2))
+    2
+    """
+    return _numpy_split(ary, indices_or_sections, 2)
+
+
+def _numpy_split(ary: Any, indices_or_sections: Any, axis: int) -> list[Any]:
+    if isinstance(indices_or_sections, int):
+        return split(ary, indices_or_sections, axis)
+    return array_split(ary, indices_or_sections, axis)
+
+
+def vstack(tup: Any) -> Any:
+    """Join along the first axis; vectors become rows.
+
+    >>> vstack([[1.0, 2.0], [3.0, 4.0]]).shape
+    (2, 2)
+    """
+    parts = as_operands(tup, "vstack")
+    return concat([_with_rank(part, 2, 0) for part in parts], 0)
+
+
+def hstack(tup: Any) -> Any:
+    """Join along the second axis (the first of vectors).
+
+    >>> hstack([[1.0, 2.0], [3.0]]).shape
+    (3,)
+    """
+    parts = [_with_rank(part, 1, 0) for part in as_operands(tup, "hstack")]
+    return concat(parts, 0 if len(parts[0].shape) == 1 else 1)
+
+
+def dstack(tup: Any) -> Any:
+    """Join along the third axis.
+
+    >>> dstack([[1.0, 2.0], [3.0, 4.0]]).shape
+    (1, 2, 2)
+    """
+    parts = [_with_rank(part, 2, 0) for part in as_operands(tup, "dstack")]
+    return concat([_with_rank(part, 3, 2) for part in parts], 2)
+
+
+def column_stack(tup: Any) -> Any:
+    """Join vectors as columns, and matrices side by side.
+
+    >>> column_stack([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    parts = [_with_rank(part, 1, 0) for part in as_operands(tup, "column_stack")]
+    return concat([_with_rank(part, 2, 1) for part in parts], 1)
+
+
+def _with_rank(x: Any, rank: int, at: int) -> Any:
+    """Insert unit axes at position `at` until `x` has `rank` axes."""
+    missing = max(0, rank - len(x.shape))
+    if not missing:
+        return x
+    at = min(at, len(x.shape))
+    return reshape_p(x, shape=(*x.shape[:at], *[1] * missing, *x.shape[at:]))
+
+
+# Lists that hold tensors become tensors
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether a (nested) list has a tensor, variable or batched value among its leaves."""
+    if isinstance(value, list | tuple):
+        return any(holds_tensors(part) for part in value)
+    return isinstance(value, Tensor | Variable) or type(value) in INTERPRETERS
+
+
+def _from_sequence(value: Any) -> Any:
+    if not holds_tensors(value):
+        return NotImplemented
+    leaves = _leaves(value)
+    like = next((leaf for leaf in leaves if isinstance(leaf, Tensor | Variable)), None)
+    return _stacked(value, None if like is None else to_tensor(like))
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _stacked(value: Any, like: Tensor | None) -> Any:
+    if isinstance(value, list | tuple) and holds_tensors(value):
+        return stack([_stacked(part, like) for part in value])
+    return value if type(value) in INTERPRETERS else to_tensor(value, like=like)
+
+
+register_tensor_conversion_function(list, _from_sequence)
+register_tensor_conversion_function(tuple, _from_sequence)

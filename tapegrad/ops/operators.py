@@ -8,7 +8,18 @@ from typing import Any
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
-from tapegrad.ops import arithmetic
+from tapegrad.errors import ArgumentTypeError
+from tapegrad.ops import (
+    arithmetic,
+    bits,
+    comparison,
+    indexing,
+    magnitude,
+    powers,
+    products,
+    rounding,
+    variable_slices,
+)
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -23,10 +34,60 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "sub": arithmetic.subtract,
     "mul": arithmetic.multiply,
     "truediv": arithmetic.divide,
+    "floordiv": rounding.floor_divide,
+    "mod": rounding.mod,
+    "pow": powers.power,
+    "matmul": products.matmul,
+    # On truth values these are logical and, or, exclusive or and not.
+    "and": bits.bitwise_and,
+    "or": bits.bitwise_or,
+    "xor": bits.bitwise_xor,
+    "lshift": bits.bitwise_left_shift,
+    "rshift": bits.bitwise_right_shift,
 }
 UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": arithmetic.negative,
     "pos": arithmetic.positive,
+    "abs": magnitude.abs,
+    "invert": bits.bitwise_invert,
+    "round": rounding.round,
+}
+
+
+def _equal(self: Any, other: Any) -> Any:
+    """Compare element by element; what cannot be a tensor, such as None, is not equal."""
+    try:
+        return comparison.equal(self, other)
+    except ArgumentTypeError:
+        return False
+
+
+def _not_equal(self: Any, other: Any) -> Any:
+    try:
+        return comparison.not_equal(self, other)
+    except ArgumentTypeError:
+        return True
+
+
+# Python swaps these by itself when the tensor stands on the right.
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": comparison.less,
+    "le": comparison.less_equal,
+    "gt": comparison.greater,
+    "ge": comparison.greater_equal,
+    "eq": _equal,
+    "ne": _not_equal,
+}
+ITEMS: dict[str, Callable[..., Any]] = {
+    "getitem": indexing.getitem,
+    "setitem": indexing.setitem,
+    "iter": indexing.iterate,
+}
+# A part of a variable can be assigned to, and writing assigns to its state.
+VARIABLE_ITEMS = {
+    **ITEMS,
+    "getitem": variable_slices.variable_getitem,
+    "setitem": variable_slices.variable_setitem,
 }
 
 
@@ -37,6 +98,10 @@ def bind_operators(kind: type) -> None:
         setattr(kind, f"__r{name}__", _swapped(function))
     for name, unary in UNARY.items():
         setattr(kind, f"__{name}__", unary)
+    for name, compare in COMPARISONS.items():
+        setattr(kind, f"__{name}__", compare)
+    for name, item in (VARIABLE_ITEMS if kind is Variable else ITEMS).items():
+        setattr(kind, f"__{name}__", item)
 
 
 bind_operators(Tensor)

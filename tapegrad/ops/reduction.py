@@ -1,15 +1,151 @@
-"""Reductions over axes: sum, mean, maximum and their kin."""
+"""Reductions over axes under their Array API names: sum, mean, product, extremes, truth.
+
+TensorFlow's spellings (`reduce_sum`, ...) are in reduce.py, statistics in statistics.py.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand, normalize_axes
-from tapegrad.ops.basic import sum_p
+from tapegrad.core.families import linear, nondifferentiable
+from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.primitive import Primitive
+from tapegrad.ops.along_axis import lift_unbatched
+from tapegrad.ops.axes import Axes, batch_over_axes, count_over, kept_shape, spread
+from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p, sum_p
+from tapegrad.ops.cumulative import cumprod_p
+
+# Mean
 
 
-def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A001  # the maths word
+def _mean_transpose(t: Any, x_shape: tuple[int, ...], *, axis: Axes, keepdims: bool) -> Any:
+    share = t / (count_over(x_shape, axis) or 1)
+    return broadcast_p(spread(share, x_shape, axis, keepdims), shape=x_shape)
+
+
+def _mean(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    if xp.isdtype(x.dtype, ("bool", "integral")):
+        x = xp.astype(x, xp.float64)
+    return xp.mean(x, axis=axis, keepdims=keepdims)
+
+
+mean_p = linear(
+    "mean",
+    _mean,
+    transpose=_mean_transpose,
+)
+mean_p.batch(batch_over_axes(mean_p))
+
+# Product. The derivative by one element is the product of the others: what comes before it
+# times what comes after it, so zeros need no care.
+
+
+def _product_of_others(x: Any, axis: Axes) -> Any:
+    shape = tuple(x.shape)
+    rest = tuple(i for i in range(len(shape)) if i not in axis)
+    count = count_over(shape, axis)
+    rows = reshape_p(permute_p(x, axes=(*rest, *axis)), shape=(*(shape[i] for i in rest), count))
+    last = len(rest)
+    before = cumprod_p(rows, axis=last, exclusive=True, reverse=False)
+    others = before * cumprod_p(rows, axis=last, exclusive=True, reverse=True)
+    moved = reshape_p(others, shape=tuple(shape[i] for i in (*rest, *axis)))
+    order = (*rest, *axis)
+    return permute_p(moved, axes=tuple(order.index(i) for i in range(len(shape))))
+
+
+def _prod(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    if xp.isdtype(x.dtype, "bool"):
+        x = xp.astype(x, xp.int64)
+    return xp.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+prod_p = Primitive("prod", _prod)
+prod_p.vjps(
+    lambda t, x, *, axis, keepdims: spread(t, x.shape, axis, keepdims) * _product_of_others(x, axis)
+)
+prod_p.jvps(
+    lambda t, x, *, axis, keepdims: sum_p(
+        t * _product_of_others(x, axis), axis=axis, keepdims=keepdims
+    )
+)
+prod_p.conjugates = True
+prod_p.batch(batch_over_axes(prod_p))
+
+# Largest and smallest. Elements that share the place share the gradient equally.
+
+
+def _ties(xp: Any, x: Any, y: Any, *, axis: Axes, keepdims: bool) -> Any:
+    y = y if keepdims else xp.reshape(y, kept_shape(x.shape, axis))
+    # Where NaN wins, all NaNs have won.
+    hits = xp.astype((x == y) | ((x != x) & (y != y)), x.dtype)
+    return hits / xp.sum(hits, axis=axis, keepdims=True, dtype=x.dtype)
+
+
+ties_p = nondifferentiable("ties", _ties)
+
+
+@ties_p.batch
+def _batch_ties(
+    size: int, batched: tuple[bool, bool], x: Any, y: Any, *, axis: Axes, keepdims: bool
+) -> Any:
+    x, y = lift_unbatched(size, batched, x, y)
+    return ties_p(x, y, axis=tuple(a + 1 for a in axis), keepdims=keepdims)
+
+
+def _extreme(name: str) -> Primitive:
+    primitive = Primitive(
+        name, lambda xp, x, *, axis, keepdims: getattr(xp, name)(x, axis=axis, keepdims=keepdims)
+    )
+    primitive.vjps(
+        lambda t, x, y, *, axis, keepdims: (
+            spread(t, x.shape, axis, keepdims) * ties_p(x, y, axis=axis, keepdims=keepdims)
+        )
+    )
+    primitive.jvps(
+        lambda t, x, y, *, axis, keepdims: sum_p(
+            t * ties_p(x, y, axis=axis, keepdims=keepdims), axis=axis, keepdims=keepdims
+        )
+    )
+    primitive.batch(batch_over_axes(primitive))
+    return primitive
+
+
+max_p = _extreme("max")
+min_p = _extreme("min")
+
+# Without a derivative
+
+any_p = nondifferentiable("any")
+all_p = nondifferentiable("all")
+count_nonzero_p = nondifferentiable(
+    "count_nonzero",
+    lambda xp, x, *, axis, keepdims: xp.sum(
+        xp.astype(xp.astype(x, xp.bool), xp.int64),
+        axis=axis,
+        keepdims=keepdims,
+        dtype=xp.int64,
+    ),
+)
+for _primitive in (any_p, all_p, count_nonzero_p):
+    _primitive.batch(batch_over_axes(_primitive))
+
+
+def _arg_extreme(name: str) -> Primitive:
+    def batch(size: int, batched: Any, x: Any, *, axis: int) -> Any:
+        return primitive(x, axis=axis + 1)
+
+    primitive = nondifferentiable(name, batch=batch)
+    return primitive
+
+
+argmax_p = _arg_extreme("argmax")
+argmin_p = _arg_extreme("argmin")
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the sum over `axis` (an int, several, or None for all).
+
+    Integers keep their dtype; truth values are counted.
 
     >>> import tapegrad
     >>> float(sum(tapegrad.constant([1.0, 2.0, 3.0])))
@@ -19,3 +155,118 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A001 
     return sum_p(x, axis=normalize_axes(axis, len(x.shape), "sum"), keepdims=bool(keepdims))
 
 
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the mean over `axis`.
+
+    Integers give floating numbers, as in NumPy; the mean of nothing is NaN.
+
+    >>> import tapegrad
+    >>> float(mean(tapegrad.constant([1.0, 2.0, 6.0])))
+    3.0
+    """
+    x = as_operand(x)
+    return mean_p(x, axis=normalize_axes(axis, len(x.shape), "mean"), keepdims=bool(keepdims))
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the product over `axis`; its derivatives are right where elements are 0.
+
+    >>> import tapegrad
+    >>> float(prod(tapegrad.constant([2.0, 3.0])))
+    6.0
+    """
+    x = as_operand(x)
+    return prod_p(x, axis=normalize_axes(axis, len(x.shape), "prod"), keepdims=bool(keepdims))
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the largest element over `axis`; elements that tie share the gradient equally.
+
+    >>> import tapegrad
+    >>> float(max(tapegrad.constant([1.0, 3.0, 2.0])))
+    3.0
+    """
+    x = as_operand(x)
+    return max_p(x, axis=normalize_axes(axis, len(x.shape), "max"), keepdims=bool(keepdims))
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the smallest element over `axis`; elements that tie share the gradient equally.
+
+    >>> import tapegrad
+    >>> float(min(tapegrad.constant([3.0, 1.0, 2.0])))
+    1.0
+    """
+    x = as_operand(x)
+    return min_p(x, axis=normalize_axes(axis, len(x.shape), "min"), keepdims=bool(keepdims))
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return whether at least one element over `axis` is true (or not 0).
+
+    >>> import tapegrad
+    >>> bool(any(tapegrad.constant([False, True])))
+    True
+    """
+    x = as_operand(x)
+    return any_p(x, axis=normalize_axes(axis, len(x.shape), "any"), keepdims=bool(keepdims))
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return whether all elements over `axis` are true (or not 0).
+
+    >>> import tapegrad
+    >>> bool(all(tapegrad.constant([False, True])))
+    False
+    """
+    x = as_operand(x)
+    return all_p(x, axis=normalize_axes(axis, len(x.shape), "all"), keepdims=bool(keepdims))
+
+
+def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return how many elements over `axis` are not 0, as int64.
+
+    >>> import tapegrad
+    >>> int(count_nonzero(tapegrad.constant([0.0, 2.0, 3.0])))
+    2
+    """
+    x = as_operand(x)
+    return count_nonzero_p(
+        x, axis=normalize_axes(axis, len(x.shape), "count_nonzero"), keepdims=bool(keepdims)
+    )
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the index of the largest element along `axis`, the first of several.
+
+    Without `axis` the index counts through the flattened tensor, as in NumPy; TensorFlow's
+    `argmax`, which then takes axis 0, is in reduce.py.
+
+    >>> import tapegrad
+    >>> int(argmax(tapegrad.constant([2.0, 5.0, 1.0])))
+    1
+    """
+    return _arg(argmax_p, x, axis, bool(keepdims))
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the index of the smallest element along `axis`, the first of several.
+
+    Without `axis` the index counts through the flattened tensor, as in NumPy; TensorFlow's
+    `argmin`, which then takes axis 0, is in reduce.py.
+
+    >>> import tapegrad
+    >>> int(argmin(tapegrad.constant([2.0, 5.0, 1.0])))
+    2
+    """
+    return _arg(argmin_p, x, axis, bool(keepdims))
+
+
+def _arg(primitive: Primitive, x: Any, axis: int | None, keepdims: bool) -> Any:
+    x = as_operand(x)
+    rank = len(x.shape)
+    if axis is None:
+        index = primitive(reshape_p(x, shape=(count_over(x.shape, tuple(range(rank))),)), axis=0)
+        return reshape_p(index, shape=(1,) * rank) if keepdims else index
+    index = primitive(x, axis=normalize_axis(axis, rank, primitive.name))
+    return spread(index, x.shape, (axis % rank,), False) if keepdims else index

@@ -2,66 +2,116 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.backend import backend_of
+from tapegrad.core.device import resolve_device
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.families import linear
+from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.tensor import Tensor, TensorShape
 from tapegrad.errors import ShapeError
+from tapegrad.ops import arithmetic
 from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p
+from tapegrad.ops.creation import as_constant, as_shape
+from tapegrad.ops.stop_gradient import identity
 
 Axes = int | Sequence[int] | None
 
 
-def reshape(x: Any, shape: Sequence[int] | int) -> Any:
-    """Return the values of `x` in another shape; one entry may be -1.
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+    """Return the values of a tensor in another shape; one entry may be -1.
 
     >>> import tapegrad
     >>> reshape(tapegrad.constant([1.0, 2.0, 3.0, 4.0]), (2, -1)).shape
     (2, 2)
     """
-    x = as_operand(x)
-    return reshape_p(x, shape=_fill_in(tuple(x.shape), shape))
+    x = as_operand(tensor)
+    return reshape_p(x, shape=_fill_in(tuple(x.shape), as_shape(shape)))
 
 
-def _fill_in(old: tuple[int, ...], shape: Sequence[int] | int) -> tuple[int, ...]:
+def _fill_in(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Replace -1 by the length that keeps the number of elements."""
-    wanted = (int(shape),) if _is_number(shape) else tuple(int(n) for n in shape)  # type: ignore
-    size = _count(old)
+    size = math.prod(old)
     if wanted.count(-1) == 1:
-        known = _count(tuple(n for n in wanted if n != -1))
+        known = math.prod(n for n in wanted if n != -1)
         if known and size % known == 0:
             return tuple(size // known if n == -1 else n for n in wanted)
-    if wanted.count(-1) or _count(wanted) != size:
+    if wanted.count(-1) or math.prod(wanted) != size:
         raise ShapeError(f"reshape cannot turn shape {old} ({size} elements) into {wanted}.")
     return wanted
 
 
-def _is_number(value: Any) -> bool:
-    return getattr(value, "ndim", None) == 0 or isinstance(value, int)
+def ravel(x: Any, name: str | None = None) -> Any:
+    """Return all elements in one axis.
+
+    >>> import tapegrad
+    >>> ravel(tapegrad.constant([[1.0], [2.0]])).shape
+    (2,)
+    """
+    return reshape(x, (-1,))
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
+flatten = ravel
 
 
-def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
-    """Return `x` repeated along new or unit axes to fill `shape`.
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # noqa: A002  # TF's name
+    """Return a tensor repeated along new or unit axes to fill `shape`.
 
     >>> import tapegrad
     >>> broadcast_to(tapegrad.constant([1.0, 2.0]), (3, 2)).shape
     (3, 2)
     """
-    x = as_operand(x)
-    wanted = tuple(int(n) for n in shape)
-    tail = wanted[len(wanted) - x.ndim :]
-    if len(wanted) < x.ndim or any(
+    x = as_operand(input)
+    wanted, ndim = as_shape(shape), len(x.shape)
+    tail = wanted[len(wanted) - ndim :]
+    if len(wanted) < ndim or any(
         have not in (1, want) for have, want in zip(x.shape, tail, strict=True)
     ):
         raise ShapeError(f"broadcast_to cannot stretch shape {tuple(x.shape)} to {wanted}.")
     return broadcast_p(x, shape=wanted)
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """Return the shape that two shapes broadcast to.
+
+    >>> broadcast_static_shape((2, 1), (3,))
+    (2, 3)
+    """
+    first, second = as_shape(shape_x), as_shape(shape_y)
+    try:
+        return TensorShape(np.broadcast_shapes(first, second))
+    except ValueError as error:
+        raise ShapeError(f"Shapes {first} and {second} do not broadcast together.") from error
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """Return the shape that two shapes broadcast to, as a tensor.
+
+    >>> broadcast_dynamic_shape((2, 1), (3,)).numpy().tolist()
+    [2, 3]
+    """
+    return as_constant(
+        np.asarray(broadcast_static_shape(shape_x, shape_y), np.int32)
+    )
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """Return all tensors broadcast to their common shape.
+
+    >>> [x.shape for x in broadcast_arrays([1.0, 2.0], [[1.0], [2.0]])]
+    [(2, 2), (2, 2)]
+    """
+    values = [as_operand(arg) for arg in args]
+    shape: tuple[int, ...] = ()
+    for value in values:
+        shape = broadcast_static_shape(shape, value.shape)
+    return [broadcast_p(value, shape=tuple(shape)) for value in values]
 
 
 def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Any:
@@ -72,8 +122,253 @@ def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Any:
     (3, 1)
     """
     x = as_operand(x)
-    order = tuple(range(x.ndim))[::-1] if axes is None else tuple(int(a) for a in axes)
-    normal = tuple(a + x.ndim if a < 0 else a for a in order)
-    if sorted(normal) != list(range(x.ndim)):
-        raise ShapeError(f"axes must be a permutation of {list(range(x.ndim))}. Got {order}.")
+    ndim = len(x.shape)
+    order = tuple(range(ndim))[::-1] if axes is None else tuple(int(a) for a in axes)
+    normal = tuple(a + ndim if a < 0 else a for a in order)
+    if sorted(normal) != list(range(ndim)):
+        raise ShapeError(f"axes must be a permutation of {list(range(ndim))}. Got {order}.")
     return permute_p(x, axes=normal)
+
+
+def transpose(
+    a: Any, perm: Any = None, conjugate: bool = False, name: str | None = "transpose"
+) -> Any:
+    """Return `a` with its axes in the order `perm` (reversed by default).
+
+    >>> import tapegrad
+    >>> transpose(tapegrad.constant([[1.0, 2.0, 3.0]])).shape
+    (3, 1)
+    """
+    turned = permute_dims(a, perm)
+    return arithmetic.conj(turned) if conjugate else turned
+
+
+def matrix_transpose(
+    a: Any, name: str | None = "matrix_transpose", conjugate: bool = False
+) -> Any:
+    """Return `a` with its last two axes swapped.
+
+    >>> import tapegrad
+    >>> matrix_transpose(tapegrad.constant([[[1.0, 2.0, 3.0]]])).shape
+    (1, 3, 1)
+    """
+    x = as_operand(a)
+    ndim = len(x.shape)
+    if ndim < 2:
+        raise ShapeError(f"matrix_transpose needs at least 2 axes. Got shape {tuple(x.shape)}.")
+    return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2), conjugate)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """Exchange two axes.
+
+    >>> import tapegrad
+    >>> swapaxes(tapegrad.constant([[[1.0, 2.0]]]), 0, 2).shape
+    (2, 1, 1)
+    """
+    x = as_operand(x)
+    order = list(range(len(x.shape)))
+    first = normalize_axis(axis1, len(order), "swapaxes")
+    second = normalize_axis(axis2, len(order), "swapaxes")
+    order[first], order[second] = order[second], order[first]
+    return permute_p(x, axes=tuple(order))
+
+
+def moveaxis(x: Any, source: Axes, destination: Axes) -> Any:
+    """Move axes to new places; the others keep their order.
+
+    >>> import tapegrad
+    >>> moveaxis(tapegrad.constant([[[1.0, 2.0]]]), -1, 0).shape
+    (2, 1, 1)
+    """
+    x = as_operand(x)
+    ndim = len(x.shape)
+    starts = _axis_list(source, ndim, "moveaxis")
+    ends = _axis_list(destination, ndim, "moveaxis")
+    if len(starts) != len(ends):
+        raise ShapeError(
+            f"moveaxis needs as many destinations as sources. Got {destination} and {source}."
+        )
+    order = [axis for axis in range(ndim) if axis not in starts]
+    for end, start in sorted(zip(ends, starts, strict=True)):
+        order.insert(end, start)
+    return permute_p(x, axes=tuple(order))
+
+
+def _axis_list(axes: Any, ndim: int, name: str) -> list[int]:
+    wanted = axes if isinstance(axes, list | tuple) else (axes,)
+    return [normalize_axis(axis, ndim, name) for axis in wanted]
+
+
+def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
+    """Move an axis back until it stands before position `start`.
+
+    >>> import tapegrad
+    >>> rollaxis(tapegrad.constant([[[1.0, 2.0]]]), 2).shape
+    (2, 1, 1)
+    """
+    x = as_operand(x)
+    ndim = len(x.shape)
+    axis = normalize_axis(axis, ndim, "rollaxis")
+    start = normalize_axis(start, ndim + 1, "rollaxis") if start >= 0 else start + ndim
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # noqa: A002  # TF's name
+    """Insert axes of length 1 at the given places of the result.
+
+    >>> import tapegrad
+    >>> expand_dims(tapegrad.constant([1.0, 2.0]), -1).shape
+    (2, 1)
+    """
+    x = as_operand(input)
+    count = len(axis) if isinstance(axis, list | tuple) else 1
+    ndim = len(x.shape) + count
+    places = normalize_axes(axis, ndim, "expand_dims")
+    lengths = iter(x.shape)
+    return reshape_p(x, shape=tuple(1 if k in places else next(lengths) for k in range(ndim)))
+
+
+def squeeze(input: Any, axis: Axes = None, name: str | None = None) -> Any:  # noqa: A002  # TF's
+    """Remove axes of length 1: the given ones, or all.
+
+    >>> import tapegrad
+    >>> squeeze(tapegrad.constant([[[1.0, 2.0]]])).shape
+    (2,)
+    """
+    x = as_operand(input)
+    shape = tuple(x.shape)
+    everywhere = axis is None or (isinstance(axis, list | tuple) and not axis)
+    if everywhere:
+        gone = tuple(k for k, n in enumerate(shape) if n == 1)
+    else:
+        gone = normalize_axes(axis, len(shape), "squeeze")
+    if any(shape[k] != 1 for k in gone):
+        raise ShapeError(f"squeeze can only remove axes of length 1. Got axis {axis} of {shape}.")
+    return reshape_p(x, shape=tuple(n for k, n in enumerate(shape) if k not in gone))
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Give a number one axis.
+
+    >>> atleast_1d(1.0).shape
+    (1,)
+    """
+    return _each(arys, lambda shape: shape or (1,))
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Add axes in front until there are two.
+
+    >>> atleast_2d([1.0, 2.0]).shape
+    (1, 2)
+    """
+    return _each(arys, lambda shape: (*[1] * (2 - len(shape)), *shape))
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Add axes until there are three, as NumPy does: a vector stands in the middle.
+
+    >>> atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)
+    """
+    return _each(
+        arys,
+        lambda shape: (1, *shape, 1)[: 3 if shape else 2] + (() if shape else (1,))
+        if len(shape) < 2
+        else (*shape, *[1] * (3 - len(shape))),
+    )
+
+
+def _each(values: tuple[Any, ...], new_shape: Any) -> Any:
+    operands = [as_operand(value) for value in values]
+    shaped = [reshape_p(x, shape=new_shape(tuple(x.shape))) for x in operands]
+    return shaped[0] if len(shaped) == 1 else shaped
+
+
+# Asking about shapes: no derivative
+
+
+def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:  # noqa: A002
+    """Return the shape as an integer tensor.
+
+    >>> shape([[1.0, 2.0]]).numpy().tolist()
+    [1, 2]
+    """
+    return as_constant(np.asarray(as_operand(input).shape, numpy_dtype(out_type)))
+
+
+def shape_n(input: Sequence[Any], out_type: Any = "int32", name: str | None = None) -> list[Tensor]:  # noqa: A002
+    """Return the shape of each tensor.
+
+    >>> len(shape_n([[1.0], [2.0]]))
+    2
+    """
+    return [shape(value, out_type) for value in input]
+
+
+def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:  # noqa: A002
+    """Return the number of elements as an integer tensor.
+
+    >>> int(size([[1.0, 2.0]]))
+    2
+    """
+    count = math.prod(as_operand(input).shape)
+    return as_constant(np.asarray(count, numpy_dtype(out_type)))
+
+
+def rank(input: Any, name: str | None = None) -> Tensor:  # noqa: A002  # TensorFlow's name
+    """Return the number of axes as an integer tensor.
+
+    >>> int(rank([[1.0, 2.0]]))
+    2
+    """
+    return as_constant(np.asarray(len(as_operand(input).shape), np.int32))
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
+    """Return `x` if it has this shape (None fits any length), else raise.
+
+    >>> ensure_shape([[1.0, 2.0]], (None, 2)).shape
+    (1, 2)
+    """
+    x = as_operand(x)
+    wanted = tuple(getattr(shape, "dims", shape))
+    have = tuple(x.shape)
+    if len(wanted) != len(have) or any(
+        want is not None and want != n for want, n in zip(wanted, have, strict=True)
+    ):
+        raise ShapeError(f"ensure_shape expects shape {wanted}. Got {have}.")
+    return identity(x)
+
+
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Any]:  # noqa: A002
+    """Return a new tensor for each of several.
+
+    >>> len(identity_n([[1.0], [2.0]]))
+    2
+    """
+    return [identity(as_operand(value)) for value in input]
+
+
+# Moving between devices
+
+to_device_p = linear(
+    "to_device",
+    lambda xp, x, *, device, source: host.move(x, device),
+    transpose=lambda t, *, device, source: to_device_p(t, device=source, source=device),
+    batch=lambda size, batched, x, *, device, source: to_device_p(
+        x, device=device, source=source
+    ),
+)
+
+
+def to_device(x: Any, device: str, name: str | None = None) -> Any:
+    """Return `x` on another device; its gradient comes back to where `x` is.
+
+    >>> to_device([1.0, 2.0], "cpu").device
+    'cpu'
+    """
+    x = as_operand(x)
+    here = x.device if hasattr(x, "node") or hasattr(x, "level") else backend_of(x).device_of(x)
+    return to_device_p(x, device=resolve_device(device), source=here)

@@ -1,0 +1,109 @@
+"""Kernels of activation functions that compute in one or two buffers.
+
+They may get NumPy scalars, which augmented assignment replaces instead of writing to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_CUBIC = 0.044715
+_ROOT = 0.7978845608028654  # sqrt(2 / π)
+
+
+def relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+def relu6(x: Any) -> Any:
+    return np.minimum(np.maximum(x, 0), 6)
+
+
+def leaky_relu(x: Any, *, alpha: float) -> Any:
+    if 0 <= alpha <= 1:
+        return np.maximum(x, alpha * x)
+    return np.where(x > 0, x, alpha * x)
+
+
+def elu(x: Any, *, scale: float, alpha: float, width: float) -> Any:
+    result = np.minimum(x, 0)
+    if width != 1:
+        result /= width
+    result = np.expm1(result)
+    result *= alpha
+    # One of the two parts is zero everywhere, so their sum selects without a mask.
+    result += np.maximum(x, 0)
+    if scale != 1:
+        result *= scale
+    return result
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)) has full relative precision; the overflow to infinity is meant."""
+    result = np.negative(x)
+    with np.errstate(over="ignore"):
+        result = np.exp(result)
+    result += 1
+    return 1 / result
+
+
+def softplus(x: Any) -> Any:
+    result = -np.abs(x)
+    result = np.log1p(np.exp(result))
+    result += np.maximum(x, 0)
+    return result
+
+
+def log_sigmoid(x: Any) -> Any:
+    result = -np.abs(x)
+    result = np.log1p(np.exp(result))
+    return np.minimum(x, 0) - result
+
+
+def silu(x: Any, *, beta: float) -> Any:
+    result = sigmoid(x if beta == 1 else beta * x)
+    result *= x
+    return result
+
+
+def mish(x: Any) -> Any:
+    result = np.tanh(softplus(x))
+    result *= x
+    return result
+
+
+def gelu_tanh(x: Any) -> Any:
+    result = np.square(x)
+    result *= _CUBIC
+    result += 1
+    result *= x
+    result *= _ROOT
+    result = np.tanh(result)
+    result += 1
+    result *= x
+    result *= 0.5
+    return result
+
+
+def softsign(x: Any) -> Any:
+    result = np.abs(x)
+    result += 1
+    return x / result
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "relu": relu,
+    "relu6": relu6,
+    "leaky_relu": leaky_relu,
+    "elu": elu,
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+    "log_sigmoid": log_sigmoid,
+    "silu": silu,
+    "mish": mish,
+    "gelu_tanh": gelu_tanh,
+    "softsign": softsign,
+}

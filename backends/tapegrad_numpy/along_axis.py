@@ -1,0 +1,47 @@
+"""Adding into an array at repeated places, the transpose of taking by index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def add_at(places: Array, values: Array, size: int) -> Array:
+    """Return a flat array of `size` zeros with `values` added at `places` (both flat).
+
+    NumPy's `add.at` is quick only for one flat index of its own integer type.
+    """
+    wide = np.float32 if values.dtype == np.float16 else values.dtype
+    total = np.zeros(size, wide)
+    np.add.at(total, places.astype(np.intp, copy=False), values.astype(wide, copy=False))
+    return total.astype(values.dtype, copy=False)
+
+
+def take_along_axis(x: Array, indices: Array, *, axis: int, unique: bool) -> Array:
+    return np.take_along_axis(np.asarray(x), np.asarray(indices), axis=axis)
+
+
+def scatter_along_axis(t: Array, indices: Array, *, axis: int, length: int, unique: bool) -> Array:
+    shape = (*t.shape[:axis], length, *t.shape[axis + 1 :])
+    if unique:
+        result = np.zeros(shape, t.dtype)
+        np.put_along_axis(result, indices, t, axis=axis)
+        return result
+    indices = np.where(indices < 0, indices + length, indices)
+    if indices.size and not (indices.min() >= 0 and indices.max() < length):
+        raise ValueError(f"an index lies outside the axis of length {length}")
+    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    places = indices.reshape(before, indices.shape[axis], after) * after
+    places = places + np.arange(before).reshape(-1, 1, 1) * (length * after) + np.arange(after)
+    return add_at(places.reshape(-1), t.reshape(-1), before * length * after).reshape(shape)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "take_along_axis": take_along_axis,
+    "scatter_along_axis": scatter_along_axis,
+}

@@ -1,0 +1,103 @@
+"""Normalisation forward and backward with few passes: products are summed without being stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapegrad_numpy.convolution import accumulator
+
+Array = NDArray[Any]
+Axes = tuple[int, ...]
+Shape = tuple[int, ...]
+
+
+def _sum_products(a: Array, b: Array, axes: Axes) -> Array:
+    """Return sum(a * b) over the axes, which are kept."""
+    if axes == (a.ndim - 1,):
+        return np.vecdot(a, b)[..., None]
+    labels = list(range(a.ndim))
+    kept = [i for i in labels if i not in axes]
+    shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+    return np.asarray(np.einsum(a, labels, b, labels, kept)).reshape(shape)
+
+
+def _stretched(x: Array, shape: Shape) -> Axes:
+    return tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
+
+
+def normalize(
+    x: Array,
+    gain: Array,
+    bias: Array,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    shifted: bool,
+) -> tuple[Array, Array, Array]:
+    """Return the normalised array, and the mean and variance for the backward pass."""
+    wide = x.astype(accumulator(x.dtype), copy=False)
+    count = math.prod(x.shape[a] for a in axes)
+    if center:
+        mean = wide.mean(axis=axes, keepdims=True)
+        y = np.subtract(wide, mean)
+        variance = _sum_products(y, y, axes)
+    else:
+        y = np.empty(x.shape, wide.dtype)
+        variance = _sum_products(wide, wide, axes)
+        mean = np.zeros_like(variance)
+    variance /= count
+    scale = 1 / np.sqrt(variance + epsilon)
+    np.multiply(y if center else wide, scale, out=y)
+    if scaled:
+        y *= gain
+    if shifted:
+        y += bias
+    return y.astype(x.dtype, copy=False), mean, variance
+
+
+def normalize_gradient(
+    t: Array,
+    x: Array,
+    gain: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    bias_shape: Shape,
+) -> tuple[Array, Array, Array]:
+    """Return the cotangents of x, gain and bias."""
+    scale = 1 / np.sqrt(variance + epsilon)
+    count = math.prod(x.shape[a] for a in axes)
+    unit = np.subtract(x, mean)
+    unit *= scale
+    t = t.astype(unit.dtype, copy=False)
+    for_gain = _sum_products(t, unit, _stretched(t, gain.shape))
+    for_bias = t.sum(axis=_stretched(t, bias_shape), keepdims=True)
+    inner = t * gain if scaled else t
+    unit *= _sum_products(inner, unit, axes) / count
+    g = np.subtract(inner, unit, out=unit)
+    if center:
+        g -= inner.mean(axis=axes, keepdims=True)
+    g *= scale
+    dtype = x.dtype
+    return (
+        g.astype(dtype, copy=False),
+        for_gain.astype(gain.dtype, copy=False),
+        for_bias.astype(dtype, copy=False),
+    )
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "normalize": normalize,
+    "normalize_gradient": normalize_gradient,
+}

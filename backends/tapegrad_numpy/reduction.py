@@ -1,0 +1,231 @@
+"""Reductions as single calls of NumPy's ufuncs, and running ones as their accumulations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Axes = tuple[int, ...]
+
+_HALF = np.dtype(np.float16)
+
+# Called with positions only, (x, axis, dtype, out, keepdims): it is the quickest way in.
+_add: Callable[..., Any] = np.add.reduce
+_multiply: Callable[..., Any] = np.multiply.reduce
+_maximum: Callable[..., Any] = np.maximum.reduce
+_minimum: Callable[..., Any] = np.minimum.reduce
+_or: Callable[..., Any] = np.logical_or.reduce
+_and: Callable[..., Any] = np.logical_and.reduce
+
+
+def sum_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    dtype = x.dtype
+    if dtype == _HALF:
+        # Half precision stops counting at 2048: add in single, round once.
+        return _add(x, axis, np.float32, None, keepdims).astype(dtype)
+    if dtype.kind == "b":
+        dtype = np.dtype(np.int64)
+    return _add(x, axis, dtype, None, keepdims)
+
+
+def mean(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    dtype = x.dtype
+    if dtype.kind in "biu":
+        dtype = np.dtype(np.float64)
+    count = math.prod(x.shape[a] for a in axis)
+    wide = np.dtype(np.float32) if dtype == _HALF else dtype
+    total = _add(x, axis, wide, None, keepdims)
+    if count == 0:
+        return np.full_like(total, math.nan, dtype=dtype)
+    return (total / wide.type(count)).astype(dtype, copy=False)
+
+
+def prod(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    dtype = np.dtype(np.int64) if x.dtype.kind == "b" else x.dtype
+    return _multiply(x, axis, dtype, None, keepdims)
+
+
+def max_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    return _maximum(x, axis, None, None, keepdims)
+
+
+def min_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    return _minimum(x, axis, None, None, keepdims)
+
+
+def any_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    return _or(x, axis, np.bool_, None, keepdims)
+
+
+def all_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    return _and(x, axis, np.bool_, None, keepdims)
+
+
+def count_nonzero(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    if len(axis) == x.ndim and not keepdims:
+        return np.asarray(np.count_nonzero(x))
+    return _add(np.asarray(x) != 0, axis, np.int64, None, keepdims)
+
+
+def ties(x: Array, y: Array, *, axis: Axes, keepdims: bool) -> Array:
+    """Return 1 / (number of elements that tie) at each element that equals the extreme `y`."""
+    x, y = np.asarray(x), _kept(np.asarray(y), np.shape(x), axis)
+    hits = x == y
+    if np.isnan(y).any():
+        hits |= np.isnan(x) & np.isnan(y)
+    count = _add(hits, axis, np.intp, None, True)
+    shares = hits.astype(x.dtype)
+    if count.size and count.max() > 1:
+        shares /= count.astype(x.dtype)
+    return shares
+
+
+def _kept(y: Array, shape: tuple[int, ...], axis: Axes) -> Array:
+    return y.reshape(tuple(1 if i in axis else n for i, n in enumerate(shape)))
+
+
+def exp_difference(x: Array, y: Array) -> Array:
+    """Return exp(x - y), with exp(-inf) = 0 before all else and inf - inf = 0."""
+    if np.isfinite(y).all():
+        return np.exp(x - y)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(x == y, np.zeros((), np.result_type(x, y)), np.subtract(x, y))
+    return np.where(x == -math.inf, np.zeros((), difference.dtype), np.exp(difference))
+
+
+def logsumexp(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    if not np.size(x):
+        kept = _kept_shape(x.shape, axis, keepdims)
+        return np.full(kept, -math.inf, x.dtype)
+    top = _maximum(x, axis, None, None, True)
+    top = np.where(np.isfinite(top), top, top.dtype.type(0))
+    terms = np.subtract(x, top)
+    terms = np.exp(terms, out=terms) if isinstance(terms, np.ndarray) else np.exp(terms)
+    with np.errstate(divide="ignore"):
+        result = np.log(_add(terms, axis, x.dtype, None, keepdims))
+    return result + (top if keepdims else top.reshape(result.shape))
+
+
+def _kept_shape(shape: tuple[int, ...], axis: Axes, keepdims: bool) -> tuple[int, ...]:
+    if keepdims:
+        return tuple(1 if i in axis else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axis)
+
+
+def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    if len(axis) == x.ndim and x.dtype.kind == "f" and x.dtype != _HALF and x.ndim:
+        flat = x.reshape(-1)
+        total = np.dot(flat, flat)
+        return np.full((1,) * x.ndim, total) if keepdims else total
+    squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+    return sum_(squares, axis=axis, keepdims=keepdims)
+
+
+def euclidean_norm(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    return np.sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
+
+
+# Running reductions
+
+
+def _running(
+    ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, start: Any
+) -> Array:
+    dtype = np.dtype(np.int64) if x.dtype.kind == "b" else x.dtype
+    x = np.flip(x, axis) if reverse else x
+    if exclusive:
+        y = np.empty(x.shape, dtype)
+        if x.shape[axis]:
+            y[_cut(axis, slice(0, 1))] = start
+            ufunc.accumulate(
+                x[_cut(axis, slice(0, -1))], axis, dtype, y[_cut(axis, slice(1, None))]
+            )
+    else:
+        y = ufunc.accumulate(x, axis, dtype)
+    return np.flip(y, axis) if reverse else y
+
+
+def _cut(axis: int, part: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, part)
+
+
+def cumulative_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    return _running(np.add, x, axis, exclusive, reverse, 0)
+
+
+def cumulative_prod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    return _running(np.multiply, x, axis, exclusive, reverse, 1)
+
+
+def cumulative_logsumexp(x: Array, *, axis: int, reverse: bool) -> Array:
+    return _running(np.logaddexp, x, axis, False, reverse, None)
+
+
+def running_index(x: Array, *, axis: int, largest: bool) -> Array:
+    """Return where the running extreme stood first; NaN is beyond everything."""
+    y = (np.maximum if largest else np.minimum).accumulate(x, axis)
+    new = np.ones(x.shape, bool)
+    before, after = y[_cut(axis, slice(0, -1))], y[_cut(axis, slice(1, None))]
+    changed = (before != after) & ~np.isnan(before)
+    new[_cut(axis, slice(1, None))] = changed
+    shape = [1] * x.ndim
+    shape[axis] = x.shape[axis]
+    places = np.arange(x.shape[axis]).reshape(shape)
+    return np.maximum.accumulate(np.where(new, places, 0), axis)
+
+
+def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    """Return y with y[i] = a[i] y[i-1] + b[i]: row by row where rows are long, else by halves."""
+    dtype = np.result_type(a, b)
+    a = np.moveaxis(np.broadcast_to(a, b.shape), axis, 0)
+    b = np.moveaxis(b, axis, 0).astype(dtype, copy=False)
+    y = np.empty(b.shape, dtype)
+    order = slice(None, None, -1) if reverse else slice(None)
+    _fill(a[order], b[order], y[order])
+    return np.moveaxis(y, 0, axis)
+
+
+# Below this many elements a row, a Python loop over the rows costs more than two passes.
+_LONG_ROW = 256
+
+
+def _fill(a: Array, b: Array, y: Array) -> None:
+    n = len(b)
+    if n < 32 or b[0].size >= _LONG_ROW:
+        y[:1] = b[:1]
+        for i in range(1, n):
+            y[i] = a[i] * y[i - 1] + b[i]
+        return
+    pairs = n - n % 2
+    first, second, later = slice(0, pairs, 2), slice(1, pairs, 2), slice(2, n, 2)
+    a_odd = a[second]
+    odd = y[second]
+    _fill(a_odd * a[first], a_odd * b[first] + b[second], odd)
+    y[0] = b[0]
+    y[later] = a[later] * odd[: (n - 1) // 2] + b[later]
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "sum": sum_,
+    "mean": mean,
+    "prod": prod,
+    "max": max_,
+    "min": min_,
+    "any": any_,
+    "all": all_,
+    "count_nonzero": count_nonzero,
+    "ties": ties,
+    "exp_difference": exp_difference,
+    "logsumexp": logsumexp,
+    "sum_of_squares": sum_of_squares,
+    "euclidean_norm": euclidean_norm,
+    "cumulative_sum": cumulative_sum,
+    "cumulative_prod": cumulative_prod,
+    "cumulative_logsumexp": cumulative_logsumexp,
+    "running_index": running_index,
+    "linear_recurrence": linear_recurrence,
+}

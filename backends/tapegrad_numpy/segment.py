@@ -1,0 +1,81 @@
+"""Reductions of rows by segment through NumPy's flat `ufunc.at`, its quick form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+# Elements whose flat places are spelled out at a time (8 MiB of them).
+_CHUNK = 1 << 20
+
+
+def _reduce(ufunc: np.ufunc, x: Array, ids: Array, num: int, start: Any) -> Array:
+    """Combine rows by id, beginning from `start`; rows with a negative id are left out."""
+    if ids.size and int(ids.max()) >= num:
+        raise ValueError(f"segment ids must be below {num}; one is {int(ids.max())}")
+    if ids.size and int(ids.min()) < 0:
+        there = ids >= 0
+        x, ids = x[there], ids[there]
+    wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+    length = math.prod(x.shape[1:])
+    total = np.full(num * length, start, wide)
+    rows = x.reshape(len(ids), length).astype(wide, copy=False)
+    first = ids.astype(np.intp, copy=False) * length
+    columns = np.arange(length)
+    step = max(_CHUNK // max(length, 1), 1)
+    for low in range(0, len(ids), step):
+        places = (first[low : low + step, None] + columns).reshape(-1)
+        ufunc.at(total, places, rows[low : low + step].reshape(-1))
+    return total.reshape(num, *x.shape[1:]).astype(x.dtype, copy=False)
+
+
+def segment_sum(x: Array, ids: Array, *, num: int) -> Array:
+    return _reduce(np.add, x, ids, num, 0)
+
+
+def segment_prod(x: Array, ids: Array, *, num: int) -> Array:
+    return _reduce(np.multiply, x, ids, num, 1)
+
+
+def segment_take(x: Array, ids: Array) -> Array:
+    if ids.size and int(ids.min()) < 0:
+        rows = x[np.maximum(ids, 0)]
+        rows[ids < 0] = 0
+        return rows
+    return np.take(x, ids, axis=0)
+
+
+def segment_extreme(x: Array, ids: Array, *, num: int, largest: bool, empty: float) -> Array:
+    limits: Any = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
+    finite = limits.min if largest else limits.max
+    start = finite if x.dtype.kind != "f" else (-math.inf if largest else math.inf)
+    best = _reduce(np.maximum if largest else np.minimum, x, ids, num, start)
+    filled = np.bincount(ids[ids >= 0], minlength=num)[:num] > 0
+    if not filled.all():
+        best[~filled] = 0 if empty == 0 else finite
+    return best
+
+
+def segment_ties(x: Array, ids: Array, y: Array) -> Array:
+    best = segment_take(y, ids)
+    hits = x == best
+    hits[ids < 0] = False
+    if np.isnan(y).any():
+        hits |= np.isnan(x) & np.isnan(best)
+    shares = hits.astype(x.dtype)
+    count = segment_take(segment_sum(shares, ids, num=len(y)), ids)
+    return np.divide(shares, count, out=shares, where=hits)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "segment_sum": segment_sum,
+    "segment_prod": segment_prod,
+    "segment_take": segment_take,
+    "segment_extreme": segment_extreme,
+    "segment_ties": segment_ties,
+}

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The static checks: format, lint and types. Seconds, not minutes; good before every commit.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+ensure_venv dev
+static_checks
+finish

@@ -1,0 +1,115 @@
+"""What the tape's methods accept: checks of arguments, and warnings that do not repeat."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tapegrad.autodiff import batching
+from tapegrad.core import nest
+from tapegrad.core.convert import adapter_of, to_tensor
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import cast, creation
+
+_VALUES = (Tensor, Variable, batching.Batched)
+_warned: set[str] = set()
+_few_times = [5]
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradient` gives for a source that the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def check_watchable(leaf: Any, position: int) -> None:
+    if type(leaf) not in _VALUES and not isinstance(leaf, _VALUES):
+        raise ArgumentError(
+            f"watch() takes tensors and variables. Entry {position} is {type(leaf).__name__} "
+            f"({type(leaf).__module__}); wrap it with tapegrad.constant(...) first."
+        )
+
+
+def check_tensors(
+    leaves: list[Any],
+    argument: str,
+    in_sight: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> list[Any]:
+    """Return the leaves as tensors and variables, or name the first that is neither.
+
+    Sparse gradients are made dense inside `in_sight()`, so that a tape sees them change.
+    """
+    checked = []
+    for position, leaf in enumerate(leaves):
+        if type(leaf) in _VALUES or isinstance(leaf, _VALUES):
+            checked.append(leaf)
+        elif not isinstance(leaf, list | tuple) and adapter_of(leaf) is not None:
+            with in_sight():
+                checked.append(to_tensor(leaf))
+        else:
+            raise ArgumentTypeError(
+                f"{argument} must hold tensors or variables. Entry {position} is "
+                f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "
+                "tapegrad.constant(...) and watch them."
+            )
+    return checked
+
+
+def seeds_for(targets: list[Any], output_gradients: Any) -> list[Any]:
+    """The cotangents to start from: ones, or what the caller gives."""
+    if output_gradients is None:
+        return [creation.ones_like(target) for target in targets]
+    given = nest.flatten(output_gradients)
+    if len(given) != len(targets) and len(targets) == 1:
+        given = [output_gradients]
+    if len(given) != len(targets):
+        raise ArgumentError(
+            f"output_gradients must have one entry per target: {len(targets)}. Got {len(given)}."
+        )
+    return [
+        creation.ones_like(target) if seed is None else _fit_seed(seed, target, position)
+        for position, (seed, target) in enumerate(zip(given, targets, strict=True))
+    ]
+
+
+def _fit_seed(seed: Any, target: Any, position: int) -> Any:
+    if not batching.is_batched(seed):
+        seed = to_tensor(seed, like=to_tensor(target))
+    if seed.dtype != target.dtype:
+        seed = cast.cast(seed, target.dtype)
+    if tuple(seed.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"output_gradients[{position}] must have its target's shape {tuple(target.shape)}. "
+            f"Got {tuple(seed.shape)}."
+        )
+    return seed
+
+
+def as_unconnected(value: Any) -> UnconnectedGradients:
+    if type(value) is UnconnectedGradients:
+        return value
+    try:
+        return UnconnectedGradients(value)
+    except ValueError:
+        raise ArgumentError(
+            f"unconnected_gradients must be 'none' or 'zero'. Got {value!r}."
+        ) from None
+
+
+def warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=4)
+
+
+def warn_few_times(message: str) -> None:
+    """Warn about non-differentiable dtypes, but not in every step of a loop."""
+    if _few_times[0] > 0:
+        _few_times[0] -= 1
+        warnings.warn(message, stacklevel=4)

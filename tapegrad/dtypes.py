@@ -1,0 +1,49 @@
+"""TensorFlow's `tf.dtypes` names."""
+
+from tapegrad.core.dtypes import (
+    DType,
+    as_dtype,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tapegrad.core.dtypes import (
+    bool_ as bool,
+)
+from tapegrad.ops.cast import (
+    cast,
+)
+from tapegrad.ops.complex_numbers import (
+    complex,
+)
+
+__all__ = [
+    "DType",
+    "as_dtype",
+    "bool",
+    "cast",
+    "complex",
+    "complex128",
+    "complex64",
+    "float16",
+    "float32",
+    "float64",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+]

@@ -1,0 +1,54 @@
+"""For those who extend tapegrad: declare primitives, register gradients, write backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core.backend import Backend, register_backend, unregister_backend
+from tapegrad.core.families import binary, elementwise, linear, nondifferentiable, unary
+from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.errors import ArgumentTypeError
+
+__all__ = [
+    "PRIMITIVES",
+    "Backend",
+    "Primitive",
+    "binary",
+    "elementwise",
+    "linear",
+    "no_gradient",
+    "nondifferentiable",
+    "register_backend",
+    "register_gradient",
+    "unary",
+    "unregister_backend",
+]
+
+
+def register_gradient(primitive: Primitive) -> Callable[[Any], Any]:
+    """Decorate the gradient rule of a primitive that has none.
+
+    The rule takes the upstream gradient, then what it reads (`x1`, `x2`, ..., `y`) and, as
+    keyword-only parameters, the primitive's params; it returns one gradient per input.
+
+    >>> import tapegrad
+    >>> double = Primitive("register_gradient_example", lambda xp, x: x + x)
+    >>> @register_gradient(double)
+    ... def rule(t, x1):
+    ...     return (t * 2.0,)
+    >>> float(tapegrad.grad(double)(3.0))
+    2.0
+    """
+    if not isinstance(primitive, Primitive):
+        raise ArgumentTypeError(
+            f"register_gradient takes a Primitive. Got {type(primitive).__name__}."
+        )
+    if primitive.vjp_rules is not None or primitive.joint_vjp is not None:
+        raise KeyError(f"{primitive.name} has a gradient rule already.")
+    return primitive.vjp
+
+
+def no_gradient(primitive: Primitive) -> None:
+    """Declare that a primitive has no derivative: gradients through it are None, not an error."""
+    primitive.differentiable = False

@@ -1,0 +1,323 @@
+"""TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
+
+from tapegrad.ops.arithmetic import (
+    add,
+    conj,
+    divide,
+    multiply,
+    negative,
+    subtract,
+)
+from tapegrad.ops.arithmetic import (
+    divide as truediv,
+)
+from tapegrad.ops.bessel import (
+    bessel_i0,
+    bessel_i0e,
+    bessel_i1,
+    bessel_i1e,
+)
+from tapegrad.ops.bits import (
+    nextafter,
+)
+from tapegrad.ops.comparison import (
+    approximate_equal,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+)
+from tapegrad.ops.comparison import (
+    isfinite as is_finite,
+)
+from tapegrad.ops.comparison import (
+    isinf as is_inf,
+)
+from tapegrad.ops.comparison import (
+    isnan as is_nan,
+)
+from tapegrad.ops.complex_numbers import (
+    angle,
+    imag,
+    real,
+)
+from tapegrad.ops.counting import (
+    bincount,
+)
+from tapegrad.ops.cumulative import (
+    cumprod,
+    cumsum,
+    cumulative_logsumexp,
+)
+from tapegrad.ops.exponential import (
+    exp,
+    expm1,
+    log,
+    log1p,
+    logaddexp,
+    xlog1py,
+    xlogy,
+)
+from tapegrad.ops.linalg.norms import (
+    l2_normalize,
+)
+from tapegrad.ops.magnitude import (
+    abs,
+    sign,
+)
+from tapegrad.ops.no_nan import (
+    divide_no_nan,
+    multiply_no_nan,
+    xdivy,
+)
+from tapegrad.ops.powers import (
+    cbrt,
+    hypot,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    square,
+    squared_difference,
+)
+from tapegrad.ops.powers import (
+    power as pow,
+)
+from tapegrad.ops.reduce import (
+    argmax,
+    argmin,
+    count_nonzero,
+    reduce_all,
+    reduce_any,
+    reduce_euclidean_norm,
+    reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
+    reduce_std,
+    reduce_sum,
+    reduce_variance,
+)
+from tapegrad.ops.rounding import (
+    ceil,
+    floor,
+    mod,
+    rint,
+    round,
+    truncatediv,
+)
+from tapegrad.ops.rounding import (
+    floor_divide as floordiv,
+)
+from tapegrad.ops.rounding import (
+    fmod as truncatemod,
+)
+from tapegrad.ops.rounding import (
+    mod as floormod,
+)
+from tapegrad.ops.segment_functions import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sqrt_n,
+    unsorted_segment_sum,
+)
+from tapegrad.ops.selection import (
+    maximum,
+    minimum,
+)
+from tapegrad.ops.sigmoids import (
+    log_sigmoid,
+    sigmoid,
+    softplus,
+)
+from tapegrad.ops.softmax import (
+    log_softmax,
+    softmax,
+)
+from tapegrad.ops.sorting import (
+    in_top_k,
+    top_k,
+)
+from tapegrad.ops.special import (
+    betainc,
+    digamma,
+    erf,
+    erfc,
+    erfcinv,
+    erfcx,
+    erfinv,
+    igamma,
+    igammac,
+    lbeta,
+    lgamma,
+    ndtri,
+    polygamma,
+    zeta,
+)
+from tapegrad.ops.statistics import (
+    zero_fraction,
+)
+from tapegrad.ops.sums import (
+    accumulate_n,
+    add_n,
+)
+from tapegrad.ops.trigonometric import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    sin,
+    sinc,
+    sinh,
+    tan,
+    tanh,
+)
+
+__all__ = [
+    "abs",
+    "accumulate_n",
+    "acos",
+    "acosh",
+    "add",
+    "add_n",
+    "angle",
+    "approximate_equal",
+    "argmax",
+    "argmin",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bessel_i0",
+    "bessel_i0e",
+    "bessel_i1",
+    "bessel_i1e",
+    "betainc",
+    "bincount",
+    "cbrt",
+    "ceil",
+    "conj",
+    "cos",
+    "cosh",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_logsumexp",
+    "digamma",
+    "divide",
+    "divide_no_nan",
+    "equal",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfcx",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "floordiv",
+    "floormod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "igamma",
+    "igammac",
+    "imag",
+    "in_top_k",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "l2_normalize",
+    "lbeta",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log_sigmoid",
+    "log_softmax",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "multiply_no_nan",
+    "ndtri",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "polygamma",
+    "pow",
+    "real",
+    "reciprocal",
+    "reduce_all",
+    "reduce_any",
+    "reduce_euclidean_norm",
+    "reduce_logsumexp",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_std",
+    "reduce_sum",
+    "reduce_variance",
+    "rint",
+    "round",
+    "rsqrt",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "softmax",
+    "softplus",
+    "sqrt",
+    "square",
+    "squared_difference",
+    "subtract",
+    "tan",
+    "tanh",
+    "top_k",
+    "truediv",
+    "truncatediv",
+    "truncatemod",
+    "unsorted_segment_max",
+    "unsorted_segment_mean",
+    "unsorted_segment_min",
+    "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum",
+    "xdivy",
+    "xlog1py",
+    "xlogy",
+    "zero_fraction",
+    "zeta",
+]

@@ -1,0 +1,17 @@
+"""TensorFlow's `tf.nest` names: nested structures of values."""
+
+from tapegrad.core.nest import (
+    assert_same_structure,
+    flatten,
+    is_nested,
+    map_structure,
+    pack_sequence_as,
+)
+
+__all__ = [
+    "assert_same_structure",
+    "flatten",
+    "is_nested",
+    "map_structure",
+    "pack_sequence_as",
+]

@@ -1,0 +1,199 @@
+"""TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation, attention."""
+
+from tapegrad.ops.activations import (
+    celu,
+    crelu,
+    elu,
+    glu,
+    hard_shrink,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    relu,
+    relu6,
+    selu,
+    soft_shrink,
+    sparse_plus,
+    threshold,
+)
+from tapegrad.ops.arithmetic import (
+    add as bias_add,
+)
+from tapegrad.ops.attention import (
+    rotary_embedding,
+    scaled_dot_product_attention,
+)
+from tapegrad.ops.conv_functions import (
+    atrous_conv2d,
+    atrous_conv2d_transpose,
+    conv1d,
+    conv1d_transpose,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    conv3d_transpose,
+    conv_transpose,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
+)
+from tapegrad.ops.dropout import (
+    dropout,
+    stateless_dropout,
+)
+from tapegrad.ops.gather import (
+    embedding_lookup,
+)
+from tapegrad.ops.linalg.norms import (
+    l2_normalize,
+)
+from tapegrad.ops.losses import (
+    l2_loss,
+    log_poisson_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from tapegrad.ops.norm_functions import (
+    batch_normalization,
+    fused_batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_normalization,
+    rms_norm,
+)
+from tapegrad.ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)
+from tapegrad.ops.rearranging import (
+    depth_to_space,
+    space_to_batch,
+    space_to_depth,
+)
+from tapegrad.ops.sigmoids import (
+    gelu,
+    log_sigmoid,
+    mish,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+    squareplus,
+    tanh_shrink,
+)
+from tapegrad.ops.sigmoids import (
+    silu as swish,
+)
+from tapegrad.ops.softmax import (
+    log_softmax,
+    softmax,
+)
+from tapegrad.ops.sorting import (
+    in_top_k,
+    top_k,
+)
+from tapegrad.ops.statistics import (
+    moments,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
+    zero_fraction,
+)
+from tapegrad.ops.trigonometric import (
+    tanh,
+)
+
+__all__ = [
+    "atrous_conv2d",
+    "atrous_conv2d_transpose",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_normalization",
+    "bias_add",
+    "celu",
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "conv_transpose",
+    "convolution",
+    "crelu",
+    "depth_to_space",
+    "depthwise_conv2d",
+    "dropout",
+    "elu",
+    "embedding_lookup",
+    "fused_batch_norm",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hard_shrink",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "in_top_k",
+    "instance_norm",
+    "l2_loss",
+    "l2_normalize",
+    "layer_norm",
+    "leaky_relu",
+    "local_response_normalization",
+    "log_poisson_loss",
+    "log_sigmoid",
+    "log_softmax",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_pool_with_argmax",
+    "mish",
+    "moments",
+    "normalize_moments",
+    "pool",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "rotary_embedding",
+    "scaled_dot_product_attention",
+    "selu",
+    "separable_conv2d",
+    "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "silu",
+    "soft_shrink",
+    "softmax",
+    "softmax_cross_entropy_with_logits",
+    "softplus",
+    "softsign",
+    "space_to_batch",
+    "space_to_depth",
+    "sparse_plus",
+    "sparse_softmax_cross_entropy_with_logits",
+    "squareplus",
+    "stateless_dropout",
+    "sufficient_statistics",
+    "swish",
+    "tanh",
+    "tanh_shrink",
+    "threshold",
+    "top_k",
+    "weighted_cross_entropy_with_logits",
+    "weighted_moments",
+    "zero_fraction",
+]

@@ -1,0 +1,200 @@
+"""Activation functions with corners: the ReLU family and the hard versions of smooth ones.
+
+The smooth ones are in sigmoids.py; softmax and its kin, which reduce over an axis, in softmax.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import Function, elementwise, unary
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ShapeError
+from tapegrad.ops.joining import concat
+from tapegrad.ops.selection import clip, keep, where
+from tapegrad.ops.sigmoids import sigmoid
+from tapegrad.ops.slicing import expand_ellipsis, slice_p
+
+_SELU_SCALE = 1.0507009873554805
+_SELU_ALPHA = 1.6732632423543772
+
+relu: Function = unary(
+    "relu",
+    lambda t, y: keep(t, y > 0),
+    forward=lambda xp, x: xp.maximum(x, xp.zeros_like(x)),
+    doc="Return max(x, 0); the gradient at 0 is 0.",
+)
+relu6: Function = unary(
+    "relu6",
+    lambda t, y: keep(t, (y > 0) & (y < 6)),
+    forward=lambda xp, x: xp.clip(x, 0, 6),
+    doc="Return x limited to the interval from 0 to 6; the gradient on both ends is 0.",
+)
+
+leaky_relu_p: Primitive = elementwise(
+    "leaky_relu",
+    lambda t, x, *, alpha: where(x > 0, t, alpha * t),
+    forward=lambda xp, x, *, alpha: xp.where(x > 0, x, alpha * x),
+)
+
+
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
+    """Return x where it is positive and alpha * x elsewhere.
+
+    >>> import tapegrad
+    >>> leaky_relu(tapegrad.constant([-1.0, 2.0]), alpha=0.5).numpy().tolist()
+    [-0.5, 2.0]
+    """
+    if isinstance(alpha, int | float):
+        return leaky_relu_p(as_operand(features), alpha=float(alpha))
+    x = as_operand(features)
+    return where(x > 0, x, x * alpha)
+
+
+elu_p: Primitive = elementwise(
+    "elu",
+    # Below 0 the slope is scale * alpha * exp(x / width) / width, and y carries the exponential.
+    lambda t, y, *, scale, alpha, width: t * where(y > 0, scale, (y + scale * alpha) / width),
+    forward=lambda xp, x, *, scale, alpha, width: (
+        scale * xp.where(x > 0, x, alpha * xp.expm1(xp.clip(x, None, 0) / width))
+    ),
+)
+
+
+def elu(features: Any, alpha: float = 1.0, name: str | None = None) -> Any:
+    """Return x where it is positive and alpha * (exp(x) - 1) elsewhere.
+
+    >>> import tapegrad
+    >>> f"{float(elu(tapegrad.constant(-1.0))):.4f}"
+    '-0.6321'
+    """
+    return elu_p(as_operand(features), scale=1.0, alpha=float(alpha), width=1.0)
+
+
+def selu(features: Any, name: str | None = None) -> Any:
+    """Return the scaled ELU whose fixed point is mean 0 and variance 1.
+
+    >>> import tapegrad
+    >>> f"{float(selu(tapegrad.constant(-1.0))):.4f}"
+    '-1.1113'
+    """
+    return elu_p(as_operand(features), scale=_SELU_SCALE, alpha=_SELU_ALPHA, width=1.0)
+
+
+def celu(features: Any, alpha: float = 1.0, name: str | None = None) -> Any:
+    """Return x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere.
+
+    >>> import tapegrad
+    >>> f"{float(celu(tapegrad.constant(-1.0), alpha=2.0)):.4f}"
+    '-0.7869'
+    """
+    return elu_p(as_operand(features), scale=1.0, alpha=float(alpha), width=float(alpha))
+
+
+def crelu(features: Any, axis: int = -1, name: str | None = None) -> Any:
+    """Return relu(x) and relu(-x) joined along `axis`.
+
+    >>> import tapegrad
+    >>> crelu(tapegrad.constant([-1.0, 2.0])).numpy().tolist()
+    [0.0, 2.0, 1.0, 0.0]
+    """
+    x = as_operand(features)
+    return relu(concat([x, -x], axis))
+
+
+def hard_sigmoid(x: Any, name: str | None = None) -> Any:
+    """Return relu6(x + 3) / 6.
+
+    >>> import tapegrad
+    >>> hard_sigmoid(tapegrad.constant([-4.0, 0.0, 3.0])).numpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return relu6(as_operand(x) + 3) / 6
+
+
+def hard_tanh(x: Any, name: str | None = None) -> Any:
+    """Return x limited to the interval from -1 to 1.
+
+    >>> import tapegrad
+    >>> hard_tanh(tapegrad.constant([-4.0, 0.5])).numpy().tolist()
+    [-1.0, 0.5]
+    """
+    return clip(x, -1, 1)
+
+
+def hard_swish(x: Any, name: str | None = None) -> Any:
+    """Return x * relu6(x + 3) / 6.
+
+    >>> import tapegrad
+    >>> hard_swish(tapegrad.constant([-4.0, 3.0])).numpy().tolist()
+    [-0.0, 3.0]
+    """
+    x = as_operand(x)
+    return x * (relu6(x + 3) / 6)
+
+
+def hard_shrink(x: Any, threshold: float = 0.5, name: str | None = None) -> Any:
+    """Return x where |x| is above `threshold` and 0 elsewhere.
+
+    >>> import tapegrad
+    >>> hard_shrink(tapegrad.constant([-2.0, 0.1])).numpy().tolist()
+    [-2.0, 0.0]
+    """
+    x = as_operand(x)
+    return keep(x, abs(x) > threshold)
+
+
+def soft_shrink(x: Any, threshold: float = 0.5, name: str | None = None) -> Any:
+    """Return x moved towards 0 by `threshold`, and 0 where it would pass it.
+
+    >>> import tapegrad
+    >>> soft_shrink(tapegrad.constant([-2.0, 0.1])).numpy().tolist()
+    [-1.5, 0.0]
+    """
+    x = as_operand(x)
+    return x - clip(x, -threshold, threshold)
+
+
+def threshold(x: Any, threshold: float, default_value: float, name: str | None = None) -> Any:
+    """Return x where it is above `threshold` and `default_value` elsewhere.
+
+    >>> import tapegrad
+    >>> threshold(tapegrad.constant([-2.0, 1.0]), 0.0, 5.0).numpy().tolist()
+    [5.0, 1.0]
+    """
+    x = as_operand(x)
+    return where(x > threshold, x, default_value)
+
+
+def _sparse_plus(xp: Any, x: Any) -> Any:
+    inner = xp.clip(x, -1, 1) + 1
+    return xp.where(x >= 1, x, inner * inner / 4)
+
+
+sparse_plus: Function = unary(
+    "sparse_plus",
+    lambda t, x: t * (clip(x, -1, 1) + 1) * 0.5,
+    forward=_sparse_plus,
+    doc="Return 0 up to -1, x from 1 on, and the parabola (x + 1)² / 4 between them.",
+)
+
+
+def glu(x: Any, axis: int = -1, name: str | None = None) -> Any:
+    """Return the first half of `x` along `axis` times the sigmoid of the second half.
+
+    >>> import tapegrad
+    >>> glu(tapegrad.constant([4.0, 0.0])).numpy().tolist()
+    [2.0]
+    """
+    x = as_operand(x)
+    ndim = len(x.shape)
+    axis = normalize_axis(axis, ndim, "glu")
+    half, rest = divmod(x.shape[axis], 2)
+    if rest:
+        raise ShapeError(f"glu needs an even length along axis {axis}. Got {x.shape[axis]}.")
+    first, second = (
+        slice_p(x, index=expand_ellipsis((*[slice(None)] * axis, part), ndim))
+        for part in (slice(0, half), slice(half, 2 * half))
+    )
+    return first * sigmoid(second)

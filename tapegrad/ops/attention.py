@@ -1,0 +1,132 @@
+"""Scaled dot-product attention and rotary position embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.dropout import apply_dropout
+from tapegrad.ops.joining import concat
+from tapegrad.ops.kinds import kind_of
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_generator import source_for
+from tapegrad.ops.selection import where
+from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.softmax import softmax_p
+from tapegrad.ops.trigonometric import cos, sin
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout_rate: float = 0.0,
+    rng: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return softmax(query key' * scale) value for `[..., heads, length, depth]` tensors.
+
+    `mask` broadcasts to `[..., heads, queries, keys]`: truth values say which keys are seen,
+    numbers are added to the scores. A query that sees nothing gets zeros. `causal` lets query i
+    see the keys up to i, counted from the end where there are more keys than queries. There may
+    be fewer heads of keys and values than of queries, if their number divides it: consecutive
+    queries share them. `scale` is 1 / sqrt(depth) by default.
+
+    >>> import numpy as np
+    >>> q = np.ones((1, 2, 3, 4))
+    >>> scaled_dot_product_attention(q, q, q, causal=True).shape
+    (1, 2, 3, 4)
+    """
+    q, k, v = as_operand(query), as_operand(key), as_operand(value)
+    _check_shapes(q, k, v)
+    shape, groups = tuple(q.shape), _queries_per_head(q, k)
+    q = q * (1.0 / math.sqrt(shape[-1]) if scale is None else scale)
+    scores = matmul(_fold_heads(q, groups), k, transpose_b=True)
+    scores = _unfold_heads(scores, groups)
+    if mask is not None:
+        mask = as_operand(mask)
+        scores = where(mask, scores, -math.inf) if kind_of(mask) == "b" else scores + mask
+    if causal:
+        queries, keys = scores.shape[-2:]
+        scores = where(np.tri(queries, keys, keys - queries, dtype=bool), scores, -math.inf)
+    weights = softmax_p(scores, axis=len(scores.shape) - 1)
+    if dropout_rate:
+        source = source_for(None) if rng is None else rng
+        weights = apply_dropout(weights, dropout_rate, None, source)
+    return _unfold_heads(matmul(_fold_heads(weights, groups), v), groups)
+
+
+def _check_shapes(q: Any, k: Any, v: Any) -> None:
+    ranks = {len(q.shape), len(k.shape), len(v.shape)}
+    fits = len(ranks) == 1 and ranks.pop() >= 2
+    if not fits or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ShapeError(
+            "scaled_dot_product_attention takes query [..., queries, depth], key [..., keys, "
+            "depth] and value [..., keys, width] of one rank. Got shapes "
+            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}."
+        )
+
+
+def _queries_per_head(q: Any, k: Any) -> int:
+    """How many heads of queries share one of keys; 1 where the heads broadcast or are equal."""
+    if len(q.shape) < 3 or q.shape[-3] == k.shape[-3] or 1 in (q.shape[-3], k.shape[-3]):
+        return 1
+    if q.shape[-3] % k.shape[-3]:
+        raise ShapeError(
+            "The number of heads of keys must divide that of queries. "
+            f"Got {k.shape[-3]} and {q.shape[-3]}."
+        )
+    return int(q.shape[-3] // k.shape[-3])
+
+
+def _fold_heads(x: Any, groups: int) -> Any:
+    """[..., heads, n, d] to [..., heads / groups, groups * n, d], so that matrices stay large."""
+    if groups == 1:
+        return x
+    *lead, heads, n, d = x.shape
+    return reshape_p(x, shape=(*lead, heads // groups, groups * n, d))
+
+
+def _unfold_heads(x: Any, groups: int) -> Any:
+    if groups == 1:
+        return x
+    *lead, heads, n, d = x.shape
+    return reshape_p(x, shape=(*lead, heads * groups, n // groups, d))
+
+
+def rotary_embedding(
+    x: Any, positions: Any = None, base: float = 10000.0, name: str | None = None
+) -> Any:
+    """Turn pairs of features of `x[..., length, depth]` by angles that grow with the position.
+
+    Feature i is paired with feature i + depth / 2 and turns by `position / base ** (2 i / depth)`.
+    `positions` are 0, 1, 2, ... by default and broadcast against `x[..., length]`.
+
+    >>> rotary_embedding([[1.0, 0.0], [1.0, 0.0]]).numpy().round(3).tolist()
+    [[1.0, 0.0], [0.54..., 0.84...]]
+    """
+    x = as_operand(x)
+    if len(x.shape) < 2 or x.shape[-1] % 2:
+        raise ShapeError(
+            "rotary_embedding takes [..., length, depth] with an even depth. "
+            f"Got shape {tuple(x.shape)}."
+        )
+    length, half = x.shape[-2], x.shape[-1] // 2
+    places = as_operand(np.arange(length) if positions is None else positions)
+    # In float64, because at large positions the fraction of a turn is all that counts.
+    places = cast(reshape_p(places, shape=(*places.shape, 1)), "float64")
+    angles = places * (base ** (-np.arange(half) / half))
+    cosine, sine = cast(cos(angles), x.dtype), cast(sin(angles), x.dtype)
+    lead = (slice(None),) * (len(x.shape) - 1)
+    first = slice_p(x, index=(*lead, slice(0, half)))
+    second = slice_p(x, index=(*lead, slice(half, 2 * half)))
+    return concat([first * cosine - second * sine, second * cosine + first * sine], -1)

@@ -1,0 +1,59 @@
+"""Functions of integers and of floats as bit patterns: bitwise operations, gcd, ldexp, frexp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import Function, binary, nondifferentiable, unary
+from tapegrad.core.operand import as_operand
+
+# On truth values the bitwise operations are the logical ones.
+bitwise_and: Function = binary(
+    "bitwise_and", None, None, doc="Return the bits set in both x and y."
+)
+bitwise_or: Function = binary("bitwise_or", None, None, doc="Return the bits set in x or y.")
+bitwise_xor: Function = binary("bitwise_xor", None, None, doc="Return the bits set in exactly one.")
+bitwise_invert: Function = unary("bitwise_invert", None, doc="Return x with every bit flipped.")
+bitwise_left_shift: Function = binary("bitwise_left_shift", None, None, doc="Return x << y.")
+bitwise_right_shift: Function = binary("bitwise_right_shift", None, None, doc="Return x >> y.")
+
+gcd: Function = binary("gcd", None, None, doc="Return the greatest common divisor of integers.")
+lcm: Function = binary("lcm", None, None, doc="Return the least common multiple of integers.")
+
+nextafter: Function = binary(
+    "nextafter", lambda t: t, None, doc="Return the next float after x on the way to y."
+)
+ldexp: Function = binary(
+    "ldexp",
+    lambda t, x2: ldexp(t, x2),
+    None,
+    forward=lambda xp, x, n: (
+        x * xp.pow(xp.asarray(2, dtype=x.dtype, device=x.device), xp.astype(n, x.dtype))
+    ),
+    doc="Return x * 2**y for integers y.",
+)
+
+
+def _exponent(xp: Any, x: Any) -> Any:
+    special = (x == 0) | ~xp.isfinite(x)
+    size = xp.abs(xp.where(special, xp.ones_like(x), x))
+    exponent = xp.floor(xp.log2(size)) + 1
+    # log2 rounds: bring the mantissa into [0.5, 1) whichever side it fell on.
+    mantissa = size * xp.pow(xp.full_like(size, 2), -exponent)
+    exponent = exponent + xp.astype(mantissa >= 1, x.dtype) - xp.astype(mantissa < 0.5, x.dtype)
+    return xp.astype(xp.where(special, xp.zeros_like(exponent), exponent), xp.int32)
+
+
+exponent_p = nondifferentiable("float_exponent", _exponent, broadcasts=True)
+
+
+def frexp(x: Any, name: str | None = None) -> tuple[Any, Any]:
+    """Return mantissas in [0.5, 1) and integer exponents with x = mantissa * 2**exponent.
+
+    >>> import tapegrad
+    >>> [part.item() for part in frexp(tapegrad.constant(6.0))]
+    [0.75, 3]
+    """
+    x = as_operand(x)
+    exponent = exponent_p(x)
+    return ldexp(x, -exponent), exponent

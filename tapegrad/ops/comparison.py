@@ -1,0 +1,55 @@
+"""Comparisons, logic and classification of floats. None of them has a derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import binary, nondifferentiable, unary
+from tapegrad.core.operand import as_operand
+
+equal = binary("equal", None, None, doc="Return whether x == y, element by element.")
+not_equal = binary("not_equal", None, None, doc="Return whether x != y, element by element.")
+less = binary("less", None, None, doc="Return whether x < y, element by element.")
+less_equal = binary("less_equal", None, None, doc="Return whether x <= y, element by element.")
+greater = binary("greater", None, None, doc="Return whether x > y, element by element.")
+greater_equal = binary(
+    "greater_equal", None, None, doc="Return whether x >= y, element by element."
+)
+
+logical_and = binary("logical_and", None, None, doc="Return whether x and y both hold.")
+logical_or = binary("logical_or", None, None, doc="Return whether x or y holds.")
+logical_xor = binary("logical_xor", None, None, doc="Return whether exactly one holds.")
+logical_not = unary("logical_not", None, doc="Return whether x does not hold.")
+
+isnan = unary("isnan", None, doc="Return whether each element is NaN.")
+isinf = unary("isinf", None, doc="Return whether each element is infinite.")
+isfinite = unary("isfinite", None, doc="Return whether each element is a finite number.")
+
+
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Any:
+    """Return whether |x - y| < tolerance, element by element.
+
+    >>> import tapegrad
+    >>> approximate_equal(tapegrad.constant([1.0, 2.0]), 1.000001).numpy().tolist()
+    [True, False]
+    """
+    return less(abs(as_operand(x) - y), tolerance)
+
+
+def _isclose(xp: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    # The equality is for infinities, whose difference is NaN.
+    near = (x == y) | (xp.isfinite(y) & (xp.abs(x - y) <= atol + rtol * xp.abs(y)))
+    return near | (xp.isnan(x) & xp.isnan(y)) if equal_nan else near
+
+
+isclose_p = nondifferentiable("isclose", _isclose, broadcasts=True)
+
+
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Return whether |x - y| <= atol + rtol * |y|, element by element.
+
+    >>> import tapegrad
+    >>> isclose(tapegrad.constant([1.0, 2.0]), 1.000001).numpy().tolist()
+    [True, False]
+    """
+    return isclose_p(as_operand(x), as_operand(y), rtol=rtol, atol=atol, equal_nan=equal_nan)

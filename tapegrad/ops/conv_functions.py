@@ -1,0 +1,344 @@
+"""Convolutions with TensorFlow's signatures, over the primitives in convolution.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.convolution import conv_input_gradient_p, conv_p
+from tapegrad.ops.windows import (
+    channels_to_end,
+    channels_to_front,
+    check_window_fits,
+    fold_batch,
+    is_channels_first,
+    padding_pairs,
+    per_dimension,
+    unfold_batch,
+)
+
+
+def _convolve(
+    name: str,
+    x: Any,
+    w: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    dilations: Any,
+    rank: int,
+) -> Any:
+    """Run `conv` with groups as the shapes say: `c_in` over the filters' fan-in."""
+    first = is_channels_first(data_format, rank, name)
+    if len(w.shape) != rank + 2:
+        raise ShapeError(
+            f"{name} takes filters of {rank + 2} dimensions: window, channels in, channels out. "
+            f"Got shape {tuple(w.shape)}."
+        )
+    x = channels_to_end(x) if first else x
+    x, batch = fold_batch(x, rank, name)
+    c_in, (fan_in, c_out) = x.shape[-1], w.shape[-2:]
+    if fan_in == 0 or c_in % fan_in or c_out % (c_in // fan_in):
+        raise ShapeError(
+            f"{name} takes filters whose channels in divide the data's, in groups that divide the "
+            f"channels out. Got {c_in} channels and filters of shape {tuple(w.shape)}."
+        )
+    spatial, window = tuple(x.shape[1:-1]), tuple(w.shape[:-2])
+    steps = per_dimension(strides, rank, "strides", name, first)
+    dilation = per_dimension(dilations, rank, "dilations", name, first)
+    pairs = padding_pairs(padding, spatial, window, steps, dilation, name, first)
+    check_window_fits(spatial, window, pairs, dilation, name)
+    y = conv_p(
+        x, w, strides=steps, padding=pairs, dilation=dilation, groups=c_in // fan_in
+    )
+    y = unfold_batch(y, batch)
+    return channels_to_front(y) if first else y
+
+
+def conv1d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve sequences `[batch, width, channels]` with `[width, in, out]` filters.
+
+    >>> import tapegrad
+    >>> conv1d(tapegrad.constant([[[1.0], [2.0], [3.0]]]), [[[1.0]], [[1.0]]], 1, "VALID").shape
+    (1, 2, 1)
+    """
+    x, w = as_operand(input), as_operand(filters)
+    return _convolve("conv1d", x, w, stride, padding, data_format, dilations, 1)
+
+
+def conv2d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve images `[batch, height, width, channels]` with `[height, width, in, out]` filters.
+
+    `padding` is 'SAME', 'VALID' or a list of pairs. Fewer channels in the filters than in the
+    images mean groups.
+
+    >>> import numpy as np
+    >>> conv2d(np.ones((1, 4, 4, 3)), np.ones((3, 3, 3, 2)), strides=2, padding="SAME").shape
+    (1, 2, 2, 2)
+    """
+    x, w = as_operand(input), as_operand(filters)
+    return _convolve("conv2d", x, w, strides, padding, data_format, dilations, 2)
+
+
+def conv3d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve volumes `[batch, depth, height, width, channels]` with filters.
+
+    >>> import numpy as np
+    >>> conv3d(np.ones((1, 2, 3, 3, 1)), np.ones((2, 2, 2, 1, 4)), 1, "VALID").shape
+    (1, 1, 2, 2, 4)
+    """
+    x, w = as_operand(input), as_operand(filters)
+    return _convolve("conv3d", x, w, strides, padding, data_format, dilations, 3)
+
+
+def convolution(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve data with as many spatial dimensions as the filters have.
+
+    >>> import numpy as np
+    >>> convolution(np.ones((1, 5, 1)), np.ones((3, 1, 1))).shape
+    (1, 3, 1)
+    """
+    x, w = as_operand(input), as_operand(filters)
+    rank = len(w.shape) - 2
+    return _convolve("convolution", x, w, strides, padding, data_format, dilations, rank)
+
+
+def conv_transpose(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Apply the transpose of a convolution; filters are `[*window, channels out, channels in]`.
+
+    `output_shape` is the whole shape of the result: the data of the convolution that would give
+    a result of `input`'s shape.
+
+    >>> import numpy as np
+    >>> conv_transpose(np.ones((1, 2, 2, 3)), np.ones((3, 3, 1, 3)), (1, 4, 4, 1), 2).shape
+    (1, 4, 4, 1)
+    """
+    t, w = as_operand(input), as_operand(filters)
+    return _transposed("conv_transpose", t, w, output_shape, strides, padding, data_format, dilations)
+
+
+def _transposed(
+    name: str,
+    t: Any,
+    w: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    dilations: Any,
+) -> Any:
+    rank = len(w.shape) - 2
+    first = is_channels_first(data_format, rank, name)
+    shape = tuple(int(n) for n in output_shape)
+    if first:
+        t, shape = channels_to_end(t), (shape[0], *shape[2:], shape[1])
+    spatial, window = shape[1:-1], tuple(w.shape[:-2])
+    steps = per_dimension(strides, rank, "strides", name, first)
+    dilation = per_dimension(dilations, rank, "dilations", name, first)
+    pairs = padding_pairs(padding, spatial, window, steps, dilation, name, first)
+    counts = tuple(
+        (size + low + high - (extent - 1) * step - 1) // stride + 1
+        for size, (low, high), extent, step, stride in zip(spatial, pairs, window, dilation, steps)
+    )
+    made = (shape[0], *counts, w.shape[-1])
+    if tuple(t.shape) != made or w.shape[-2] == 0 or shape[-1] % w.shape[-2]:
+        raise ShapeError(
+            f"{name} with output_shape {tuple(output_shape)} and filters of shape "
+            f"{tuple(w.shape)} takes channels-last input of shape {made}. Got {tuple(t.shape)}."
+        )
+    y = conv_input_gradient_p(
+        t,
+        w,
+        input_shape=shape,
+        strides=steps,
+        padding=pairs,
+        dilation=dilation,
+        groups=shape[-1] // w.shape[-2],
+    )
+    return channels_to_front(y) if first else y
+
+
+def conv1d_transpose(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Apply the transpose of `conv1d`; filters are `[width, channels out, channels in]`.
+
+    >>> import numpy as np
+    >>> conv1d_transpose(np.ones((1, 2, 3)), np.ones((3, 1, 3)), (1, 4, 1), 2).shape
+    (1, 4, 1)
+    """
+    t, w = as_operand(input), as_operand(filters)
+    return _transposed(
+        "conv1d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def conv2d_transpose(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Apply the transpose of `conv2d`; filters are `[height, width, channels out, channels in]`.
+
+    >>> import numpy as np
+    >>> conv2d_transpose(np.ones((1, 2, 2, 3)), np.ones((2, 2, 1, 3)), (1, 4, 4, 1), 2).shape
+    (1, 4, 4, 1)
+    """
+    t, w = as_operand(input), as_operand(filters)
+    return _transposed(
+        "conv2d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def conv3d_transpose(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Apply the transpose of `conv3d`; filters are `[*window, channels out, channels in]`.
+
+    >>> import numpy as np
+    >>> w = np.ones((2, 2, 2, 1, 3))
+    >>> conv3d_transpose(np.ones((1, 2, 2, 2, 3)), w, (1, 4, 4, 4, 1), 2).shape
+    (1, 4, 4, 4, 1)
+    """
+    t, w = as_operand(input), as_operand(filters)
+    return _transposed(
+        "conv3d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def depthwise_conv2d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    filter: Any,  # noqa: A002  # TensorFlow's name
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve each channel by itself with `[height, width, channels, multiplier]` filters.
+
+    >>> import numpy as np
+    >>> depthwise_conv2d(np.ones((1, 4, 4, 3)), np.ones((3, 3, 3, 2)), 1, "SAME").shape
+    (1, 4, 4, 6)
+    """
+    x, w = as_operand(input), as_operand(filter)
+    channels = x.shape[1 if is_channels_first(data_format, 2, "depthwise_conv2d") else -1]
+    if len(w.shape) != 4 or w.shape[2] != channels:
+        raise ShapeError(
+            "depthwise_conv2d takes filters of shape (height, width, channels, multiplier) with "
+            f"the data's {channels} channels. Got {tuple(w.shape)}."
+        )
+    height, width, _, multiplier = w.shape
+    w = reshape_p(w, shape=(height, width, 1, channels * multiplier))
+    return _convolve("depthwise_conv2d", x, w, strides, padding, data_format, dilations, 2)
+
+
+def separable_conv2d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolve each channel by itself, then mix the channels with a 1 by 1 convolution.
+
+    >>> import numpy as np
+    >>> w1, w2 = np.ones((3, 3, 3, 2)), np.ones((1, 1, 6, 5))
+    >>> separable_conv2d(np.ones((1, 4, 4, 3)), w1, w2, 1, "SAME").shape
+    (1, 4, 4, 5)
+    """
+    y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
+    w = as_operand(pointwise_filter)
+    return _convolve("separable_conv2d", y, w, 1, "VALID", data_format, None, 2)
+
+
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: Any, name: str | None = None
+) -> Any:
+    """Convolve images with filters whose elements stand `rate` apart.
+
+    >>> import numpy as np
+    >>> atrous_conv2d(np.ones((1, 5, 5, 1)), np.ones((2, 2, 1, 1)), 2, "VALID").shape
+    (1, 3, 3, 1)
+    """
+    x, w = as_operand(value), as_operand(filters)
+    return _convolve("atrous_conv2d", x, w, 1, padding, "NHWC", rate, 2)
+
+
+def atrous_conv2d_transpose(
+    value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
+) -> Any:
+    """Apply the transpose of `atrous_conv2d`; filters are `[height, width, out, in]`.
+
+    >>> import numpy as np
+    >>> t, w = np.ones((1, 3, 3, 1)), np.ones((2, 2, 1, 1))
+    >>> atrous_conv2d_transpose(t, w, (1, 5, 5, 1), 2, "VALID").shape
+    (1, 5, 5, 1)
+    """
+    t, w = as_operand(value), as_operand(filters)
+    return _transposed("atrous_conv2d_transpose", t, w, output_shape, 1, padding, "NHWC", rate)

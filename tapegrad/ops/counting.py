@@ -1,0 +1,167 @@
+"""Counting: distinct values, occurrences of integers, histograms."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tapegrad.core.dtypes import int32
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops import reduction
+from tapegrad.ops.axes import count_over
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import ones_like
+from tapegrad.ops.gather import take_p
+from tapegrad.ops.kinds import kind_of
+from tapegrad.ops.segment import offset_ids_p, segment_sum_p
+from tapegrad.ops.selection import clip, where
+
+
+def _unique(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    same = x[:, None] == x[None, :]
+    n = xp.arange(x.shape[0], device=x.device)
+    # The first that equals each element; those that are their own first are the distinct ones.
+    first = xp.min(xp.where(same, n[None, :], x.shape[0]), axis=1)
+    place = xp.nonzero(first == n)[0]
+    number = xp.searchsorted(place, first)
+    return place, number, xp.take(xp.sum(xp.astype(same, xp.int64), axis=1), place)
+
+
+unique_p = nondifferentiable("unique", _unique, many=True)
+
+
+class Unique(NamedTuple):
+    """Distinct values in order of appearance, and which of them each element is."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """What `Unique` holds, and how often each value appears."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
+def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
+    """Return the distinct values of a vector in order of appearance, and the index of each element.
+
+    The gradient of a value goes to its first appearance.
+
+    >>> import tapegrad
+    >>> y, idx = unique(tapegrad.constant([5.0, 3.0, 5.0]))
+    >>> y.numpy().tolist(), idx.numpy().tolist()
+    ([5.0, 3.0], [0, 1, 0])
+    """
+    return Unique(*_distinct("unique", x, out_idx)[:2])
+
+
+def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
+    """Return what `unique` does, and how often each value appears.
+
+    >>> import tapegrad
+    >>> unique_with_counts(tapegrad.constant([5.0, 3.0, 5.0])).count.numpy().tolist()
+    [2, 1]
+    """
+    return UniqueWithCounts(*_distinct("unique_with_counts", x, out_idx))
+
+
+def _distinct(name: str, x: Any, out_idx: Any) -> tuple[Any, Any, Any]:
+    x = as_operand(x)
+    if len(x.shape) != 1:
+        raise ShapeError(f"{name} needs one dimension. Got shape {tuple(x.shape)}.")
+    place, number, count = unique_p(x)
+    return take_p(x, place, axis=0), cast(number, out_idx), cast(count, out_idx)
+
+
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: int | None = None,
+    maxlength: int | None = None,
+    dtype: Any = int32,
+    name: str | None = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    """Return how often each number from 0 up appears, or the sums of the weights of each.
+
+    Numbers from `maxlength` on are left out. With `axis=-1` each row of a matrix is counted by
+    itself. The derivative is with respect to the weights.
+
+    >>> import tapegrad
+    >>> bincount([1, 1, 3], weights=tapegrad.constant([0.5, 0.25, 2.0])).numpy().tolist()
+    [0.0, 0.75, 0.0, 2.0]
+    """
+    arr = as_operand(arr)
+    if kind_of(arr) not in ("i", "u"):
+        raise ArgumentTypeError(f"bincount needs integers. Got {arr.dtype}.")
+    if weights is not None and binary_output:
+        raise ArgumentError("bincount takes weights or binary_output, not both.")
+    if axis not in (None, 0, -1) or (axis == -1 and len(arr.shape) > 2):
+        raise ArgumentError(
+            f"bincount needs axis None, 0 or -1, and at most two dimensions for -1. Got {axis} "
+            f"for shape {tuple(arr.shape)}."
+        )
+    by_row = axis == -1 and len(arr.shape) == 2
+    num = _bins(arr, minlength, maxlength)
+    given = ones_like(arr, dtype) if weights is None else as_operand(weights)
+    rows = arr.shape[0] if by_row else 1
+    size = count_over(arr.shape, tuple(range(len(arr.shape))))
+    ids = reshape_p(where(arr < num, arr, -1), shape=(rows, size // max(rows, 1)))
+    if by_row:
+        ids = offset_ids_p(ids, num=num)
+    sums = segment_sum_p(
+        reshape_p(given, shape=(size,)), reshape_p(ids, shape=(size,)), num=rows * num
+    )
+    result = reshape_p(sums, shape=(rows, num) if by_row else (num,))
+    return cast(result != 0, dtype) if binary_output else result
+
+
+def _bins(arr: Any, minlength: int | None, maxlength: int | None) -> int:
+    """Return the number of bins: up to the largest element, within the limits given."""
+    empty = 0 in tuple(arr.shape)
+    if minlength is not None and minlength == maxlength:
+        return int(minlength)
+    num = 0 if empty else int(reduction.max(arr)) + 1
+    num = max(num, int(minlength or 0))
+    return num if maxlength is None else min(num, int(maxlength))
+
+
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: int = 100, dtype: Any = int32, name: str | None = None
+) -> Any:
+    """Return the bin of each value among `nbins` equal ones; those outside go to the end bins.
+
+    >>> import tapegrad
+    >>> values = tapegrad.constant([-1.0, 2.5, 9.0])
+    >>> histogram_fixed_width_bins(values, [0.0, 5.0], 5).numpy().tolist()
+    [0, 2, 4]
+    """
+    values = as_operand(values)
+    low, high = (float(bound) for bound in value_range)
+    if not low < high or nbins < 1:
+        raise ArgumentError(
+            "histogram_fixed_width needs a range from low to high and at least one bin. "
+            f"Got [{low}, {high}] and {nbins} bins."
+        )
+    place = (cast(values, "float64") - low) * (nbins / (high - low))
+    # A cast rounds towards 0, which is down once nothing is negative.
+    return cast(clip(place, 0, nbins - 1), dtype)
+
+
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: int = 100, dtype: Any = int32, name: str | None = None
+) -> Any:
+    """Return how many values lie in each of `nbins` equal bins over `value_range`.
+
+    >>> import tapegrad
+    >>> histogram_fixed_width(tapegrad.constant([-1.0, 2.5, 9.0]), [0.0, 5.0], 5).numpy().tolist()
+    [1, 0, 1, 0, 1]
+    """
+    bins = histogram_fixed_width_bins(values, value_range, nbins)
+    return bincount(bins, minlength=nbins, maxlength=nbins, dtype=dtype)

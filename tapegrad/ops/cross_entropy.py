@@ -1,0 +1,167 @@
+"""Cross entropy of logits as one primitive, from class numbers or from class weights.
+
+The primitives also return each row's log-sum-exp. It is a hint for the backward pass, no result of
+its own: with it and the logits, which are kept, the softmax need not be stored or computed anew.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
+from tapegrad.ops.softmax import log_softmax_p, softmax_gradient_p, softmax_p
+
+
+def _log_totals(xp: Any, x: Any) -> Any:
+    """Return the log-sum-exp of each row, 0 for a row of -inf alone."""
+    top = xp.max(x, axis=-1, keepdims=True)
+    top = xp.where(top == -inf, xp.zeros_like(top), top)
+    total = xp.sum(xp.exp(x - top), axis=-1, keepdims=True)
+    return xp.log(xp.where(total == 0, xp.ones_like(total), total)) + top
+
+
+def _hits(xp: Any, labels: Any, classes: int) -> Any:
+    numbers = xp.arange(classes, dtype=labels.dtype, device=labels.device)
+    return labels[..., None] == numbers
+
+
+def _sparse_forward(xp: Any, x: Any, labels: Any) -> tuple[Any, Any]:
+    classes = x.shape[-1]
+    if bool(xp.any((labels < 0) | (labels >= classes))):
+        raise ArgumentError(
+            f"labels must be from 0 to {classes - 1}, as the logits have {classes} classes. "
+            f"Got labels from {int(xp.min(labels))} to {int(xp.max(labels))}."
+        )
+    log_total = _log_totals(xp, x)
+    picked = xp.where(_hits(xp, labels, classes), x, xp.zeros_like(x))
+    return log_total[..., 0] - xp.sum(picked, axis=-1), log_total[..., 0]
+
+
+def _sparse_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any:
+    weights = xp.exp(x - log_total[..., None])
+    hits = _hits(xp, labels, x.shape[-1])
+    return t[..., None] * xp.where(hits, weights - 1, weights)
+
+
+def _dense_forward(xp: Any, x: Any, labels: Any) -> tuple[Any, Any]:
+    log_total = _log_totals(xp, x)
+    cost = xp.where(labels == 0, xp.zeros_like(x), labels * (log_total - x))
+    return xp.sum(cost, axis=-1), log_total[..., 0]
+
+
+def _dense_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any:
+    weights = xp.exp(x - log_total[..., None]) * xp.sum(labels, axis=-1, keepdims=True)
+    return t[..., None] * (weights - labels)
+
+
+sparse_cross_entropy_p = Primitive("sparse_cross_entropy", _sparse_forward, many=True)
+sparse_cross_entropy_gradient_p = Primitive("sparse_cross_entropy_gradient", _sparse_backward)
+cross_entropy_p = Primitive("cross_entropy", _dense_forward, many=True)
+cross_entropy_gradient_p = Primitive("cross_entropy_gradient", _dense_backward)
+label_mask_p = nondifferentiable(
+    "label_mask",
+    lambda xp, x, labels: xp.astype(_hits(xp, labels, x.shape[-1]), x.dtype),
+)
+
+
+def _row(t: Any) -> Any:
+    """Give a number per row the unit axis that broadcasts over its classes."""
+    return reshape_p(t, shape=(*t.shape, 1))
+
+
+def _row_sum(x: Any) -> Any:
+    return sum_p(x, axis=(len(x.shape) - 1,), keepdims=False)
+
+
+def _softmax(x: Any) -> Any:
+    return softmax_p(x, axis=len(x.shape) - 1)
+
+
+def _softmax_product(t: Any, x: Any) -> Any:
+    """Multiply `t` by the Jacobian of softmax at `x`."""
+    return softmax_gradient_p(t, _softmax(x), axis=len(x.shape) - 1)
+
+
+@sparse_cross_entropy_p.vjp
+def _sparse_vjp(t: Any, x1: Any, x2: Any, y2: Any) -> tuple[Any, None]:
+    return sparse_cross_entropy_gradient_p(t[0], x1, x2, y2), None
+
+
+@sparse_cross_entropy_p.jvp
+def _sparse_jvp(ts: Any, x1: Any, x2: Any) -> tuple[Any, None]:
+    return _row_sum(ts[0] * (_softmax(x1) - label_mask_p(x1, x2))), None
+
+
+# g = t * (softmax(x) - mask); the log-sum-exp is a hint and has no share.
+sparse_cross_entropy_gradient_p.vjps(
+    lambda t, x2, x3: _row_sum(t * (_softmax(x2) - label_mask_p(x2, x3))),
+    lambda t, x1, x2: _softmax_product(t * _row(x1), x2),
+    None,
+    None,
+)
+sparse_cross_entropy_gradient_p.jvps(
+    lambda t, x2, x3, x4: sparse_cross_entropy_gradient_p(t, x2, x3, x4),
+    lambda t, x1, x2: _row(x1) * _softmax_product(t, x2),
+    None,
+    None,
+)
+
+
+@cross_entropy_p.vjp
+def _dense_vjp(t: Any, x1: Any, x2: Any, y2: Any, *, needs: tuple[bool, ...]) -> Any:
+    for_logits = cross_entropy_gradient_p(t[0], x1, x2, y2) if needs[0] else None
+    for_labels = -_row(t[0]) * log_softmax_p(x1, axis=len(x1.shape) - 1) if needs[1] else None
+    return for_logits, for_labels
+
+
+@cross_entropy_p.jvp
+def _dense_jvp(ts: Any, x1: Any, x2: Any) -> tuple[Any, None]:
+    total: Any = None
+    if ts[0] is not None:
+        total = _row_sum(ts[0] * (_softmax(x1) * _row(_row_sum(x2)) - x2))
+    if ts[1] is not None:
+        share = -_row_sum(ts[1] * log_softmax_p(x1, axis=len(x1.shape) - 1))
+        total = share if total is None else total + share
+    return total, None
+
+
+# g = t * (softmax(x) * sum(labels) - labels)
+cross_entropy_gradient_p.vjps(
+    lambda t, x2, x3: _row_sum(t * (_softmax(x2) * _row(_row_sum(x3)) - x3)),
+    lambda t, x1, x2, x3: _softmax_product(t * _row(x1 * _row_sum(x3)), x2),
+    lambda t, x1, x2: _row(x1) * (_row(_row_sum(t * _softmax(x2))) - t),
+    None,
+)
+cross_entropy_gradient_p.jvps(
+    lambda t, x2, x3, x4: cross_entropy_gradient_p(t, x2, x3, x4),
+    lambda t, x1, x2, x3: _row(x1 * _row_sum(x3)) * _softmax_product(t, x2),
+    lambda t, x1, x2: _row(x1) * (_softmax(x2) * _row(_row_sum(t)) - t),
+    None,
+)
+
+
+def _batch_lead(primitive: Primitive) -> Any:
+    """A batching rule for primitives that work on the last axis alone."""
+
+    def batch(size: int, batched: Any, *args: Any) -> Any:
+        lifted = [
+            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
+            for arg, flag in zip(args, batched, strict=True)
+        ]
+        return primitive(*lifted)
+
+    return batch
+
+
+for _primitive in (
+    sparse_cross_entropy_p,
+    sparse_cross_entropy_gradient_p,
+    cross_entropy_p,
+    cross_entropy_gradient_p,
+    label_mask_p,
+):
+    _primitive.batch(_batch_lead(_primitive))

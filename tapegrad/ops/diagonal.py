@@ -1,0 +1,301 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.families import linear
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.creation import full_like_p, numpy_dtype_of
+from tapegrad.ops.gather import place_next_to, take_p
+from tapegrad.ops.joining import concat_p
+from tapegrad.ops.scatter import like, take_set_p
+from tapegrad.ops.shape import moveaxis, ravel
+from tapegrad.ops.slicing import slice_p
+
+ALIGNMENTS = ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT")
+
+
+def _band(xp: Any, x: Any, *, low: int | None, high: int | None) -> Any:
+    if low is not None:
+        x = xp.triu(x, k=low)
+    return x if high is None else xp.tril(x, k=high)
+
+
+band_p = linear(
+    "band_part",
+    _band,
+    transpose=lambda t, *, low, high: band_p(t, low=low, high=high),
+    batch=lambda size, batched, x, *, low, high: band_p(x, low=low, high=high),
+)
+
+
+def _matrix(x: Any, name: str) -> Any:
+    x = as_operand(x)
+    if len(x.shape) < 2:
+        raise ShapeError(f"{name} needs at least 2 axes. Got shape {tuple(x.shape)}.")
+    return x
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """Return the part of matrices on and below diagonal `k`, zeros elsewhere.
+
+    >>> tril([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [[1.0, 0.0], [3.0, 4.0]]
+    """
+    return band_p(_matrix(m, "tril"), low=None, high=int(k))
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """Return the part of matrices on and above diagonal `k`, zeros elsewhere.
+
+    >>> triu([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [[1.0, 2.0], [0.0, 4.0]]
+    """
+    return band_p(_matrix(m, "triu"), low=int(k), high=None)
+
+
+def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:  # noqa: A002
+    """Keep that many diagonals below and above the main one; a negative number keeps all.
+
+    >>> band_part([[1.0, 2.0], [3.0, 4.0]], 0, 0).numpy().tolist()
+    [[1.0, 0.0], [0.0, 4.0]]
+    """
+    lower, upper = int(num_lower), int(num_upper)
+    return band_p(
+        _matrix(input, "band_part"),
+        low=None if lower < 0 else -lower,
+        high=None if upper < 0 else upper,
+    )
+
+
+# Positions of diagonals in a flattened matrix
+
+
+def _range_of(k: Any) -> tuple[int, int]:
+    ends = [int(end) for end in np.reshape(np.asarray(k), -1)]
+    if len(ends) not in (1, 2) or ends[0] > ends[-1]:
+        raise ArgumentError(f"k is one diagonal or a pair (lowest, highest). Got {k}.")
+    return ends[0], ends[-1]
+
+
+def _places(rows: int, columns: int, k: Any, align: str) -> tuple[np.ndarray[Any, Any], bool]:
+    """Flat position of each entry of the diagonals, highest first; `rows * columns` is padding.
+
+    Also says whether `k` is a range, whose diagonals have an axis of their own.
+    """
+    low, high = _range_of(k)
+    if not -rows < low <= high < columns and rows * columns:
+        raise ShapeError(
+            f"k must lie between {1 - rows} and {columns - 1} for {rows} x {columns} matrices. "
+            f"Got {k}."
+        )
+    if align not in ALIGNMENTS:
+        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}. Got {align!r}.")
+    lengths = [min(rows + min(d, 0), columns - max(d, 0)) for d in range(low, high + 1)]
+    width = max(lengths)
+    table = np.full((len(lengths), width), rows * columns)
+    above, below = align.split("_")
+    for line, d in enumerate(range(high, low - 1, -1)):
+        length = lengths[d - low]
+        start = width - length if (above if d > 0 else below) == "RIGHT" and d else 0
+        steps = np.arange(length)
+        table[line, start : start + length] = (steps - min(d, 0)) * columns + steps + max(d, 0)
+    is_range = np.ndim(k) > 0 and low != high
+    return (table if is_range else table[0]), is_range
+
+
+def _flat(x: Any) -> Any:
+    return reshape_p(x, shape=(*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+
+
+def _with_padding(flat: Any, value: Any) -> Any:
+    """Add one entry at the end of each flattened matrix, for diagonals that are too short."""
+    kind = numpy_dtype_of(flat)
+    extra = full_like_p(flat, shape=(*flat.shape[:-1], 1), value=value, dtype=kind)
+    return concat_p(flat, extra, axis=len(flat.shape) - 1, sizes=(flat.shape[-1], 1))
+
+
+def matrix_diag_part(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    name: str | None = "diag_part",
+    k: Any = 0,
+    padding_value: float = 0,
+    align: str = "RIGHT_LEFT",
+) -> Any:
+    """Return diagonal `k` of matrices, or diagonals `k = (lowest, highest)` as rows.
+
+    >>> matrix_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [1.0, 4.0]
+    """
+    x = _matrix(input, "matrix_diag_part")
+    rows, columns = x.shape[-2:]
+    places, _ = _places(rows, columns, k, align)
+    flat = _flat(x)
+    if (places == rows * columns).any():
+        flat = _with_padding(flat, padding_value)
+    return take_p(flat, place_next_to(x, places), axis=len(flat.shape) - 1)
+
+
+def matrix_set_diag(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    diagonal: Any,
+    name: str | None = "set_diag",
+    k: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Any:
+    """Return matrices with diagonal `k` (or a range of them) replaced.
+
+    >>> matrix_set_diag([[1.0, 2.0], [3.0, 4.0]], [0.0, 0.0]).numpy().tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
+    x = _matrix(input, "matrix_set_diag")
+    new = like(diagonal, x)
+    rows, columns = x.shape[-2:]
+    places, _ = _places(rows, columns, k, align)
+    wanted = (*x.shape[:-2], *places.shape)
+    if tuple(new.shape) != wanted:
+        raise ShapeError(
+            f"matrix_set_diag needs a diagonal of shape {wanted} for k={k} of {tuple(x.shape)}. "
+            f"Got {tuple(new.shape)}."
+        )
+    flat, axis = _flat(x), len(x.shape) - 2
+    has_padding = (places == rows * columns).any()
+    if has_padding:
+        flat = _with_padding(flat, 0)
+    flat = take_set_p(flat, new, place_next_to(x, places), axis=axis)
+    if has_padding:
+        flat = slice_p(flat, index=(*(slice(None),) * axis, slice(0, rows * columns)))
+    return reshape_p(flat, shape=tuple(x.shape))
+
+
+set_diag = matrix_set_diag
+
+
+def matrix_diag(
+    diagonal: Any,
+    name: str | None = "diag",
+    k: Any = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    padding_value: float = 0,
+    align: str = "RIGHT_LEFT",
+) -> Any:
+    """Return matrices with the given diagonal `k` (or range of them), and padding elsewhere.
+
+    >>> matrix_diag([1.0, 2.0]).numpy().tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    x = as_operand(diagonal)
+    low, high = _range_of(k)
+    is_range = np.ndim(k) > 0 and low != high
+    inner = 2 if is_range else 1
+    if len(x.shape) < inner:
+        raise ShapeError(f"matrix_diag needs at least {inner} axes. Got {tuple(x.shape)}.")
+    lead, length = tuple(x.shape[:-inner]), x.shape[-1]
+    rows, columns = _size_for(length, low, high, int(num_rows), int(num_cols))
+    kind = numpy_dtype_of(x)
+    blank = full_like_p(x, shape=(*lead, rows, columns), value=padding_value, dtype=kind)
+    return matrix_set_diag(blank, x, k=k, align=align)
+
+
+def _size_for(length: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
+    """Fill in the numbers of rows and columns that were left out: the fewest that will do."""
+    least_rows, least_columns = length - min(high, 0), length + max(low, 0)
+    if rows == -1 and columns == -1:
+        rows = columns = max(least_rows, least_columns)
+    rows = least_rows if rows == -1 else rows
+    columns = least_columns if columns == -1 else columns
+    if rows < least_rows or columns < least_columns:
+        raise ShapeError(
+            f"A diagonal of length {length} does not fit into {rows} x {columns} matrices: "
+            f"it needs {least_rows} x {least_columns}."
+        )
+    return rows, columns
+
+
+# NumPy's and TensorFlow's other names
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return a diagonal of the matrices along two axes, as the last axis.
+
+    >>> diagonal([[1.0, 2.0], [3.0, 4.0]], 1).numpy().tolist()
+    [2.0]
+    """
+    x = _matrix(a, "diagonal")
+    first = normalize_axis(axis1, len(x.shape), "diagonal")
+    second = normalize_axis(axis2, len(x.shape), "diagonal")
+    return matrix_diag_part(moveaxis(x, (first, second), (-2, -1)), k=offset)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """Return a matrix with diagonal `v`, or the diagonal of a matrix, as NumPy's diag does.
+
+    >>> diag([1.0, 2.0]).shape, diag([[1.0, 2.0], [3.0, 4.0]]).shape
+    ((2, 2), (2,))
+    """
+    x = as_operand(v)
+    if len(x.shape) not in (1, 2):
+        raise ShapeError(f"diag needs 1 or 2 axes. Got shape {tuple(x.shape)}; use matrix_diag.")
+    return matrix_diag(x, k=k) if len(x.shape) == 1 else matrix_diag_part(x, k=k)
+
+
+def diag_part(input: Any, k: int = 0) -> Any:  # noqa: A002  # TensorFlow's name
+    """Return the diagonal of matrices.
+
+    >>> diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [1.0, 4.0]
+    """
+    return matrix_diag_part(input, k=k)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """Return a matrix with all elements of `v` on diagonal `k`.
+
+    >>> diagflat([[1.0], [2.0]]).shape
+    (2, 2)
+    """
+    return matrix_diag(ravel(v), k=k)
+
+
+def tensor_diag(diagonal: Any, name: str | None = None) -> Any:
+    """Return a tensor of twice the rank with the values where both halves of an index agree.
+
+    >>> tensor_diag([[1.0, 2.0]]).shape
+    (1, 2, 1, 2)
+    """
+    x = as_operand(diagonal)
+    shape = tuple(x.shape)
+    return reshape_p(matrix_diag(ravel(x)), shape=shape + shape)
+
+
+def tensor_diag_part(input: Any, name: str | None = None) -> Any:  # noqa: A002  # TensorFlow's name
+    """Return the values of a tensor where both halves of an index agree.
+
+    >>> tensor_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [1.0, 4.0]
+    """
+    x = as_operand(input)
+    shape = tuple(x.shape)
+    half = shape[: len(shape) // 2]
+    if not half or shape != half + half:
+        raise ShapeError(f"tensor_diag_part needs a shape of two equal halves. Got {shape}.")
+    size = math.prod(half)
+    return reshape_p(matrix_diag_part(reshape_p(x, shape=(size, size))), shape=half)
+
+
+def fill_diagonal(a: Any, val: Any) -> Any:
+    """Return matrices with one value (or one per entry) on the main diagonal.
+
+    >>> fill_diagonal([[1.0, 2.0], [3.0, 4.0]], 0.0).numpy().tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
+    x = _matrix(a, "fill_diagonal")
+    shape = (*x.shape[:-2], min(x.shape[-2:]))
+    return matrix_set_diag(x, broadcast_p(like(val, x), shape=shape))

@@ -1,0 +1,307 @@
+"""Fourier transforms. All of them are linear; the rules are their transposes.
+
+Three primitives carry everything: the complex transform over axes, and the real one and its
+inverse over one axis. Lengths are brought about by cropping and zero padding beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import linear
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.cast import cast
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg.common import dtype_of
+from tapegrad.ops.products import conjugate
+from tapegrad.ops.slicing import slice_p, unslice_p
+
+_SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _fourier(xp: Any, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+    transform = xp.fft.ifftn if inverse else xp.fft.fftn
+    return transform(x, axes=axes, norm=norm)
+
+
+# The matrix of the transform is symmetric, so its adjoint is the other direction unscaled.
+fourier_p: Primitive = linear(
+    "fourier",
+    _fourier,
+    transpose=lambda t, *, axes, inverse, norm: fourier_p(
+        t, axes=axes, inverse=not inverse, norm=_SWAPPED[norm]
+    ),
+    batch=lambda size, batched, x, *, axes, inverse, norm: fourier_p(
+        x, axes=tuple(axis + 1 for axis in axes), inverse=inverse, norm=norm
+    ),
+)
+
+
+def _weigh(xp: Any, x: Any, *, axis: int, n: int, weight: float) -> Any:
+    bins = xp.arange(x.shape[axis], device=x.device)
+    ends = (bins == 0) | (2 * bins == n)
+    weights = xp.where(ends, 1.0, weight)
+    shape = tuple(-1 if i == axis else 1 for i in range(len(x.shape)))
+    return x * xp.astype(xp.reshape(weights, shape), x.dtype)
+
+
+# Bins that stand for themselves and their mirror image count twice in an inner product; the
+# first one, and the last of an even length, are their own mirror image.
+weigh_bins_p: Primitive = linear(
+    "weigh_bins",
+    _weigh,
+    transpose=lambda t, *, axis, n, weight: weigh_bins_p(t, axis=axis, n=n, weight=weight),
+    batch=lambda size, batched, x, *, axis, n, weight: weigh_bins_p(
+        x, axis=axis + 1, n=n, weight=weight
+    ),
+)
+
+
+def _real_transpose(t: Any, x_shape: tuple[int, ...], *, axis: int, norm: str) -> Any:
+    n = x_shape[axis]
+    halved = weigh_bins_p(t, axis=axis, n=n, weight=0.5)
+    return inverse_real_p(halved, axis=axis, n=n, norm=_SWAPPED[norm])
+
+
+real_fourier_p: Primitive = linear(
+    "real_fourier",
+    lambda xp, x, *, axis, norm: xp.fft.rfft(x, axis=axis, norm=norm),
+    transpose=_real_transpose,
+    batch=lambda size, batched, x, *, axis, norm: real_fourier_p(x, axis=axis + 1, norm=norm),
+)
+inverse_real_p: Primitive = linear(
+    "inverse_real_fourier",
+    lambda xp, x, *, axis, n, norm: xp.fft.irfft(x, n=n, axis=axis, norm=norm),
+    transpose=lambda t, *, axis, n, norm: weigh_bins_p(
+        real_fourier_p(t, axis=axis, norm=_SWAPPED[norm]), axis=axis, n=n, weight=2.0
+    ),
+    batch=lambda size, batched, x, *, axis, n, norm: inverse_real_p(
+        x, axis=axis + 1, n=n, norm=norm
+    ),
+)
+
+
+def _norm(norm: str | None) -> str:
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ArgumentError(f"norm must be 'backward', 'ortho' or 'forward'. Got {norm!r}.")
+    return norm or "backward"
+
+
+def as_complex(value: Any) -> Any:
+    """Return the values as complex numbers of their own precision."""
+    x = as_operand(value)
+    if is_complex(x):
+        return x
+    return cast(x, "complex128" if dtype_of(x) == "float64" else "complex64")
+
+
+def as_real(value: Any, name: str) -> Any:
+    """Return real values in single or double precision; refuse complex ones."""
+    x = as_operand(value)
+    if is_complex(x):
+        raise ArgumentTypeError(
+            f"{name} takes real values. Got {dtype_of(x)}; use fft, or take the real part first."
+        )
+    return x if dtype_of(x) in ("float32", "float64") else cast(x, "float32")
+
+
+def resized(x: Any, axis: int, n: int) -> Any:
+    """Crop one axis to its first `n` entries, or fill it up with zeros."""
+    if x.shape[axis] == n:
+        return x
+    part = slice(0, min(n, x.shape[axis]))
+    index = (*[slice(None)] * axis, part, *[slice(None)] * (len(x.shape) - axis - 1))
+    if n < x.shape[axis]:
+        return slice_p(x, index=index)
+    return unslice_p(x, index=index, shape=(*x.shape[:axis], n, *x.shape[axis + 1 :]))
+
+
+def _plan(
+    x: Any, s: Any, axes: Any, name: str, default: int | None = None
+) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """Return the axes and the length along each (None: what is there)."""
+    rank = len(x.shape)
+    if axes is None:
+        count = len(s) if s is not None else (rank if default is None else default)
+        axes = range(rank - count, rank)
+    found = tuple(normalize_axis(axis, rank, name) for axis in axes)
+    lengths = (None,) * len(found) if s is None else tuple(s)
+    if len(lengths) != len(found):
+        raise ShapeError(f"{name} got {len(lengths)} lengths for {len(found)} axes.")
+    if any(n is not None and n != -1 and n < 1 for n in lengths):
+        raise ShapeError(f"{name} needs lengths of at least 1. Got {lengths}.")
+    return found, tuple(None if n in (None, -1) else int(n) for n in lengths)
+
+
+def complex_transform(
+    value: Any, s: Any, axes: Any, norm: str | None, inverse: bool, name: str, default: Any = None
+) -> Any:
+    """Transform over axes, each cropped or padded to its length in `s`."""
+    x = as_complex(value)
+    found, lengths = _plan(x, s, axes, name, default)
+    for axis, n in zip(found, lengths):
+        x = x if n is None else resized(x, axis, n)
+    if not found:
+        return x
+    # One transform per axis name: a repeated axis means transforming twice, as NumPy does.
+    if len(set(found)) != len(found):
+        for axis in found:
+            x = fourier_p(x, axes=(axis,), inverse=inverse, norm=_norm(norm))
+        return x
+    return fourier_p(x, axes=found, inverse=inverse, norm=_norm(norm))
+
+
+def real_transform(value: Any, s: Any, axes: Any, norm: Any, name: str, default: Any) -> Any:
+    """Transform real values: the last axis by halves, the others as complex values."""
+    x = as_real(value, name)
+    found, lengths = _plan(x, s, axes, name, default)
+    for axis, n in zip(found, lengths):
+        x = x if n is None else resized(x, axis, n)
+    x = real_fourier_p(x, axis=found[-1], norm=_norm(norm))
+    if len(found) > 1:
+        x = fourier_p(x, axes=found[:-1], inverse=False, norm=_norm(norm))
+    return x
+
+
+def inverse_real_transform(
+    value: Any, s: Any, axes: Any, norm: Any, name: str, default: Any
+) -> Any:
+    """Undo `real_transform`; without lengths, an even number of values is assumed."""
+    x = as_complex(value)
+    found, lengths = _plan(x, s, axes, name, default)
+    for axis, n in zip(found[:-1], lengths[:-1]):
+        x = x if n is None else resized(x, axis, n)
+    last = found[-1]
+    n = 2 * (x.shape[last] - 1) if lengths[-1] is None else lengths[-1]
+    if len(found) > 1:
+        x = fourier_p(x, axes=found[:-1], inverse=True, norm=_norm(norm))
+    return inverse_real_p(resized(x, last, n // 2 + 1), axis=last, n=n, norm=_norm(norm))
+
+
+def _one(n: Any) -> Any:
+    """Lengths for one axis; TensorFlow gives them as a list of one."""
+    if n is None:
+        return None
+    return [int(n[0])] if hasattr(n, "__len__") else [int(n)]
+
+
+def fft(
+    input: Any, n: Any = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Any:
+    """Return the discrete Fourier transform along one axis.
+
+    >>> import tapegrad
+    >>> fft([1.0, 1.0]).numpy().tolist()
+    [(2+0j), 0j]
+    """
+    return complex_transform(input, _one(n), (axis,), norm, False, "fft")
+
+
+def ifft(
+    input: Any, n: Any = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Any:
+    """Return the inverse of `fft`.
+
+    >>> import tapegrad
+    >>> ifft([2.0, 0.0]).numpy().tolist()
+    [(1+0j), (1+0j)]
+    """
+    return complex_transform(input, _one(n), (axis,), norm, True, "ifft")
+
+
+def rfft(
+    input_tensor: Any,
+    n: Any = None,
+    axis: int = -1,
+    norm: str | None = None,
+    fft_length: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return the first n // 2 + 1 entries of the transform of real values.
+
+    >>> import tapegrad
+    >>> rfft([1.0, 1.0]).numpy().tolist()
+    [(2+0j), 0j]
+    """
+    lengths = _one(n if fft_length is None else fft_length)
+    return real_transform(input_tensor, lengths, (axis,), norm, "rfft", 1)
+
+
+def irfft(
+    input_tensor: Any,
+    n: Any = None,
+    axis: int = -1,
+    norm: str | None = None,
+    fft_length: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return the real values of which `rfft` gives the input; give `n` if their number is odd.
+
+    >>> import tapegrad
+    >>> irfft([2.0, 0.0]).numpy().tolist()
+    [1.0, 1.0]
+    """
+    lengths = _one(n if fft_length is None else fft_length)
+    return inverse_real_transform(input_tensor, lengths, (axis,), norm, "irfft", 1)
+
+
+def fftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Return the discrete Fourier transform over several axes (None: all).
+
+    >>> import tapegrad
+    >>> fftn([[1.0, 1.0]]).numpy().tolist()
+    [[(2+0j), 0j]]
+    """
+    return complex_transform(x, s, axes, norm, False, "fftn")
+
+
+def ifftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Return the inverse of `fftn`.
+
+    >>> import tapegrad
+    >>> ifftn([[2.0, 0.0]]).numpy().tolist()
+    [[(1+0j), (1+0j)]]
+    """
+    return complex_transform(x, s, axes, norm, True, "ifftn")
+
+
+def rfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Return the transform of real values over several axes; the last one is halved.
+
+    >>> import tapegrad
+    >>> rfftn([[1.0, 1.0]]).numpy().tolist()
+    [[(2+0j), 0j]]
+    """
+    return real_transform(x, s, axes, norm, "rfftn", None)
+
+
+def irfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Return the inverse of `rfftn`.
+
+    >>> import tapegrad
+    >>> irfftn([[2.0, 0.0]]).numpy().tolist()
+    [[1.0, 1.0]]
+    """
+    return inverse_real_transform(x, s, axes, norm, "irfftn", None)
+
+
+def hfft(x: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the real transform of values that are Hermitian: half of them is given.
+
+    >>> import tapegrad
+    >>> hfft([1.0, 0.0]).numpy().tolist()
+    [1.0, 1.0]
+    """
+    return irfft(conjugate(as_complex(x)), n, axis, _SWAPPED[_norm(norm)])
+
+
+def ihfft(x: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the inverse of `hfft`.
+
+    >>> import tapegrad
+    >>> ihfft([1.0, 1.0]).numpy().real.tolist()
+    [1.0, 0.0]
+    """
+    return conjugate(rfft(x, n, axis, _SWAPPED[_norm(norm)]))

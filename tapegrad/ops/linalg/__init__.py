@@ -1,0 +1,1 @@
+"""Linear algebra over the last two axes; leading axes are a stack of matrices."""

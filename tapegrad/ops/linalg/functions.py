@@ -1,0 +1,195 @@
+"""Functions of matrices: powers, exponential, square root and logarithm.
+
+The last three are differentiated by a property of all analytic functions: f applied to the block
+matrix [[A, E], [0, A]] has the derivative of f at A along E in its upper right corner (Mathias
+1996). Orders nest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.joining import concat
+from tapegrad.ops.linalg.common import adjoint_of, as_matrices, batches, identity_like, product
+from tapegrad.ops.linalg.solve import inv_p
+from tapegrad.ops.slicing import slice_p
+
+
+def _analytic(name: str, forward: Any) -> Primitive:
+    """Declare a function of square matrices whose derivative is read off a block matrix."""
+    primitive = batches(Primitive(name, forward))
+
+    def along(x: Any, direction: Any) -> Any:
+        n = x.shape[-1]
+        above = concat([x, direction], -1)
+        below = concat([direction * 0.0, x], -1)
+        corner = (*[slice(None)] * (len(x.shape) - 2), slice(0, n), slice(n, 2 * n))
+        return slice_p(primitive(concat([above, below], -2)), index=corner)
+
+    primitive.vjps(lambda t, x: along(adjoint_of(x), t))
+    primitive.jvps(lambda t, x: along(x, t))
+    return primitive
+
+
+def _identity(xp: Any, x: Any) -> Any:
+    return xp.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+def _largest_norm(xp: Any, x: Any) -> float:
+    """The largest 1-norm in the stack, as a Python number: it decides how often to square."""
+    columns = xp.sum(xp.abs(x), axis=-2)
+    return float(xp.max(columns)) if math.prod(columns.shape) else 0.0
+
+
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
+    10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)  # fmt: skip
+
+
+def _expm(xp: Any, x: Any) -> Any:
+    """Scaling and squaring with the Padé approximant of degree 13 (Higham 2005)."""
+    norm = _largest_norm(xp, x)
+    if not math.isfinite(norm):
+        return x * float("nan")
+    squarings = max(0, math.ceil(math.log2(norm / 5.37))) if norm > 5.37 else 0
+    x = x * 2.0**-squarings
+    b = [c / _PADE[0] for c in _PADE]
+    one = _identity(xp, x)
+    x2 = xp.matmul(x, x)
+    x4 = xp.matmul(x2, x2)
+    x6 = xp.matmul(x4, x2)
+    odd = xp.matmul(x6, x6 * b[13] + x4 * b[11] + x2 * b[9])
+    odd = xp.matmul(x, odd + x6 * b[7] + x4 * b[5] + x2 * b[3] + one * b[1])
+    even = xp.matmul(x6, x6 * b[12] + x4 * b[10] + x2 * b[8])
+    even = even + x6 * b[6] + x4 * b[4] + x2 * b[2] + one * b[0]
+    result = xp.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = xp.matmul(result, result)
+    return result
+
+
+def _sqrtm(xp: Any, x: Any) -> Any:
+    """The product form of the Denman-Beavers iteration (Cheng, Higham, Kenney and Laub 2001)."""
+    one = _identity(xp, x)
+    root, rest = x, x
+    eps = float(xp.finfo(x.dtype).eps)
+    for _ in range(100):
+        inverse = xp.linalg.inv(rest)
+        root = xp.matmul(root, one + inverse) * 0.5
+        rest = (one + (rest + inverse) * 0.5) * 0.5
+        if not _largest_norm(xp, rest - one) > x.shape[-1] * eps:
+            break
+    return root
+
+
+_NODES, _WEIGHTS = (v.tolist() for v in np.polynomial.legendre.leggauss(8))
+
+
+def _logm(xp: Any, x: Any) -> Any:
+    """Square roots until close to the identity, then the Padé approximant of log(1 + z).
+
+    The approximant is Gauss quadrature of z / (1 + s z) over s from 0 to 1 (Higham 2001).
+    """
+    one = _identity(xp, x)
+    roots = 0
+    while _largest_norm(xp, x - one) > 0.25 and roots < 60:
+        x = _sqrtm(xp, x)
+        roots += 1
+    small = x - one
+    total = small * 0.0
+    for node, weight in zip(_NODES, _WEIGHTS):
+        total = total + xp.linalg.solve(one + small * ((node + 1) / 2), small) * (weight / 2)
+    return total * 2.0**roots
+
+
+expm_p = _analytic("expm", _expm)
+sqrtm_p = _analytic("sqrtm", _sqrtm)
+logm_p = _analytic("logm", _logm)
+
+
+def expm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
+    """Return the matrix exponential.
+
+    >>> import tapegrad
+    >>> expm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return expm_p(as_matrices(input, "expm"))
+
+
+def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
+    """Return the principal square root: no eigenvalue may be 0 or negative.
+
+    >>> import tapegrad
+    >>> sqrtm([[4.0, 0.0], [0.0, 4.0]]).numpy().round(5).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+    return sqrtm_p(as_matrices(input, "sqrtm"))
+
+
+def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
+    """Return the principal logarithm: no eigenvalue may be 0 or negative.
+
+    >>> import tapegrad
+    >>> logm([[1.0, 1.0], [0.0, 1.0]]).numpy().round(5).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    return logm_p(as_matrices(input, "logm"))
+
+
+def matrix_power(matrix: Any, n: int) -> Any:
+    """Return the matrix times itself n times; negative n takes the inverse first.
+
+    >>> import tapegrad
+    >>> matrix_power([[2.0, 0.0], [0.0, 3.0]], 3).numpy().tolist()
+    [[8.0, 0.0], [0.0, 27.0]]
+    """
+    x = as_matrices(matrix, "matrix_power")
+    if int(n) != n:
+        raise ArgumentError(f"matrix_power needs a whole number. Got {n!r}.")
+    if n < 0:
+        x, n = inv_p(x), -n
+    if n == 0:
+        return x * 0.0 + identity_like(x)
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else product(result, x)
+        n >>= 1
+        if n:
+            x = product(x, x)
+    return result
+
+
+def _matrix_rank(xp: Any, x: Any, *, tol: float | None) -> Any:
+    values = xp.linalg.svdvals(x)
+    if values.shape[-1] == 0:
+        return xp.zeros(values.shape[:-1], dtype=xp.int32, device=x.device)
+    if tol is None:
+        scale = max(x.shape[-2:]) * float(xp.finfo(values.dtype).eps)
+        limit = xp.max(values, axis=-1, keepdims=True) * scale
+    else:
+        limit = xp.full(values.shape, tol, dtype=values.dtype, device=x.device)
+    return xp.sum(xp.astype(values > limit, xp.int32), axis=-1, dtype=xp.int32)
+
+
+matrix_rank_p = batches(nondifferentiable("matrix_rank", _matrix_rank))
+
+
+def matrix_rank(
+    a: Any, tol: float | None = None, validate_args: bool = False, name: str | None = None
+) -> Any:
+    """Return how many singular values exceed `tol`; it has no derivative.
+
+    >>> import tapegrad
+    >>> int(matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+    1
+    """
+    return matrix_rank_p(as_matrices(a, "matrix_rank", square=False), tol=tol)

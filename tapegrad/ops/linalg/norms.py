@@ -1,0 +1,187 @@
+"""Norms of vectors and matrices. Their derivative at zero is 0, not NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.families import elementwise
+from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.joining import stack
+from tapegrad.ops.linalg.common import as_matrices, dtype_of
+from tapegrad.ops.linalg.eigen import svdvals_p
+from tapegrad.ops.linalg.solve import inv_p
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.powers import power, rsqrt
+from tapegrad.ops.products import move_axis
+from tapegrad.ops.reduction import max as largest
+from tapegrad.ops.reduction import min as smallest
+from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.selection import maximum
+from tapegrad.ops.squares import euclidean_norm, sum_of_squares
+
+root_p = elementwise(
+    "root_or_zero",
+    lambda t, x, y, *, order: t * divide_no_nan(y, x * order),
+    forward=lambda xp, x, *, order: xp.pow(x, 1.0 / order),
+)
+
+
+def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the `ord`-norm over `axis` (None: of all elements).
+
+    `ord` is any number, inf, or -inf; 0 counts what is not zero.
+
+    >>> import tapegrad
+    >>> float(vector_norm([3.0, 4.0])), float(vector_norm([3.0, -4.0], 1))
+    (5.0, 7.0)
+    """
+    x = _as_floating(x)
+    if ord == 2:
+        return euclidean_norm(x, axis, keepdims)
+    if isinstance(ord, str):
+        raise ArgumentError(f"The ord of a vector norm must be a number. Got {ord!r}.")
+    size = absolute(x)
+    if ord == math.inf:
+        return largest(size, axis, keepdims)
+    if ord == -math.inf:
+        return smallest(size, axis, keepdims)
+    if ord == 1:
+        return total(size, axis, keepdims)
+    if ord == 0:
+        return total(cast(size != 0.0, dtype_of(size)), axis, keepdims)
+    return root_p(total(power(size, float(ord)), axis, keepdims), order=float(ord))
+
+
+def _as_floating(x: Any) -> Any:
+    x = as_operand(x)
+    return x if dtype_of(x).is_differentiable else cast(x, "float32")
+
+
+def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
+    """Return a norm of matrices: 'fro', 'nuc', or 1, 2, inf and their negatives.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[3.0, 0.0], [0.0, 4.0]])
+    >>> float(matrix_norm(x)), float(matrix_norm(x, 2))
+    (5.0, 4.0)
+    """
+    x = _as_floating(x)
+    row, column = (normalize_axis(a, len(x.shape), "matrix_norm") for a in axis)
+    if ord in ("fro", "f", "euclidean"):
+        return euclidean_norm(x, (row, column), keepdims)
+    if ord in (1, -1, math.inf, -math.inf):
+        inner, outer = (row, column) if ord in (1, -1) else (column, row)
+        sums = total(absolute(x), inner, True)
+        found = (largest if ord > 0 else smallest)(sums, outer, True)
+    elif ord in (2, -2, "nuc"):
+        values = svdvals_p(move_axis(move_axis(x, row, -1), column - (row < column), -1))
+        found = _reduced_values(values, ord)
+    else:
+        raise ArgumentError(
+            "The ord of a matrix norm must be 'euclidean', 'fro', 'nuc', 1, 2, inf or one of "
+            f"their negatives. Got {ord!r}."
+        )
+    kept = tuple(1 if i in (row, column) else n for i, n in enumerate(x.shape))
+    shape = kept if keepdims else tuple(
+        n for i, n in enumerate(x.shape) if i not in (row, column)
+    )
+    return reshape_p(found, shape=shape)
+
+
+def _reduced_values(values: Any, ord: Any) -> Any:
+    if ord == "nuc":
+        return total(values, -1)
+    return (largest if ord == 2 else smallest)(values, -1)
+
+
+def norm(
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return the norm of vectors (one axis, or None: all elements) or matrices (two axes).
+
+    >>> import tapegrad
+    >>> float(norm([3.0, 4.0])), norm([[3.0, 4.0]], 1, axis=1).numpy().tolist()
+    (5.0, [7.0])
+    """
+    x = _as_floating(tensor)
+    keepdims = bool(keepdims)
+    if isinstance(axis, list | tuple) and len(axis) == 2:
+        return matrix_norm(x, ord, tuple(axis), keepdims)
+    if isinstance(axis, list | tuple) and len(axis) != 1:
+        raise ShapeError(f"norm takes one axis or two. Got {tuple(axis)}.")
+    if ord is None or ord in ("euclidean", "fro"):
+        ord = 2
+    return vector_norm(x, ord, axis, keepdims)
+
+
+def normalize(
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return the tensor divided by its norm, and the norm.
+
+    >>> import tapegrad
+    >>> normalized, size = normalize([3.0, 4.0])
+    >>> float(size[0])
+    5.0
+    """
+    x = _as_floating(tensor)
+    size = norm(x, ord, axis, keepdims=True)
+    return x / size, size
+
+
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None
+) -> Any:
+    """Return x / sqrt(max(sum(|x|²), epsilon)).
+
+    >>> import tapegrad
+    >>> l2_normalize([3.0, 4.0]).numpy().round(5).tolist()
+    [0.6000000238418579, 0.800000011920929]
+    """
+    x = _as_floating(x)
+    axes = normalize_axes(axis, len(x.shape), "l2_normalize")
+    return x * rsqrt(maximum(sum_of_squares(x, axes, True), float(epsilon)))
+
+
+def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
+    """Return the Euclidean norm of all tensors together; None entries are skipped.
+
+    >>> import tapegrad
+    >>> float(global_norm([tapegrad.constant([3.0]), None, tapegrad.constant([4.0])]))
+    5.0
+    """
+    if not isinstance(t_list, list | tuple):
+        raise ArgumentError(f"global_norm needs a list of tensors. Got {type(t_list).__name__}.")
+    # The rows of an IndexedSlices count as they are, as in TensorFlow: repeated ones separately.
+    sizes = [euclidean_norm(getattr(t, "values", t)) for t in t_list if t is not None]
+    if not sizes:
+        raise ArgumentError("global_norm needs at least one tensor that is not None. Got none.")
+    return sizes[0] if len(sizes) == 1 else euclidean_norm(stack(sizes))
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    """Return the condition number |x| |x^-1|; by default the ratio of the singular values.
+
+    >>> import tapegrad
+    >>> float(cond([[2.0, 0.0], [0.0, 1.0]]))
+    2.0
+    """
+    if p in (None, 2, -2):
+        values = svdvals_p(as_matrices(x, "cond", square=False))
+        high, low = largest(values, -1), smallest(values, -1)
+        return low / high if p == -2 else high / low
+    x = as_matrices(x, "cond")
+    return matrix_norm(x, p) * matrix_norm(inv_p(x), p)

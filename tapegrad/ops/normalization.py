@@ -1,0 +1,219 @@
+"""The fused primitive behind layer, batch, group, instance and RMS normalisation, with its rules.
+
+`y = (x - mean) / sqrt(variance + epsilon) * gain + bias` with moments over `axes`; with
+`center=False` the mean is left out (RMS). Gain and bias have the rank of `x` and broadcast. The
+moments that come out beside `y` are hints for the backward pass and carry no derivative. Functions
+that users call are in norm_functions.py.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tapegrad.core.primitive import Primitive
+from tapegrad.ops.basic import broadcast_p, sum_p, sum_to_shape
+from tapegrad.ops.reduction import mean_p
+
+Axes = tuple[int, ...]
+Shape = tuple[int, ...]
+
+
+def _moments(xp: Any, x: Any, axes: Axes, center: bool) -> tuple[Any, Any, Any]:
+    """Return x less its mean (if `center`), the mean and the mean square of what is left."""
+    mean = xp.mean(x, axis=axes, keepdims=True)
+    mean = mean if center else xp.zeros_like(mean)
+    rest = x - mean
+    return rest, mean, xp.mean(rest * rest, axis=axes, keepdims=True)
+
+
+def _normalize(
+    xp: Any,
+    x: Any,
+    gain: Any,
+    bias: Any,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    shifted: bool,
+) -> tuple[Any, Any, Any]:
+    y, mean, variance = _moments(xp, x, axes, center)
+    y = y / xp.sqrt(variance + epsilon)
+    y = y * gain if scaled else y
+    return (y + bias if shifted else y), mean, variance
+
+
+def _sum_to(xp: Any, x: Any, shape: Shape) -> Any:
+    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
+    return xp.sum(x, axis=stretched, keepdims=True, dtype=x.dtype) if stretched else x
+
+
+def _normalize_gradient(
+    xp: Any,
+    t: Any,
+    x: Any,
+    gain: Any,
+    mean: Any,
+    variance: Any,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    bias_shape: Shape,
+) -> tuple[Any, Any, Any]:
+    scale = 1 / xp.sqrt(variance + epsilon)
+    unit = (x - mean) * scale
+    inner = t * gain if scaled else t
+    g = inner - unit * xp.mean(inner * unit, axis=axes, keepdims=True)
+    if center:
+        g = g - xp.mean(inner, axis=axes, keepdims=True)
+    return g * scale, _sum_to(xp, t * unit, gain.shape), _sum_to(xp, t, bias_shape)
+
+
+def _standardize(
+    xp: Any, x: Any, *, axes: Axes, epsilon: float, center: bool
+) -> tuple[Any, Any]:
+    rest, _, variance = _moments(xp, x, axes, center)
+    scale = 1 / xp.sqrt(variance + epsilon)
+    return rest * scale, scale
+
+
+normalize_p = Primitive("normalize", _normalize, many=True)
+normalize_gradient_p = Primitive("normalize_gradient", _normalize_gradient, many=True)
+standardize_p = Primitive("standardize", _standardize, many=True)
+
+
+def _average(x: Any, axes: Axes) -> Any:
+    return mean_p(x, axis=axes, keepdims=True)
+
+
+def _project(v: Any, unit: Any, axes: Axes, center: bool) -> Any:
+    """Take out of `v` what a change of mean or of scale would absorb. This map is symmetric.
+
+    With `unit, scale = standardize(x)`, a tangent dx moves unit by `scale * project(dx)` and scale
+    by `-scale**2 * mean(unit * dx)`, whatever epsilon is.
+    """
+    rest = v - unit * _average(v * unit, axes)
+    return rest - _average(v, axes) if center else rest
+
+
+@standardize_p.vjp
+def _standardize_vjp(t: Any, y1: Any, y2: Any, *, axes: Axes, center: bool) -> tuple[Any]:
+    count = prod(y1.shape[a] for a in axes)
+    return (y2 * _project(t[0], y1, axes, center) - t[1] * y2 * y2 * y1 / count,)
+
+
+@standardize_p.jvp
+def _standardize_jvp(ts: Any, y1: Any, y2: Any, *, axes: Axes, center: bool) -> tuple[Any, Any]:
+    t = ts[0]
+    return y2 * _project(t, y1, axes, center), -y2 * y2 * _average(y1 * t, axes)
+
+
+@normalize_p.vjp
+def _normalize_vjp(
+    t: Any,
+    x1: Any,
+    x2: Any,
+    x3_shape: Shape,
+    y2: Any,
+    y3: Any,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+) -> Any:
+    return normalize_gradient_p(
+        t[0],
+        x1,
+        x2,
+        y2,
+        y3,
+        axes=axes,
+        epsilon=epsilon,
+        center=center,
+        scaled=scaled,
+        bias_shape=tuple(x3_shape),
+    )
+
+
+@normalize_p.jvp
+def _normalize_jvp(
+    ts: Any,
+    x1: Any,
+    x2: Any,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    shifted: bool,
+) -> Any:
+    unit, scale = standardize_p(x1, axes=axes, epsilon=epsilon, center=center)
+    shares = []
+    if ts[0] is not None:
+        share = scale * _project(ts[0], unit, axes, center)
+        shares.append(share * x2 if scaled else share)
+    if ts[1] is not None and scaled:
+        shares.append(ts[1] * unit)
+    if ts[2] is not None and shifted:
+        shares.append(broadcast_p(ts[2], shape=tuple(x1.shape)))
+    total: Any = shares[0] if shares else None
+    for share in shares[1:]:
+        total = total + share
+    return total, None, None
+
+
+@normalize_gradient_p.vjp
+def _normalize_gradient_vjp(
+    u: Any,
+    x1: Any,
+    x2: Any,
+    x3: Any,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    needs: tuple[bool, ...],
+) -> Any:
+    """Transpose (dx, dgain, dbias) = (scale * project(t * gain), sum(t * unit), sum(t))."""
+    for_x, for_gain, for_bias = u
+    unit, scale = standardize_p(x2, axes=axes, epsilon=epsilon, center=center)
+    inner = x1 * x3 if scaled else x1
+    pulled = scale * _project(for_x, unit, axes, center)
+    t_share = (pulled * x3 if scaled else pulled) + for_gain * unit + for_bias
+    gain_share = sum_to_shape(x1 * pulled, x3.shape) if scaled and needs[2] else None
+    x_share = None
+    if needs[1]:
+        mixed = for_x * _average(inner * unit, axes) + inner * _average(for_x * unit, axes)
+        for_unit = for_gain * x1 - scale * mixed
+        for_scale = sum_p(
+            for_x * _project(inner, unit, axes, center), axis=axes, keepdims=True
+        )
+        count = prod(x2.shape[a] for a in axes)
+        x_share = scale * _project(for_unit, unit, axes, center)
+        x_share = x_share - for_scale * scale * scale / count * unit
+    return t_share, x_share, gain_share, None, None
+
+
+def _batch(primitive: Primitive) -> Any:
+    """A batching rule: every operand gets the new axis, and axes move by one."""
+
+    def batch(size: int, batched: Any, *args: Any, axes: Axes, **params: Any) -> Any:
+        lifted = [
+            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
+            for arg, flag in zip(args, batched, strict=True)
+        ]
+        if "bias_shape" in params:
+            params["bias_shape"] = (size, *params["bias_shape"])
+        return primitive(*lifted, axes=tuple(a + 1 for a in axes), **params)
+
+    return batch
+
+
+for _primitive in (normalize_p, normalize_gradient_p, standardize_p):
+    _primitive.batch(_batch(_primitive))

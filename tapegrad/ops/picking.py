@@ -1,0 +1,324 @@
+"""Functions that pick or place parts of tensors, built on indexing: slices, masks, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import less
+from tapegrad.ops.creation import as_constant, as_shape, zeros_like
+from tapegrad.ops.gather import index_operand, linear_index, place_next_to, take_p
+from tapegrad.ops.indexing import getitem, index_update, nonzero_p
+from tapegrad.ops.joining import stack
+from tapegrad.ops.scatter import like
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import ravel
+from tapegrad.ops.slicing import slice_p
+
+
+def slice_tensor(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+    """Return `size[k]` entries from `begin[k]` on along each axis k; -1 means all that are left.
+
+    >>> slice_tensor([1.0, 2.0, 3.0], [1], [2]).numpy().tolist()
+    [2.0, 3.0]
+    """
+    x = as_operand(input_)
+    starts, sizes, shape = as_shape(begin), as_shape(size), tuple(x.shape)
+    if not len(starts) == len(sizes) == len(shape):
+        raise ShapeError(
+            f"slice needs a begin and a size for each of {len(shape)} axes. "
+            f"Got {len(starts)} and {len(sizes)}."
+        )
+    lengths = [length - start if n == -1 else n
+               for start, n, length in zip(starts, sizes, shape, strict=True)]
+    for axis, (start, n, length) in enumerate(zip(starts, lengths, shape, strict=True)):
+        if start < 0 or n < 0 or start + n > length:
+            raise ShapeError(
+                f"slice got begin {start} and size {n} for axis {axis} of length {length}."
+            )
+    spans = zip(starts, lengths, strict=True)
+    return slice_p(x, index=tuple(slice(start, start + n) for start, n in spans))
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return `input_[begin:end:strides]` along each axis; bit k of a mask changes entry k.
+
+    >>> strided_slice([1.0, 2.0, 3.0, 4.0], [0], [4], [2]).numpy().tolist()
+    [1.0, 3.0]
+    """
+    starts, ends = as_shape(begin), as_shape(end)
+    steps = (1,) * len(starts) if strides is None else as_shape(strides)
+    index: list[Any] = []
+    for k, (start, stop, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        bit = 1 << k
+        if ellipsis_mask & bit:
+            index.append(Ellipsis)
+        elif new_axis_mask & bit:
+            index.append(None)
+        elif shrink_axis_mask & bit:
+            index.append(start)
+        else:
+            first = None if begin_mask & bit else start
+            index.append(slice(first, None if end_mask & bit else stop, step))
+    return getitem(as_operand(input_), tuple(index))
+
+
+# Where a condition holds
+
+
+def nonzero(x: Any) -> tuple[Any, ...]:
+    """Return the coordinates of the elements that are not zero: one tensor per axis.
+
+    >>> [i.numpy().tolist() for i in nonzero([0.0, 2.0, 3.0])]
+    [[1, 2]]
+    """
+    x = as_operand(x)
+    if type(x) in INTERPRETERS:
+        raise ArgumentTypeError(
+            "Inside vmap the number of nonzero elements could differ between examples. "
+            "Use tapegrad.where(condition, x, y)."
+        )
+    found: tuple[Any, ...] = nonzero_p(x if x.shape else reshape_p(x, shape=(1,)))
+    return found
+
+
+def argwhere(condition: Any, name: str | None = None) -> Any:
+    """Return the coordinates of the elements that hold, one row each: `where(condition)` in TF.
+
+    >>> argwhere([[True, False], [False, True]]).numpy().tolist()
+    [[0, 0], [1, 1]]
+    """
+    return stack(nonzero(condition), axis=1)
+
+
+def flatnonzero(x: Any) -> Any:
+    """Return the positions in the flattened tensor of the elements that are not zero.
+
+    >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]]).numpy().tolist()
+    [1, 2]
+    """
+    return nonzero(ravel(x))[0]
+
+
+def boolean_mask(
+    tensor: Any, mask: Any, axis: Any = None, name: str | None = "boolean_mask"
+) -> Any:
+    """Return the entries where a mask holds; the mask's axes begin at `axis`.
+
+    >>> boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy().tolist()
+    [1.0, 3.0]
+    """
+    x = as_operand(tensor)
+    start = 0 if axis is None else normalize_axis(int(axis), len(x.shape), "boolean_mask")
+    if not len(as_operand(mask).shape):
+        raise ShapeError("boolean_mask needs a mask with at least one axis. Got a single value.")
+    return getitem(x, (*(slice(None),) * start, mask))
+
+
+def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    """Return the entries along an axis where a vector of conditions holds.
+
+    >>> compress([False, True], [[1.0, 2.0], [3.0, 4.0]], axis=0).numpy().tolist()
+    [[3.0, 4.0]]
+    """
+    x = as_operand(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis(axis, len(x.shape), "compress")
+    places = np.flatnonzero(np.asarray(condition))
+    flat = linear_index(x, [places], (x.shape[axis],), (axis,), "compress")
+    return take_p(x, flat, axis=axis)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    """Return the elements where a condition of the same size holds, in one axis.
+
+    >>> extract([[True, False]], [[1.0, 2.0]]).numpy().tolist()
+    [1.0]
+    """
+    return compress(np.ravel(np.asarray(condition)), arr)
+
+
+def take(a: Any, indices: Any, axis: int | None = None, mode: str | None = None) -> Any:
+    """Return the entries at `indices` along an axis, by default of the flattened tensor.
+
+    `mode` 'clip' or 'wrap' brings indices out of range back; else they are an error.
+
+    >>> take([[1.0, 2.0], [3.0, 4.0]], [3, 0]).numpy().tolist()
+    [4.0, 1.0]
+    """
+    x = as_operand(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis(axis, len(x.shape), "take")
+    length = x.shape[axis]
+    index = index_operand(indices, "take")
+    if mode in ("clip", "wrap"):
+        values = np.asarray(index)
+        index = np.clip(values, 0, length - 1) if mode == "clip" else np.mod(values, length)
+    elif mode not in (None, "raise"):
+        raise ArgumentError(f"mode must be 'raise', 'clip' or 'wrap'. Got {mode!r}.")
+    return take_p(x, linear_index(x, [index], (length,), (axis,), "take"), axis=axis)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> Any:
+    """Return a tensor with `values` written where `indices` point along an axis.
+
+    >>> put_along_axis([[1.0, 2.0], [3.0, 4.0]], [[0], [1]], 9.0, 1).numpy().tolist()
+    [[9.0, 2.0], [3.0, 9.0]]
+    """
+    x = as_operand(arr)
+    axis = normalize_axis(axis, len(x.shape), "put_along_axis")
+    index = index_operand(indices, "put_along_axis")
+    if len(index.shape) != len(x.shape):
+        raise ShapeError(
+            f"put_along_axis needs indices of {len(x.shape)} axes. Got {len(index.shape)}."
+        )
+    places: list[Any] = [
+        np.arange(n).reshape(-1, *[1] * (len(x.shape) - k - 1)) for k, n in enumerate(x.shape)
+    ]
+    places[axis] = index
+    return index_update(x, tuple(places), values)
+
+
+def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Any:
+    """Turn positions in a flattened tensor into coordinates, one row per axis.
+
+    >>> unravel_index([5, 2], (2, 3)).numpy().tolist()
+    [[1, 0], [2, 2]]
+    """
+    index = as_operand(indices)
+    values = np.asarray(index)
+    try:
+        rows = np.unravel_index(values, as_shape(dims))
+    except ValueError as error:
+        raise ShapeError(f"unravel_index cannot place the indices in {dims}: {error}.") from error
+    return as_constant(np.stack(rows).astype(values.dtype))
+
+
+def sequence_mask(
+    lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: str | None = None
+) -> Any:
+    """Return, for each length n, `maxlen` entries of which the first n hold.
+
+    >>> sequence_mask([1, 3]).numpy().astype(int).tolist()
+    [[1, 0, 0], [1, 1, 1]]
+    """
+    x = as_operand(lengths)
+    if maxlen is None:
+        values = np.asarray(x)
+        maxlen = int(values.max()) if values.size else 0
+    kind = numpy_dtype(x.dtype)
+    steps = place_next_to(x, np.arange(int(maxlen)).astype(kind))
+    mask = less(steps, reshape_p(x, shape=(*x.shape, 1)))
+    return mask if numpy_dtype(dtype).kind == "b" else cast(mask, dtype)
+
+
+# Several tensors, one result
+
+
+def dynamic_partition(
+    data: Any, partitions: Any, num_partitions: int, name: str | None = None
+) -> list[Any]:
+    """Split the rows of `data` by the number that `partitions` gives each.
+
+    >>> [part.numpy().tolist() for part in dynamic_partition([1.0, 2.0, 3.0], [1, 0, 1], 2)]
+    [[2.0], [1.0, 3.0]]
+    """
+    x = as_operand(data)
+    labels = np.asarray(index_operand(partitions, "dynamic_partition"))
+    if labels.shape != tuple(x.shape[: labels.ndim]):
+        raise ShapeError(
+            f"dynamic_partition needs partitions that match data's first axes "
+            f"{tuple(x.shape[:labels.ndim])}. Got {labels.shape}."
+        )
+    if labels.size and not 0 <= labels.min() <= labels.max() < num_partitions:
+        raise ArgumentError(
+            f"partitions must lie between 0 and {num_partitions - 1}. "
+            f"Got {labels.min()} to {labels.max()}."
+        )
+    return [getitem(x, labels == k) for k in range(num_partitions)]
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Return, element by element, the choice whose condition holds first, else the default.
+
+    >>> x = as_operand([1.0, 5.0])
+    >>> select([less(x, 3.0)], [x], -1.0).numpy().tolist()
+    [1.0, -1.0]
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            f"select needs as many conditions as choices, at least one. "
+            f"Got {len(condlist)} and {len(choicelist)}."
+        )
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = where(condition, choice, result)
+    return result
+
+
+def choose(a: Any, choices: Sequence[Any]) -> Any:
+    """Return `choices[a]` element by element; all broadcast together.
+
+    >>> choose([0, 1], [[1.0, 2.0], [10.0, 20.0]]).numpy().tolist()
+    [1.0, 20.0]
+    """
+    options = [as_operand(choice) for choice in choices]
+    index = index_operand(a, "choose")
+    shape = np.broadcast_shapes(tuple(index.shape), *(tuple(o.shape) for o in options))
+    table = stack([broadcast_p(option, shape=shape) for option in options])
+    first = index if not isinstance(index, np.ndarray) else np.broadcast_to(index, shape)
+    grid = [np.arange(n).reshape(-1, *[1] * (len(shape) - k - 1)) for k, n in enumerate(shape)]
+    return getitem(table, (first, *grid))
+
+
+def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any]) -> Any:
+    """Apply to each element the function (or take the number) whose condition holds last.
+
+    One more function than conditions serves where none holds; without it the result is 0 there.
+
+    >>> x = as_operand([-2.0, 3.0])
+    >>> piecewise(x, [less(x, 0.0)], [lambda v: -v, lambda v: v]).numpy().tolist()
+    [2.0, 3.0]
+    """
+    x = as_operand(x)
+    functions = list(funclist)
+    if len(functions) not in (len(condlist), len(condlist) + 1):
+        raise ArgumentError(
+            f"piecewise needs {len(condlist)} or {len(condlist) + 1} functions for "
+            f"{len(condlist)} conditions. Got {len(functions)}."
+        )
+    extra = functions.pop() if len(functions) > len(condlist) else 0
+    result = _value_of(extra, x)
+    for condition, function in zip(condlist, functions, strict=True):
+        result = where(condition, _value_of(function, x), result)
+    return result
+
+
+def _value_of(function: Any, x: Any) -> Any:
+    if callable(function):
+        return function(x)
+    return zeros_like(x) + like(function, x) if isinstance(x, Tensor) else zeros_like(x) + function

@@ -1,0 +1,331 @@
+"""Maximum and average pooling over `x[n, *spatial, c]`, with TensorFlow's signatures.
+
+Maximum pooling also gives where each maximum stood; its derivatives of every order are then a
+gather and a scatter at those places, each the transpose of the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.families import linear
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError
+from tapegrad.ops import window_kernels
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.windows import (
+    Padding,
+    Shape,
+    channels_to_end,
+    channels_to_front,
+    check_window_fits,
+    fold_batch,
+    is_channels_first,
+    padding_pairs,
+    per_dimension,
+    unfold_batch,
+)
+
+max_pool_p = Primitive("max_pool", window_kernels.max_pool, many=True)
+pool_gather_p = Primitive("pool_gather", window_kernels.pool_gather)
+pool_scatter_p = Primitive("pool_scatter", window_kernels.pool_scatter)
+
+
+@max_pool_p.vjp
+def _max_pool_vjp(t: Any, x_shape: Shape, y2: Any) -> tuple[Any]:
+    return (pool_scatter_p(t[0], y2, spatial=tuple(x_shape[1:-1])),)
+
+
+@max_pool_p.jvp
+def _max_pool_jvp(ts: Any, y2: Any) -> tuple[Any, None]:
+    return pool_gather_p(ts[0], y2), None
+
+
+pool_gather_p.vjps(
+    lambda t, x1_shape, x2: pool_scatter_p(t, x2, spatial=tuple(x1_shape[1:-1])), None
+)
+pool_gather_p.jvps(lambda t, x2: pool_gather_p(t, x2), None)
+pool_scatter_p.vjps(lambda t, x2: pool_gather_p(t, x2), None)
+pool_scatter_p.jvps(lambda t, x2, *, spatial: pool_scatter_p(t, x2, spatial=spatial), None)
+
+
+def _rows(size: int, flag: bool, a: Any) -> Any:
+    """Fold the examples of a batch into the first axis, shared operands repeated."""
+    a = a if flag else broadcast_p(a, shape=(size, *a.shape))
+    return reshape_p(a, shape=(size * a.shape[1], *a.shape[2:]))
+
+
+def _examples(size: int, a: Any) -> Any:
+    return reshape_p(a, shape=(size, a.shape[0] // size, *a.shape[1:]))
+
+
+def _fold(primitive: Primitive) -> Any:
+    """A batching rule for primitives in which the rows of the first axis do not interact."""
+
+    def batch(size: int, batched: Any, *args: Any, **params: Any) -> Any:
+        rows = [_rows(size, flag, arg) for flag, arg in zip(batched, args, strict=True)]
+        result = primitive(*rows, **params)
+        if primitive.many:
+            return tuple(_examples(size, part) for part in result)
+        return _examples(size, result)
+
+    return batch
+
+
+def _avg_pool_transpose(
+    t: Any, x_shape: Shape, *, window: Shape, strides: Shape, padding: Padding, count_padding: bool
+) -> Any:
+    return avg_pool_gradient_p(
+        t,
+        spatial=tuple(x_shape[1:-1]),
+        window=window,
+        strides=strides,
+        padding=padding,
+        count_padding=count_padding,
+    )
+
+
+def _avg_pool_again(
+    t: Any, *, window: Shape, strides: Shape, padding: Padding, count_padding: bool
+) -> Any:
+    return avg_pool_p(
+        t, window=window, strides=strides, padding=padding, count_padding=count_padding
+    )
+
+
+avg_pool_p = linear("avg_pool", window_kernels.avg_pool, transpose=_avg_pool_transpose)
+avg_pool_gradient_p = linear(
+    "avg_pool_gradient", window_kernels.avg_pool_gradient, transpose=_avg_pool_again
+)
+
+for _primitive in (max_pool_p, pool_gather_p, pool_scatter_p, avg_pool_p, avg_pool_gradient_p):
+    _primitive.batch(_fold(_primitive))
+
+
+class _Frame:
+    """A call's window in the kernels' terms, and the way back to the caller's layout."""
+
+    def __init__(
+        self,
+        x: Any,
+        ksize: Any,
+        strides: Any,
+        padding: Any,
+        data_format: str | None,
+        dilations: Any,
+        rank: int | None,
+        name: str,
+    ) -> None:
+        rank = len(x.shape) - 2 if rank is None else rank
+        self.first = is_channels_first(data_format, rank, name)
+        x = channels_to_end(x) if self.first else x
+        self.x, self.batch = fold_batch(x, rank, name)
+        spatial = tuple(self.x.shape[1:-1])
+        self.window = per_dimension(ksize, rank, "ksize", name, self.first)
+        self.strides = per_dimension(strides, rank, "strides", name, self.first)
+        self.dilation = per_dimension(dilations, rank, "dilations", name, self.first)
+        self.padding = padding_pairs(
+            padding, spatial, self.window, self.strides, self.dilation, name, self.first
+        )
+        check_window_fits(spatial, self.window, self.padding, self.dilation, name)
+
+    def finish(self, y: Any) -> Any:
+        y = unfold_batch(y, self.batch)
+        return channels_to_front(y) if self.first else y
+
+    def maximum(self) -> tuple[Any, Any]:
+        values, indices = max_pool_p(
+            self.x,
+            window=self.window,
+            strides=self.strides,
+            padding=self.padding,
+            dilation=self.dilation,
+        )
+        return values, indices
+
+    def average(self) -> Any:
+        return avg_pool_p(
+            self.x,
+            window=self.window,
+            strides=self.strides,
+            padding=self.padding,
+            count_padding=False,
+        )
+
+
+def max_pool(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: str | None = None,
+    *,
+    rank: int | None = None,
+) -> Any:
+    """Return the maximum of each window; of equal elements the first gets the gradient.
+
+    >>> import numpy as np
+    >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
+    [[5.0, 7.0], [13.0, 15.0]]
+    """
+    frame = _Frame(
+        as_operand(input), ksize, strides, padding, data_format, None, rank, "max_pool"
+    )
+    return frame.finish(frame.maximum()[0])
+
+
+def avg_pool(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: str | None = None,
+    *,
+    rank: int | None = None,
+) -> Any:
+    """Return the mean of each window, over its real elements alone.
+
+    >>> import numpy as np
+    >>> avg_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
+    [[2.5, 4.5], [10.5, 12.5]]
+    """
+    frame = _Frame(
+        as_operand(input), ksize, strides, padding, data_format, None, rank, "avg_pool"
+    )
+    return frame.finish(frame.average())
+
+
+def max_pool1d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Any:
+    """Return the maximum of each window of sequences `[batch, width, channels]`."""
+    return max_pool(input, ksize, strides, padding, data_format, rank=1)
+
+
+def max_pool2d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Any:
+    """Return the maximum of each window of images `[batch, height, width, channels]`."""
+    return max_pool(input, ksize, strides, padding, data_format, rank=2)
+
+
+def max_pool3d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Any:
+    """Return the maximum of each window of volumes `[batch, depth, height, width, channels]`."""
+    return max_pool(input, ksize, strides, padding, data_format, rank=3)
+
+
+def avg_pool1d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Any:
+    """Return the mean of each window of sequences `[batch, width, channels]`."""
+    return avg_pool(input, ksize, strides, padding, data_format, rank=1)
+
+
+def avg_pool2d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Any:
+    """Return the mean of each window of images `[batch, height, width, channels]`."""
+    return avg_pool(input, ksize, strides, padding, data_format, rank=2)
+
+
+def avg_pool3d(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Any:
+    """Return the mean of each window of volumes `[batch, depth, height, width, channels]`."""
+    return avg_pool(input, ksize, strides, padding, data_format, rank=3)
+
+
+def pool(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Pool with `pooling_type` 'MAX' or 'AVG' over windows of any number of dimensions.
+
+    >>> import numpy as np
+    >>> pool(np.arange(4.0).reshape(1, 4, 1), [2], "AVG").numpy().ravel().tolist()
+    [0.5, 1.5, 2.5]
+    """
+    rank = len(window_shape) if isinstance(window_shape, list | tuple) else None
+    frame = _Frame(
+        as_operand(input), window_shape, strides, padding, data_format, dilations, rank, "pool"
+    )
+    kind = str(pooling_type).upper()
+    if kind == "MAX":
+        return frame.finish(frame.maximum()[0])
+    if kind != "AVG":
+        raise ArgumentError(f"pool takes pooling_type 'MAX' or 'AVG'. Got {pooling_type!r}.")
+    if any(step != 1 for step in frame.dilation):
+        raise ArgumentError("pool with pooling_type 'AVG' takes dilations of 1 only.")
+    return frame.finish(frame.average())
+
+
+def max_pool_with_argmax(
+    input: Any,  # noqa: A002  # TensorFlow's name
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    output_dtype: Any = "int64",
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return the maxima of images and their positions, `(row * width + column) * channels + c`.
+
+    >>> import numpy as np
+    >>> max_pool_with_argmax(np.arange(4.0).reshape(1, 2, 2, 1), 2, 2, "VALID")[1].numpy().ravel()
+    array([3])
+    """
+    frame = _Frame(
+        as_operand(input), ksize, strides, padding, data_format, None, 2, "max_pool_with_argmax"
+    )
+    values, places = frame.maximum()
+    n, height, width, channels = frame.x.shape
+    positions = places * channels + np.arange(channels)
+    if include_batch_in_index:
+        image = np.arange(n).reshape(n, 1, 1, 1)
+        positions = positions + image * (height * width * channels)
+    return frame.finish(values), frame.finish(cast(positions, output_dtype))

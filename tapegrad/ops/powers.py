@@ -1,0 +1,160 @@
+"""Powers and roots: square, sqrt, rsqrt, reciprocal, power, hypot."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.families import Function, binary, elementwise, unary
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.ops.arithmetic import conj, positive
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.kinds import is_complex, is_integer
+from tapegrad.ops.no_nan import divide_no_nan, xdivy
+from tapegrad.ops.selection import where
+
+square: Function = unary("square", lambda t, x: 2 * t * x, doc="Return x * x.")
+sqrt: Function = unary("sqrt", lambda t, y: xdivy(t, 2 * y), doc="Return the square root.")
+rsqrt: Function = unary(
+    "rsqrt",
+    lambda t, x: xdivy(-0.5 * t, x * sqrt(x)),
+    forward=lambda xp, x: 1 / xp.sqrt(x),
+    doc="Return 1 / sqrt(x).",
+)
+reciprocal: Function = unary(
+    "reciprocal",
+    lambda t, x: xdivy(-t, x * x),
+    doc="Return 1 / x.",
+)
+cbrt: Function = unary(
+    "cbrt",
+    lambda t, y: xdivy(t, 3 * y * y),
+    forward=lambda xp, x: xp.sign(x) * xp.pow(xp.abs(x), 1 / 3),
+    doc="Return the real cube root, of negative numbers too.",
+)
+hypot: Function = binary(
+    "hypot",
+    # At the origin the gradient is 0, as for every norm here.
+    lambda t, x1, y: t * divide_no_nan(x1, y),
+    lambda t, x2, y: t * divide_no_nan(x2, y),
+    doc="Return sqrt(x**2 + y**2) without overflow on the way.",
+)
+
+
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return (x - y)², or |x - y|² for complex numbers as a complex tensor.
+
+    >>> import tapegrad
+    >>> squared_difference(tapegrad.constant([3.0, 1.0]), 2.0).numpy().tolist()
+    [1.0, 1.0]
+    """
+    if is_complex(x) or is_complex(y):
+        difference = as_operand(x) - y
+        return difference * conj(difference)
+    return _squared_difference(x, y)
+
+
+_squared_difference: Function = binary(
+    "squared_difference",
+    lambda t, x1, x2: 2 * t * (x1 - x2),
+    lambda t, x1, x2: 2 * t * (x2 - x1),
+    forward=lambda xp, x, y: xp.square(x - y),
+)
+
+
+def _power_rule(t: Any, x: Any, *, exponent: float) -> Any:
+    if exponent == 0:
+        return zeros_like(t)
+    if exponent < 1:
+        return xdivy(exponent * t, power(x, 1 - exponent))
+    return exponent * t * power(x, exponent - 1)
+
+
+power_number_p: Primitive = elementwise(
+    "power_number",
+    _power_rule,
+    forward=lambda xp, x, *, exponent: xp.pow(x, exponent),
+)
+
+
+def _log_or_zero(xp: Any, x: Any) -> Any:
+    valid = x != 0 if is_complex(x) else x > 0
+    return xp.where(valid, xp.log(xp.where(valid, x, 1)), 0)
+
+
+log_or_zero: Function = unary(
+    "log_or_zero",
+    lambda t, x: where(_has_log(x), t / where(_has_log(x), x, 1), 0),
+    forward=_log_or_zero,
+    doc="Return log(x), and 0 where x is not positive (complex: where it is 0).",
+)
+
+
+def _has_log(x: Any) -> Any:
+    return x != 0 if is_complex(x) else x > 0
+
+
+def _log_of_base(x: Any) -> Any:
+    """A number's logarithm stays a number, so that it does not widen the dtype."""
+    if type(x) in (int, float, bool):
+        return math.log(x) if x > 0 else 0.0
+    return log_or_zero(x)
+
+
+def _base_rule(t: Any, x1: Any, x2: Any) -> Any:
+    # 0**0 is constant in the base; elsewhere x2 - 1 must stand for the second derivatives.
+    exponent = where((x1 == 0) & (x2 == 0), 1, x2 - 1)
+    return t * x2 * power_p(x1, exponent)
+
+
+power_p: Function = binary(
+    "pow",
+    _base_rule,
+    lambda t, y, x1: t * (y * _log_of_base(x1)),
+)
+
+_SHORT: dict[float, Any] = {1: positive, 2: square, 0.5: sqrt, -1: reciprocal, -0.5: rsqrt}
+
+
+def power(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x to the power y. With respect to y, a base that is not positive has gradient 0.
+
+    >>> import tapegrad
+    >>> power(tapegrad.constant([2.0, 3.0]), 2).numpy().tolist()
+    [4.0, 9.0]
+    """
+    if type(y) is int or type(y) is float:
+        return _power_number(x, y)
+    if type(y) in NUMBERS and type(x) not in NUMBERS:
+        y = as_operand(y)
+    return power_p(x, y)
+
+
+def _power_number(x: Any, exponent: float) -> Any:
+    """Powers by a number: no logarithm, and for the usual ones no `pow` either."""
+    short = _SHORT.get(exponent)
+    if short is not None and exponent > 0 and type(exponent) is int:
+        return short(x)
+    x = as_operand(x)
+    if is_integer(x):
+        return power_p(x, exponent)
+    if short is not None:
+        return short(x)
+    return power_number_p(x, exponent=exponent)
+
+
+def float_power(x: Any, y: Any) -> Any:
+    """Return x to the power y in double precision.
+
+    >>> float_power([2, 3], -1).numpy().round(4).tolist()
+    [0.5, 0.3333]
+    """
+    return power(_double(x), _double(y))
+
+
+def _double(x: Any) -> Any:
+    x = as_operand(x)
+    return cast(x, "complex128" if is_complex(x) else "float64")

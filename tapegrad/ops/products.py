@@ -1,0 +1,409 @@
+"""Products of matrices and vectors; general contractions are in einsum.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import Primitive, explain_failure, record
+from tapegrad.core.recorder import _new, active_stack
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.arithmetic import conj
+from tapegrad.ops.basic import permute_p, reshape_p, sum_to_shape
+from tapegrad.ops.kinds import is_complex
+
+
+def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    if transpose_a:
+        a = xp.matrix_transpose(a)
+    if transpose_b:
+        b = xp.matrix_transpose(b)
+    return xp.matmul(a, b)
+
+
+matmul_p = Primitive("matmul", _matmul)
+
+
+def _matmul_vjp_a(
+    t: Any, x2: Any, x1_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
+) -> Any:
+    """dA = dY B^H, or its transpose; both are products again, so nothing is copied."""
+    b = conjugate(x2)
+    if transpose_a:
+        share = matmul_p(b, t, transpose_a=transpose_b, transpose_b=True)
+    else:
+        share = matmul_p(t, b, transpose_a=False, transpose_b=not transpose_b)
+    return share if share.shape == x1_shape else sum_to_shape(share, x1_shape)
+
+
+def _matmul_vjp_b(
+    t: Any, x1: Any, x2_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
+) -> Any:
+    """dB = A^H dY, or its transpose."""
+    a = conjugate(x1)
+    if transpose_b:
+        share = matmul_p(t, a, transpose_a=True, transpose_b=transpose_a)
+    else:
+        share = matmul_p(a, t, transpose_a=not transpose_a, transpose_b=False)
+    return share if share.shape == x2_shape else sum_to_shape(share, x2_shape)
+
+
+matmul_p.vjps(_matmul_vjp_a, _matmul_vjp_b)
+matmul_p.jvps(
+    lambda t, x2, *, transpose_a, transpose_b: matmul_p(
+        t, x2, transpose_a=transpose_a, transpose_b=transpose_b
+    ),
+    lambda t, x1, *, transpose_a, transpose_b: matmul_p(
+        x1, t, transpose_a=transpose_a, transpose_b=transpose_b
+    ),
+)
+
+
+@matmul_p.batch
+def _batch_matmul(
+    size: int, batched: tuple[bool, ...], a: Any, b: Any, *, transpose_a: bool, transpose_b: bool
+) -> Any:
+    if not batched[1] and len(b.shape) == 2 and (not transpose_a or a.shape[-1] == 1):
+        if transpose_a:
+            a = reshape_p(a, shape=(*a.shape[:-2], 1, a.shape[-2]))
+        return _fold_left(a, b, transpose_b)
+    if not batched[0] and len(a.shape) == 2 and (transpose_b or b.shape[-1] == 1):
+        return _fold_right(a, b, transpose_a, transpose_b)
+    rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
+    if batched[0]:
+        a = _align(a, rank)
+    if batched[1]:
+        b = _align(b, rank)
+    return matmul_p(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _align(x: Any, rank: int) -> Any:
+    missing = rank + 1 - len(x.shape)
+    return reshape_p(x, shape=(x.shape[0], *[1] * missing, *x.shape[1:])) if missing else x
+
+
+def _fold_left(a: Any, b: Any, transpose_b: bool) -> Any:
+    """Many matrices times one: a single product of all their rows."""
+    *lead, m, k = a.shape
+    rows = reshape_p(a, shape=(_count((*lead, m)), k))
+    product = matmul_p(rows, b, transpose_a=False, transpose_b=transpose_b)
+    return reshape_p(product, shape=(*lead, m, product.shape[-1]))
+
+
+def _fold_right(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    """One matrix times many: the transposed product, folded."""
+    if not transpose_b:
+        b = reshape_p(b, shape=(*b.shape[:-2], 1, b.shape[-2]))
+    product = _fold_left(b, a, transpose_b=not transpose_a)
+    return swap_last(product)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def conjugate(x: Any) -> Any:
+    """Return the conjugate of complex values, real ones as they are (no copy)."""
+    return conj(x) if is_complex(x) else x
+
+
+def swap_last(x: Any) -> Any:
+    """Return matrices transposed: the last two axes swapped."""
+    rank = len(x.shape)
+    return permute_p(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def adjoint(matrix: Any, name: str | None = None) -> Any:
+    """Return the conjugate transpose of a matrix or of each matrix in a stack.
+
+    >>> import tapegrad
+    >>> adjoint(tapegrad.constant([[1.0, 2.0, 3.0]])).shape
+    (3, 1)
+    """
+    matrix = as_operand(matrix)
+    if len(matrix.shape) < 2:
+        raise ShapeError(f"adjoint needs a matrix. Got shape {tuple(matrix.shape)}.")
+    return swap_last(conjugate(matrix))
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return the matrix product; leading axes broadcast, and vectors are allowed as in NumPy.
+
+    The arguments after `adjoint_b` are TensorFlow's hints and change nothing here.
+
+    >>> import tapegrad
+    >>> a = tapegrad.constant([[1.0, 2.0]])
+    >>> float(matmul(a, a, transpose_b=True)[0, 0])
+    5.0
+    """
+    if type(a) is Tensor and type(b) is Tensor and not adjoint_a and not adjoint_b:
+        x, y = a.array, b.array
+        if len(x.shape) == 2 and len(y.shape) == 2 and type(x) is type(y):
+            return _matmul_tensors(a, b, _PARAMS[bool(transpose_a), bool(transpose_b)])
+    a, b = as_operand(a), as_operand(b)
+    if adjoint_a:
+        _refuse_both(transpose_a, "a")
+        a, transpose_a = conjugate(a), True
+    if adjoint_b:
+        _refuse_both(transpose_b, "b")
+        b, transpose_b = conjugate(b), True
+    rank_a, rank_b = len(a.shape), len(b.shape)
+    if rank_a == 2 and rank_b == 2:
+        return matmul_p(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    if rank_a > 2 and rank_b == 2 and not transpose_a:
+        return _fold_left(a, b, transpose_b)
+    return _matmul_any(a, b, transpose_a, transpose_b)
+
+
+_PARAMS = {
+    (first, second): {"transpose_a": first, "transpose_b": second}
+    for first in (False, True)
+    for second in (False, True)
+}
+
+
+def _matmul_tensors(a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
+    """Bind `matmul_p` to two matrices, spelled out: every dense layer comes this way."""
+    x, y = a.array, b.array
+    try:
+        result = matmul_p.kernel(type(x))(x, y, **params)
+    except (ValueError, TypeError) as error:
+        explain_failure(matmul_p, (x, y), error)
+    tensor: Tensor = _new(Tensor)
+    tensor.array = result
+    tensor.node = None
+    if a.node is not None or b.node is not None:
+        tensor.node = record(active_stack(), matmul_p, params, (x, y), (a.node, b.node), result)
+    return tensor
+
+
+def _refuse_both(transpose: bool, which: str) -> None:
+    if transpose:
+        raise ArgumentError(
+            f"matmul takes transpose_{which} or adjoint_{which}. Got both: leave one out."
+        )
+
+
+def _matmul_any(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    """Products with vectors (a unit axis comes and goes) and with leading axes."""
+    if not a.shape or not b.shape:
+        raise ShapeError(
+            "matmul needs vectors or matrices. Got shapes "
+            f"{tuple(a.shape)} and {tuple(b.shape)}; use multiply for numbers."
+        )
+    row, column = len(a.shape) == 1, len(b.shape) == 1
+    if row:
+        a, transpose_a = reshape_p(a, shape=(1, *a.shape)), False
+    if column:
+        b, transpose_b = reshape_p(b, shape=(*b.shape, 1)), False
+    if column and len(a.shape) > 2 and not transpose_a:
+        product = _fold_left(a, b, transpose_b=False)
+    else:
+        product = matmul_p(a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
+    if not row and not column:
+        return product
+    shape = list(product.shape)
+    if column:
+        del shape[-1]
+    if row:
+        del shape[len(shape) - (not column) - 1]
+    return reshape_p(product, shape=tuple(shape))
+
+
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return matrices times vectors: [..., m, n] and [..., n] give [..., m].
+
+    >>> import tapegrad
+    >>> matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
+    [3.0, 7.0]
+    """
+    a, b = as_operand(a), as_operand(b)
+    column = reshape_p(b, shape=(*b.shape, 1))
+    product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
+    return reshape_p(product, shape=tuple(product.shape[:-1]))
+
+
+def vecmat(a: Any, b: Any) -> Any:
+    """Return conjugated vectors times matrices, as NumPy: [..., m] and [..., m, n] give [..., n].
+
+    >>> import tapegrad
+    >>> vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    [4.0, 6.0]
+    """
+    a, b = as_operand(a), as_operand(b)
+    row = reshape_p(conjugate(a), shape=(*a.shape[:-1], 1, a.shape[-1]))
+    product = matmul(row, b)
+    return reshape_p(product, shape=(*product.shape[:-2], product.shape[-1]))
+
+
+def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
+    """Return the sum of conj(x1) * x2 over one axis, the rest broadcast.
+
+    >>> import tapegrad
+    >>> vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
+    [3.0, 7.0]
+    """
+    x1, x2 = as_operand(x1), as_operand(x2)
+    if axis != -1:
+        x1, x2 = move_axis(x1, axis, -1), move_axis(x2, axis, -1)
+    row = reshape_p(conjugate(x1), shape=(*x1.shape[:-1], 1, x1.shape[-1]))
+    product = matmul_p(
+        row, reshape_p(x2, shape=(*x2.shape, 1)), transpose_a=False, transpose_b=False
+    )
+    return reshape_p(product, shape=tuple(product.shape[:-2]))
+
+
+def move_axis(x: Any, source: int, target: int) -> Any:
+    """Return `x` with one axis moved to another place."""
+    rank = len(x.shape)
+    source = normalize_axis(source, rank, "move_axis")
+    order = [axis for axis in range(rank) if axis != source]
+    order.insert(normalize_axis(target, rank, "move_axis"), source)
+    return x if order == list(range(rank)) else permute_p(x, axes=tuple(order))
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Return NumPy's dot: the last axis of `a` with the second to last (or only one) of `b`.
+
+    >>> import tapegrad
+    >>> float(dot([1.0, 2.0], [3.0, 4.0]))
+    11.0
+    """
+    a, b = as_operand(a), as_operand(b)
+    if not a.shape or not b.shape:
+        return a * b
+    return tensordot(a, b, ([-1], [-1 if len(b.shape) == 1 else -2]))
+
+
+def vdot(a: Any, b: Any) -> Any:
+    """Return the sum of conj(a) * b over all elements.
+
+    >>> import tapegrad
+    >>> float(vdot([[1.0, 2.0]], [[3.0, 4.0]]))
+    11.0
+    """
+    a, b = as_operand(a), as_operand(b)
+    flat_a = reshape_p(a, shape=(_count(tuple(a.shape)),))
+    return vecdot(flat_a, reshape_p(b, shape=(_count(tuple(b.shape)),)))
+
+
+def inner(a: Any, b: Any) -> Any:
+    """Return the sum of products over the last axes of both.
+
+    >>> import tapegrad
+    >>> inner([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
+    [3.0, 7.0]
+    """
+    a, b = as_operand(a), as_operand(b)
+    if not a.shape or not b.shape:
+        return a * b
+    return tensordot(a, b, ([-1], [-1]))
+
+
+def outer(a: Any, b: Any) -> Any:
+    """Return all products of an element of `a` with one of `b`, as a matrix.
+
+    >>> import tapegrad
+    >>> outer([1.0, 2.0], [3.0, 4.0]).numpy().tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
+    a, b = as_operand(a), as_operand(b)
+    column = reshape_p(a, shape=(_count(tuple(a.shape)), 1))
+    return column * reshape_p(b, shape=(1, _count(tuple(b.shape))))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
+    """Sum products over pairs of axes: a count of inner axes, or one list of axes per tensor.
+
+    >>> import tapegrad
+    >>> a = tapegrad.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> float(tensordot(a, a, 2)), tensordot(a, a, [[0], [1]]).shape
+    (30.0, (2, 2))
+    """
+    a, b = as_operand(a), as_operand(b)
+    left, right = _contracted(axes, len(a.shape), len(b.shape))
+    lengths = [a.shape[i] for i in left]
+    if lengths != [b.shape[i] for i in right]:
+        raise ShapeError(
+            f"tensordot needs equal lengths along axes {left} of shape {tuple(a.shape)} and axes "
+            f"{right} of shape {tuple(b.shape)}."
+        )
+    free_a = [i for i in range(len(a.shape)) if i not in left]
+    free_b = [i for i in range(len(b.shape)) if i not in right]
+    kept_a, kept_b = tuple(a.shape[i] for i in free_a), tuple(b.shape[i] for i in free_b)
+    size = _count(tuple(lengths))
+    rows = _as_matrix(a, (*free_a, *left), (_count(kept_a), size))
+    columns = _as_matrix(b, (*right, *free_b), (size, _count(kept_b)))
+    product = matmul_p(rows, columns, transpose_a=False, transpose_b=False)
+    shape = (*kept_a, *kept_b)
+    return product if product.shape == shape else reshape_p(product, shape=shape)
+
+
+def _contracted(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
+    if isinstance(axes, int) or getattr(axes, "ndim", None) == 0:
+        count = int(axes)
+        if not 0 <= count <= min(rank_a, rank_b):
+            raise ShapeError(
+                f"tensordot cannot sum over {count} axes of tensors of {rank_a} and {rank_b} "
+                "dimensions."
+            )
+        return list(range(rank_a - count, rank_a)), list(range(count))
+    left, right = (_as_list(part) for part in axes)
+    if len(left) != len(right):
+        raise ShapeError(f"tensordot needs as many axes of a as of b. Got {left} and {right}.")
+    return (
+        [normalize_axis(axis, rank_a, "tensordot") for axis in left],
+        [normalize_axis(axis, rank_b, "tensordot") for axis in right],
+    )
+
+
+def _as_list(part: Any) -> list[int]:
+    return [int(axis) for axis in part] if hasattr(part, "__len__") else [int(part)]
+
+
+def _as_matrix(x: Any, order: tuple[int, ...], shape: tuple[int, int]) -> Any:
+    if order != tuple(range(len(order))):
+        x = permute_p(x, axes=order)
+    return x if x.shape == shape else reshape_p(x, shape=shape)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """Return the Kronecker product; the last axes are paired, as NumPy does.
+
+    >>> import tapegrad
+    >>> kron([1.0, 2.0], [1.0, 1.0]).numpy().tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
+    a, b = as_operand(a), as_operand(b)
+    rank = max(len(a.shape), len(b.shape))
+    wide_a = (*[1] * (rank - len(a.shape)), *a.shape)
+    wide_b = (*[1] * (rank - len(b.shape)), *b.shape)
+    spread_a = tuple(n for pair in zip(wide_a, [1] * rank) for n in pair)
+    spread_b = tuple(n for pair in zip([1] * rank, wide_b) for n in pair)
+    product = reshape_p(a, shape=spread_a) * reshape_p(b, shape=spread_b)
+    return reshape_p(product, shape=tuple(m * n for m, n in zip(wide_a, wide_b)))

@@ -1,0 +1,252 @@
+"""Random draws from a given state: the primitives, and each distribution as a function of them.
+
+A state is a uint64 tensor `[seed, offset]`; the kernels promise the same numbers on every device.
+Where states come from (generators, global seed, explicit seeds) is told by a `Source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.dtypes import DType, as_dtype
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.basic import broadcast_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.gather import gather
+from tapegrad.ops.sorting import argsort
+from tapegrad.ops.special import random_gamma_grad
+
+Shape = tuple[int, ...]
+
+random_uniform_p = nondifferentiable("random_uniform")
+random_normal_p = nondifferentiable("random_normal")
+random_truncated_normal_p = nondifferentiable("random_truncated_normal")
+random_integers_p = nondifferentiable("random_integers")
+random_permutation_p = nondifferentiable("random_permutation")
+random_bernoulli_p = nondifferentiable("random_bernoulli")
+random_categorical_p = nondifferentiable("random_categorical")
+random_poisson_p = nondifferentiable("random_poisson")
+random_gamma_p = Primitive("random_gamma")
+
+
+def _one_larger_draw(primitive: Primitive) -> Primitive:
+    """Return a twin whose examples in a batch are drawn together, each with numbers of its own.
+
+    The primitive itself is a function of its state: the same words for every example.
+    """
+
+    def run(xp: Any, state: Any, parameter: Any, **params: Any) -> Any:
+        return primitive.kernels[type(state)](state, parameter, **params)
+
+    def batch(size: int, batched: Any, state: Any, parameter: Any, **params: Any) -> Any:
+        if "shape" in params:
+            params["shape"] = (size, *params["shape"])
+        return twin(state, parameter, **params)
+
+    twin = Primitive(f"{primitive.name}s", run, differentiable=primitive.differentiable)
+    twin.batch(batch)
+    return twin
+
+
+random_categoricals_p = _one_larger_draw(random_categorical_p)
+random_poissons_p = _one_larger_draw(random_poisson_p)
+random_gammas_p = _one_larger_draw(random_gamma_p)
+
+# Reparameterised: how a sample moves with alpha while the random words stay.
+for _primitive in (random_gamma_p, random_gammas_p):
+    _primitive.vjps(None, lambda t, x2, y: t * random_gamma_grad(x2, y))
+    _primitive.jvps(None, lambda t, x2, y: t * random_gamma_grad(x2, y))
+
+_TOGETHER = {
+    random_categorical_p: random_categoricals_p,
+    random_poisson_p: random_poissons_p,
+    random_gamma_p: random_gammas_p,
+}
+
+
+class Source(Protocol):
+    """Where a draw takes its state from."""
+
+    spreads: bool
+    """Whether each example of a vmap gets numbers of its own (else all get the same)."""
+
+    def take(self) -> Any:
+        """Return the state of the next draw."""
+
+
+Make = Callable[[Shape], Any]
+_spread: list[Callable[[Make, Shape], Any]] = []
+
+
+def register_spread(spread: Callable[[Make, Shape], Any]) -> None:
+    """Set the function that calls `make` with a shape for all examples of the running vmaps."""
+    _spread[:] = [spread]
+
+
+def each_example(make: Make, shape: Shape) -> Any:
+    """Make a value of `shape`; inside vmap, one per example by a single call."""
+    return _spread[0](make, shape) if _spread else make(shape)
+
+
+def _draw(source: Source, primitive: Primitive, shape: Shape, **params: Any) -> Any:
+    state = source.take()
+    if not source.spreads:
+        return primitive(state, shape=shape, **params)
+    return each_example(lambda full: primitive(state, shape=full, **params), shape)
+
+
+def _draw_with(source: Source, primitive: Primitive, parameter: Any, **params: Any) -> Any:
+    """Draw with a tensor of parameters; inside vmap it gets a value per example first."""
+    state = source.take()
+    if source.spreads:
+        primitive = _TOGETHER[primitive]
+        zero = each_example(lambda full: zeros_for(state, full, parameter.dtype), ())
+        if type(zero) is not type(state):
+            parameter = parameter + zero
+    return primitive(state, parameter, **params)
+
+
+def as_shape(shape: Any) -> Shape:
+    """Return a shape as a tuple of ints, from a number, a sequence or an integer tensor."""
+    if isinstance(shape, Sequence):
+        return tuple(int(n) for n in shape)
+    if getattr(shape, "ndim", 0) == 1:
+        return tuple(int(n) for n in np.asarray(shape))
+    return (int(shape),)
+
+
+def _floating(dtype: Any, name: str) -> DType:
+    kind = as_dtype(dtype)
+    if not kind.is_floating:
+        raise ArgumentTypeError(f"{name} draws floating-point numbers. Got dtype {kind}.")
+    return kind
+
+
+def _parameter(value: Any, dtype: DType) -> Any:
+    if type(value) in NUMBERS:
+        return value
+    value = as_operand(value)
+    return value if value.dtype == dtype else cast(value, dtype)
+
+
+def _scale_and_shift(y: Any, scale: Any, shift: Any, dtype: DType) -> Any:
+    """Return y * scale + shift, with gradients for both; steps that change nothing are left out."""
+    if not (type(scale) in NUMBERS and scale == 1):
+        y = y * _parameter(scale, dtype)
+    if not (type(shift) in NUMBERS and shift == 0):
+        y = y + _parameter(shift, dtype)
+    return y
+
+
+def draw_normal(source: Source, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    kind = _floating(dtype, "normal")
+    y = _draw(source, random_normal_p, as_shape(shape), dtype=kind.dtype)
+    return _scale_and_shift(y, stddev, mean, kind)
+
+
+def draw_truncated_normal(source: Source, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    kind = _floating(dtype, "truncated_normal")
+    y = _draw(source, random_truncated_normal_p, as_shape(shape), dtype=kind.dtype)
+    return _scale_and_shift(y, stddev, mean, kind)
+
+
+def draw_uniform(source: Source, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
+    kind = as_dtype(dtype)
+    if kind.is_integer:
+        if maxval is None:
+            raise ArgumentError(f"uniform needs maxval for the integer dtype {kind}. Got None.")
+        return draw_integers(source, shape, minval, maxval, kind)
+    _floating(kind, "uniform")
+    y = _draw(source, random_uniform_p, as_shape(shape), dtype=kind.dtype)
+    if maxval is None:
+        maxval = 1.0
+    if type(minval) in NUMBERS and type(maxval) in NUMBERS:
+        return _scale_and_shift(y, maxval - minval, minval, kind)
+    low, high = _parameter(minval, kind), _parameter(maxval, kind)
+    return _scale_and_shift(y, high - low, low, kind)
+
+
+def draw_integers(source: Source, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
+    kind = as_dtype(dtype)
+    low, high = int(minval), int(maxval)
+    if not kind.is_integer or not low < high:
+        raise ArgumentError(
+            f"Random integers need an integer dtype and minval < maxval. "
+            f"Got {kind}, minval={low}, maxval={high}."
+        )
+    return _draw(
+        source, random_integers_p, as_shape(shape), dtype=kind.dtype, low=low, high=high
+    )
+
+
+def draw_full_int(source: Source, shape: Any, dtype: Any) -> Any:
+    kind = as_dtype(dtype)
+    if not kind.is_integer:
+        raise ArgumentTypeError(f"uniform_full_int draws integers. Got dtype {kind}.")
+    return draw_integers(source, shape, kind.min, int(kind.max) + 1, kind)
+
+
+def draw_mask(source: Source, shape: Shape, rate: float) -> Any:
+    """Draw truth values that are False with probability `rate`."""
+    return _draw(source, random_bernoulli_p, shape, rate=rate)
+
+
+def draw_gamma(source: Source, shape: Shape, alpha: Any, beta: Any, dtype: Any) -> Any:
+    """Draw from gamma distributions; alpha and beta broadcast to `shape`."""
+    kind = _floating(dtype, "gamma")
+    concentration = broadcast_p(_tensor(alpha, kind), shape=shape)
+    y = _draw_with(source, random_gamma_p, concentration, shape=shape, dtype=kind.dtype)
+    return y if beta is None else y / _tensor(beta, kind)
+
+
+def draw_poisson(source: Source, shape: Shape, lam: Any, dtype: Any) -> Any:
+    """Draw from Poisson distributions; the rates broadcast to `shape`."""
+    kind = as_dtype(dtype)
+    rate = as_operand(lam)
+    rate = rate if rate.dtype.is_floating else cast(rate, "float64")
+    rate = broadcast_p(rate, shape=shape)
+    return _draw_with(source, random_poisson_p, rate, shape=shape, dtype=kind.dtype)
+
+
+def draw_categorical(source: Source, logits: Any, num_samples: int, dtype: Any) -> Any:
+    x = as_operand(logits)
+    if not x.shape or not x.shape[-1]:
+        raise ArgumentError(
+            f"categorical takes logits [..., classes] with at least one class. Got shape "
+            f"{tuple(x.shape)}."
+        )
+    kind = as_dtype("int64" if dtype is None else dtype)
+    return _draw_with(
+        source, random_categorical_p, x, num_samples=int(num_samples), dtype=kind.dtype
+    )
+
+
+def shuffled(source: Source, value: Any) -> Any:
+    """Return the rows of `value` in a random order; gradients follow the rows."""
+    x = as_operand(value)
+    if not x.shape:
+        raise ArgumentError("shuffle takes a tensor of at least one dimension. Got a number.")
+    if not source.spreads:
+        return gather(x, random_permutation_p(source.take(), n=x.shape[0]))
+    # The kernel's own definition of a permutation, which also serves many examples at once.
+    keys = draw_full_int(source, (x.shape[0],), "uint64")
+    return gather(x, argsort(keys, stable=True))
+
+
+def _tensor(value: Any, kind: DType) -> Any:
+    value = as_operand(value)
+    return value if value.dtype == kind else cast(value, kind)
+
+
+def parameter_shape(*parameters: Any) -> Shape:
+    """The common shape of the parameters that are given."""
+    shapes = [tuple(as_operand(p).shape) for p in parameters if p is not None]
+    return tuple(np.broadcast_shapes(*shapes))

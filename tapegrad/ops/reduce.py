@@ -1,0 +1,185 @@
+"""Reductions under TensorFlow's names, with its arguments and defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype, int64
+from tapegrad.ops import logsumexp, reduction, squares, statistics
+from tapegrad.ops.cast import cast
+
+
+def reduce_sum(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the sum over `axis` (an int, several, or None for all). Integers keep their dtype.
+
+    >>> import tapegrad
+    >>> float(reduce_sum(tapegrad.constant([[1.0, 2.0], [3.0, 4.0]])))
+    10.0
+    """
+    return reduction.sum(input_tensor, axis, keepdims)
+
+
+def reduce_mean(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the mean over `axis`. Integers give floating numbers, as in NumPy.
+
+    >>> import tapegrad
+    >>> reduce_mean(tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0).numpy().tolist()
+    [2.0, 3.0]
+    """
+    return reduction.mean(input_tensor, axis, keepdims)
+
+
+def reduce_prod(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the product over `axis`; its derivatives are right where elements are 0.
+
+    >>> import tapegrad
+    >>> float(reduce_prod(tapegrad.constant([2.0, 3.0, 4.0])))
+    24.0
+    """
+    return reduction.prod(input_tensor, axis, keepdims)
+
+
+def reduce_max(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the largest element over `axis`; elements that tie share the gradient equally.
+
+    >>> import tapegrad
+    >>> float(reduce_max(tapegrad.constant([2.0, 4.0, 3.0])))
+    4.0
+    """
+    return reduction.max(input_tensor, axis, keepdims)
+
+
+def reduce_min(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the smallest element over `axis`; elements that tie share the gradient equally.
+
+    >>> import tapegrad
+    >>> float(reduce_min(tapegrad.constant([4.0, 2.0, 3.0])))
+    2.0
+    """
+    return reduction.min(input_tensor, axis, keepdims)
+
+
+def reduce_any(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return whether at least one element over `axis` is true.
+
+    >>> import tapegrad
+    >>> bool(reduce_any(tapegrad.constant([False, True])))
+    True
+    """
+    return reduction.any(input_tensor, axis, keepdims)
+
+
+def reduce_all(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return whether all elements over `axis` are true.
+
+    >>> import tapegrad
+    >>> bool(reduce_all(tapegrad.constant([False, True])))
+    False
+    """
+    return reduction.all(input_tensor, axis, keepdims)
+
+
+def reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the variance (the mean squared distance from the mean) over `axis`.
+
+    >>> import tapegrad
+    >>> float(reduce_variance(tapegrad.constant([1.0, 3.0])))
+    1.0
+    """
+    return statistics.var(input_tensor, axis, keepdims=keepdims)
+
+
+def reduce_std(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the standard deviation over `axis`; its derivative is 0 where all elements agree.
+
+    >>> import tapegrad
+    >>> float(reduce_std(tapegrad.constant([1.0, 3.0])))
+    1.0
+    """
+    return statistics.std(input_tensor, axis, keepdims=keepdims)
+
+
+def reduce_logsumexp(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return log(sum(exp(x))) over `axis`, computed so that nothing overflows.
+
+    >>> import tapegrad
+    >>> float(reduce_logsumexp(tapegrad.constant([1000.0, 0.0])))
+    1000.0
+    """
+    return logsumexp.logsumexp(input_tensor, axis, keepdims)
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
+    """Return the square root of the sum of squares over `axis`; its derivative at 0 is 0.
+
+    >>> import tapegrad
+    >>> float(reduce_euclidean_norm(tapegrad.constant([3.0, 4.0])))
+    5.0
+    """
+    return squares.euclidean_norm(input_tensor, axis, keepdims)
+
+
+def argmax(
+    input: Any, axis: int | None = None, output_type: Any = int64, name: str | None = None
+) -> Any:
+    """Return the index of the largest element along `axis` (0 if not given), the first of several.
+
+    >>> import tapegrad
+    >>> argmax(tapegrad.constant([[1.0, 9.0], [8.0, 2.0]])).numpy().tolist()
+    [1, 0]
+    """
+    return _as(reduction.argmax(input, 0 if axis is None else int(axis)), output_type)
+
+
+def argmin(
+    input: Any, axis: int | None = None, output_type: Any = int64, name: str | None = None
+) -> Any:
+    """Return the index of the smallest element along `axis` (0 if not given).
+
+    >>> import tapegrad
+    >>> argmin(tapegrad.constant([[1.0, 9.0], [8.0, 2.0]]), axis=1).numpy().tolist()
+    [0, 1]
+    """
+    return _as(reduction.argmin(input, 0 if axis is None else int(axis)), output_type)
+
+
+def count_nonzero(
+    input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    dtype: Any = int64,
+    name: str | None = None,
+) -> Any:
+    """Return how many elements over `axis` are not 0.
+
+    >>> import tapegrad
+    >>> count_nonzero(tapegrad.constant([[0.0, 1.0], [2.0, 3.0]]), axis=1).numpy().tolist()
+    [1, 2]
+    """
+    return _as(reduction.count_nonzero(input, axis, bool(keepdims)), dtype)
+
+
+def _as(result: Any, dtype: Any) -> Any:
+    return result if result.dtype == as_dtype(dtype) else cast(result, dtype)

@@ -1,0 +1,78 @@
+"""Rounding, and division that rounds. Rounding has no derivative; remainders have one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.families import Function, binary, unary
+from tapegrad.core.operand import as_operand
+from tapegrad.ops.kinds import as_arrays, is_integer
+
+floor: Function = unary("floor", None, doc="Return the largest integer that is not above x.")
+ceil: Function = unary("ceil", None, doc="Return the smallest integer that is not below x.")
+trunc: Function = unary("trunc", None, doc="Return the integer part: x rounded towards zero.")
+rint: Function = unary("round", None, doc="Return the nearest integer, the even one of two.")
+
+
+def round(x: Any, decimals: int | None = 0, name: str | None = None) -> Any:  # TF's name
+    """Return `x` rounded to `decimals` places, to even where two are equally near.
+
+    >>> import tapegrad
+    >>> round(tapegrad.constant([0.5, 1.5, -2.5])).numpy().tolist()
+    [0.0, 2.0, -2.0]
+    """
+    if not decimals:
+        return rint(x)
+    # Powers of ten are exact upwards only, so negative places divide instead of multiplying.
+    scale = 10.0 ** int(abs(decimals))
+    x = as_operand(x)
+    return rint(x * scale) / scale if decimals > 0 else rint(x / scale) * scale
+
+
+floor_divide: Function = binary("floor_divide", None, None, doc="Return x / y rounded down.")
+
+
+def _truncate_divide(xp: Any, x: Any, y: Any) -> Any:
+    x, y = as_arrays(xp, x, y)
+    if not is_integer(x) or not is_integer(y):
+        return xp.trunc(x / y)
+    quotient = xp.abs(x) // xp.abs(y)
+    return xp.where((x < 0) == (y < 0), quotient, -quotient)
+
+
+truncatediv: Function = binary(
+    "truncatediv", None, None, forward=_truncate_divide, doc="Return x / y rounded towards zero."
+)
+
+mod: Function = binary(
+    "remainder",
+    lambda t: t,
+    lambda t, x1, x2: -t * floor(x1 / x2),
+    doc="Return x - floor(x / y) * y, which has the sign of y.",
+)
+
+
+def _fmod(xp: Any, x: Any, y: Any) -> Any:
+    x, y = as_arrays(xp, x, y)
+    rest = xp.remainder(xp.abs(x), xp.abs(y))
+    return xp.where(x < 0, -rest, rest)
+
+
+fmod: Function = binary(
+    "fmod",
+    lambda t: t,
+    lambda t, x1, x2: -t * trunc(x1 / x2),
+    forward=_fmod,
+    doc="Return x - trunc(x / y) * y, which has the sign of x.",
+)
+
+
+def modf(x: Any, name: str | None = None) -> tuple[Any, Any]:
+    """Return the fractional and the integer part, both with the sign of x.
+
+    >>> import tapegrad
+    >>> [part.item() for part in modf(tapegrad.constant(-1.5))]
+    [-0.5, -1.0]
+    """
+    x = as_operand(x)
+    return fmod(x, 1), trunc(x)

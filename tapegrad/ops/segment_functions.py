@@ -1,0 +1,197 @@
+"""TensorFlow's segment functions: sorted ones find the number of segments, unsorted are told it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core import host
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.creation import ones_like
+from tapegrad.ops.kinds import kind_of
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.segment import segment_extreme_p, segment_prod_p, segment_sum_p
+from tapegrad.ops.selection import maximum
+
+
+def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Return the sums of the rows of each segment; ids are sorted and begin at 0.
+
+    >>> import tapegrad
+    >>> segment_sum(tapegrad.constant([1.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    [3.0, 4.0]
+    """
+    data, ids, num = _sorted("segment_sum", data, segment_ids)
+    return segment_sum_p(data, ids, num=num)
+
+
+def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Return the means of the rows of each segment (0 for an empty one); ids are sorted.
+
+    >>> import tapegrad
+    >>> segment_mean(tapegrad.constant([1.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    [1.5, 4.0]
+    """
+    data, ids, num = _sorted("segment_mean", data, segment_ids)
+    return segment_sum_p(data, ids, num=num) / _counts(data, ids, num)
+
+
+def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Return the products of the rows of each segment (1 for an empty one); ids are sorted.
+
+    >>> import tapegrad
+    >>> segment_prod(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    [6.0, 4.0]
+    """
+    data, ids, num = _sorted("segment_prod", data, segment_ids)
+    return segment_prod_p(data, ids, num=num)
+
+
+def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Return the largest of the rows of each segment (0 for an empty one); ids are sorted.
+
+    >>> import tapegrad
+    >>> segment_max(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    [3.0, 4.0]
+    """
+    data, ids, num = _sorted("segment_max", data, segment_ids)
+    return segment_extreme_p(data, ids, num=num, largest=True, empty=0.0)
+
+
+def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Return the smallest of the rows of each segment (0 for an empty one); ids are sorted.
+
+    >>> import tapegrad
+    >>> segment_min(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    [2.0, 4.0]
+    """
+    data, ids, num = _sorted("segment_min", data, segment_ids)
+    return segment_extreme_p(data, ids, num=num, largest=False, empty=0.0)
+
+
+def unsorted_segment_sum(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the sums of the rows of each of `num_segments`; rows with a negative id are left out.
+
+    >>> import tapegrad
+    >>> unsorted_segment_sum(tapegrad.constant([1.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    [2.0, 0.0, 5.0]
+    """
+    data, ids, num = _unsorted("unsorted_segment_sum", data, segment_ids, num_segments)
+    return segment_sum_p(data, ids, num=num)
+
+
+def unsorted_segment_mean(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the means of the rows of each segment, 0 for an empty one.
+
+    >>> import tapegrad
+    >>> unsorted_segment_mean(tapegrad.constant([1.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    [2.0, 0.0, 2.5]
+    """
+    data, ids, num = _unsorted("unsorted_segment_mean", data, segment_ids, num_segments)
+    return segment_sum_p(data, ids, num=num) / _counts(data, ids, num)
+
+
+def unsorted_segment_sqrt_n(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the sums of the rows of each segment over the square root of their number.
+
+    >>> import tapegrad
+    >>> data = tapegrad.constant([1.0, 1.0, 1.0, 1.0])
+    >>> unsorted_segment_sqrt_n(data, [0, 0, 0, 0], 1).numpy().tolist()
+    [2.0]
+    """
+    data, ids, num = _unsorted("unsorted_segment_sqrt_n", data, segment_ids, num_segments)
+    return segment_sum_p(data, ids, num=num) / sqrt(_counts(data, ids, num))
+
+
+def unsorted_segment_prod(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the products of the rows of each segment, 1 for an empty one.
+
+    >>> import tapegrad
+    >>> unsorted_segment_prod(tapegrad.constant([3.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    [2.0, 1.0, 12.0]
+    """
+    data, ids, num = _unsorted("unsorted_segment_prod", data, segment_ids, num_segments)
+    return segment_prod_p(data, ids, num=num)
+
+
+def unsorted_segment_max(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the largest of the rows of each segment; an empty one has the dtype's lowest number.
+
+    >>> import tapegrad
+    >>> unsorted_segment_max(tapegrad.constant([3.0, 2.0, 4.0]), [1, 0, 1], 2).numpy().tolist()
+    [2.0, 4.0]
+    """
+    data, ids, num = _unsorted("unsorted_segment_max", data, segment_ids, num_segments)
+    return segment_extreme_p(data, ids, num=num, largest=True, empty=-math.inf)
+
+
+def unsorted_segment_min(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Any:
+    """Return the smallest of the rows of each segment; an empty one has the highest number.
+
+    >>> import tapegrad
+    >>> unsorted_segment_min(tapegrad.constant([3.0, 2.0, 4.0]), [1, 0, 1], 2).numpy().tolist()
+    [2.0, 3.0]
+    """
+    data, ids, num = _unsorted("unsorted_segment_min", data, segment_ids, num_segments)
+    return segment_extreme_p(data, ids, num=num, largest=False, empty=math.inf)
+
+
+def _counts(data: Any, ids: Any, num: int) -> Any:
+    """Return the number of rows of each segment, at least 1, shaped to divide the result."""
+    one = ones_like(ids, data.dtype)
+    count = segment_sum_p(one, ids, num=num)
+    count = maximum(count, ones_like(count))
+    return reshape_p(count, shape=(num, *[1] * (len(data.shape) - 1)))
+
+
+def _operands(name: str, data: Any, ids: Any) -> tuple[Any, Any]:
+    data, ids = as_operand(data), as_operand(ids)
+    if kind_of(ids) not in ("i", "u"):
+        raise ArgumentTypeError(f"{name} needs integer segment_ids. Got {ids.dtype}.")
+    rank = len(ids.shape)
+    if tuple(data.shape[:rank]) != tuple(ids.shape):
+        raise ShapeError(
+            f"{name} needs segment_ids whose shape begins that of data. Got "
+            f"{tuple(ids.shape)} for data of shape {tuple(data.shape)}."
+        )
+    return data, ids
+
+
+def _unsorted(name: str, data: Any, ids: Any, num_segments: Any) -> tuple[Any, Any, int]:
+    data, ids = _operands(name, data, ids)
+    num = int(num_segments)
+    if num < 0:
+        raise ArgumentError(f"{name} needs num_segments of 0 or more. Got {num}.")
+    rank = len(ids.shape)
+    if rank != 1:
+        rows = math.prod(ids.shape)
+        data = reshape_p(data, shape=(rows, *data.shape[rank:]))
+        ids = reshape_p(ids, shape=(rows,))
+    return data, ids, num
+
+
+def _sorted(name: str, data: Any, ids: Any) -> tuple[Any, Any, int]:
+    data, ids = _operands(name, data, ids)
+    if len(ids.shape) != 1:
+        raise ShapeError(f"{name} needs one-dimensional segment_ids. Got {tuple(ids.shape)}.")
+    values = ids.numpy() if hasattr(ids, "numpy") else host.fetch(ids, None, f"{name}()")
+    if values.size and (values[0] < 0 or (values[1:] < values[:-1]).any()):
+        raise ArgumentError(
+            f"{name} needs segment_ids that are sorted and not negative. "
+            f"Use unsorted_{name} for others."
+        )
+    return data, ids, int(values[-1]) + 1 if values.size else 0

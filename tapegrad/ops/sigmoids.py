@@ -1,0 +1,164 @@
+"""Smooth activation functions: the sigmoid, softplus, and what is gated by them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.families import Function, elementwise, unary
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.ops.arithmetic import multiply
+from tapegrad.ops.exponential import expm1
+from tapegrad.ops.magnitude import abs  # the maths word
+from tapegrad.ops.no_nan import xdivy
+from tapegrad.ops.powers import sqrt, square
+from tapegrad.ops.special import ndtr
+from tapegrad.ops.trigonometric import tanh
+
+_CUBIC = 0.044715
+_ROOT = math.sqrt(2 / math.pi)
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x < 0, small, xp.ones_like(x)) / (1 + small)
+
+
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+sigmoid: Function = unary(
+    "sigmoid",
+    lambda t, y: t * (y * (1 - y)),
+    forward=_sigmoid,
+    doc="Return 1 / (1 + exp(-x)).",
+)
+logit: Function = unary(
+    "logit",
+    lambda t, x: xdivy(t, x * (1 - x)),
+    forward=lambda xp, x: xp.log(x) - xp.log1p(-x),
+    doc="Return log(x / (1 - x)), the inverse of the sigmoid.",
+)
+softplus: Function = unary(
+    "softplus",
+    lambda t, x: t * sigmoid(x),
+    forward=_softplus,
+    doc="Return log(1 + exp(x)) without overflow.",
+)
+log_sigmoid: Function = unary(
+    "log_sigmoid",
+    lambda t, x: t * sigmoid(-x),
+    forward=lambda xp, x: -_softplus(xp, -x),
+    doc="Return the logarithm of the sigmoid without underflow.",
+)
+softsign: Function = unary(
+    "softsign",
+    lambda t, x: t / square(abs(x) + 1),
+    forward=lambda xp, x: x / (xp.abs(x) + 1),
+    doc="Return x / (1 + |x|).",
+)
+
+
+def _log1mexp(xp: Any, x: Any) -> Any:
+    # Each form is exact on its side of log 2, after Mächler's note on log(1 - exp(-|a|)).
+    return xp.where(x < math.log(2), xp.log(-xp.expm1(-x)), xp.log1p(-xp.exp(-x)))
+
+
+log1mexp: Function = unary(
+    "log1mexp",
+    lambda t, x: xdivy(t, expm1(x)),
+    forward=_log1mexp,
+    doc="Return log(1 - exp(-x)) for positive x.",
+)
+
+
+def _silu_rule(t: Any, x: Any, *, beta: float) -> Any:
+    s = sigmoid(beta * x)
+    return t * (s * (beta * x * (1 - s) + 1))
+
+
+silu_p: Primitive = elementwise(
+    "silu",
+    _silu_rule,
+    forward=lambda xp, x, *, beta: x * _sigmoid(xp, beta * x),
+)
+
+
+def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
+    """Return x * sigmoid(beta * x), also called swish.
+
+    >>> import tapegrad
+    >>> f"{float(silu(tapegrad.constant(1.0))):.4f}"
+    '0.7311'
+    """
+    x = as_operand(features)
+    if isinstance(beta, int | float):
+        return silu_p(x, beta=float(beta))
+    return x * sigmoid(multiply(x, beta))
+
+
+def _mish_rule(t: Any, x: Any) -> Any:
+    w = tanh(softplus(x))
+    return t * (w + x * sigmoid(x) * (1 - w * w))
+
+
+mish: Function = unary(
+    "mish",
+    _mish_rule,
+    forward=lambda xp, x: x * xp.tanh(_softplus(xp, x)),
+    doc="Return x * tanh(softplus(x)).",
+)
+
+
+def _gelu_tanh(xp: Any, x: Any) -> Any:
+    return 0.5 * x * (1 + xp.tanh(_ROOT * (x + _CUBIC * x * x * x)))
+
+
+def _gelu_tanh_rule(t: Any, x: Any) -> Any:
+    squared = x * x
+    w = tanh(_ROOT * x * (1 + _CUBIC * squared))
+    slope = _ROOT * x * (1 + 3 * _CUBIC * squared)
+    return t * (0.5 * (1 + w) * (1 + slope * (1 - w)))
+
+
+gelu_tanh: Function = unary(
+    "gelu_tanh",
+    _gelu_tanh_rule,
+    forward=_gelu_tanh,
+    doc="Return GELU in its approximation by tanh.",
+)
+
+
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+    """Return x * Φ(x), with Φ the normal distribution function, or its approximation by tanh.
+
+    >>> import tapegrad
+    >>> f"{float(gelu(tapegrad.constant(1.0))):.4f}"
+    '0.8413'
+    """
+    x = as_operand(features)
+    return gelu_tanh(x) if approximate else x * ndtr(x)
+
+
+def tanh_shrink(x: Any, name: str | None = None) -> Any:
+    """Return x - tanh(x).
+
+    >>> import tapegrad
+    >>> float(tanh_shrink(tapegrad.constant(0.0)))
+    0.0
+    """
+    x = as_operand(x)
+    return x - tanh(x)
+
+
+def squareplus(x: Any, b: float = 4.0, name: str | None = None) -> Any:
+    """Return (x + sqrt(x² + b)) / 2, a ReLU rounded off with algebra alone.
+
+    >>> import tapegrad
+    >>> float(squareplus(tapegrad.constant(0.0)))
+    1.0
+    """
+    x = as_operand(x)
+    return 0.5 * (x + sqrt(square(x) + b))

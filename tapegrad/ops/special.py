@@ -1,0 +1,290 @@
+"""Special functions of one or more arguments. Backends bring the kernels; the rules are here.
+
+The error-function, gamma, beta and integral families; Bessel functions are in bessel.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.families import Function, binary, elementwise, unary
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import MissingRuleError, ShapeError
+from tapegrad.ops.arithmetic import add, subtract
+from tapegrad.ops.cast import cast
+from tapegrad.ops.exponential import exp, log, xlog1py, xlogy
+from tapegrad.ops.kinds import kind_of
+from tapegrad.ops.no_nan import multiply_no_nan, xdivy
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import where
+from tapegrad.ops.trigonometric import cos, sin
+
+_TWO_BY_ROOT_PI = 2 / math.sqrt(math.pi)
+_ROOT_TWO_PI = math.sqrt(2 * math.pi)
+
+
+def _missing(name: str, argument: str) -> Callable[..., Any]:
+    """Return a rule that says which derivative has no closed form, when it is asked for."""
+
+    def rule(t: Any) -> Any:
+        raise MissingRuleError(
+            f"The derivative of {name} with respect to {argument} has no closed form here. "
+            f"Put stop_gradient around {argument}, or use custom_gradient around the call."
+        )
+
+    return rule
+
+
+def _aligned(*args: Any) -> list[Any]:
+    """Give all operands the widest floating dtype among them: numbers and integers adapt."""
+    operands = [as_operand(arg) for arg in args]
+    strong = [
+        as_dtype(operand.dtype).dtype
+        for operand, arg in zip(operands, args, strict=True)
+        if type(arg) not in NUMBERS and kind_of(operand) == "f"
+    ]
+    dtype = np.result_type(*strong) if strong else np.dtype(np.float32)
+    return [x if x.dtype == dtype else cast(x, dtype) for x in operands]
+
+
+# The normal distribution and the error function
+
+erf: Function = unary(
+    "erf", lambda t, x: t * _TWO_BY_ROOT_PI * exp(-x * x), doc="Return the error function."
+)
+erfc: Function = unary(
+    "erfc", lambda t, x: t * -_TWO_BY_ROOT_PI * exp(-x * x), doc="Return 1 - erf(x), exact far out."
+)
+erfcx: Function = unary(
+    "erfcx", lambda t, x, y: t * (2 * x * y - _TWO_BY_ROOT_PI), doc="Return exp(x²) erfc(x)."
+)
+erfinv: Function = unary(
+    "erfinv", lambda t, y: t / _TWO_BY_ROOT_PI * exp(y * y), doc="Return the inverse of erf."
+)
+erfcinv: Function = unary(
+    "erfcinv", lambda t, y: -t / _TWO_BY_ROOT_PI * exp(y * y), doc="Return the inverse of erfc."
+)
+ndtr: Function = unary(
+    "ndtr",
+    lambda t, x: t / _ROOT_TWO_PI * exp(-0.5 * x * x),
+    doc="Return the distribution function of the standard normal.",
+)
+ndtri: Function = unary(
+    "ndtri", lambda t, y: t * _ROOT_TWO_PI * exp(0.5 * y * y), doc="Return the inverse of ndtr."
+)
+log_ndtr: Function = unary(
+    "log_ndtr",
+    lambda t, x, y: t / _ROOT_TWO_PI * exp(-0.5 * x * x - y),
+    doc="Return log(ndtr(x)) without underflow.",
+)
+
+# The gamma function
+
+lgamma: Function = unary("lgamma", lambda t, x: t * digamma(x), doc="Return log |Γ(x)|.")
+digamma: Function = unary(
+    "digamma", lambda t, x: t * _polygamma(1, x), doc="Return the derivative of lgamma."
+)
+_polygamma: Function = binary(
+    "polygamma",
+    _missing("polygamma", "its order"),
+    lambda t, x1, x2: t * _polygamma(x1 + 1, x2),
+)
+_zeta: Function = binary(
+    "zeta",
+    _missing("zeta", "its exponent"),
+    lambda t, x1, x2: t * -x1 * _zeta(x1 + 1, x2),
+)
+
+
+def _gamma_density(a: Any, x: Any) -> Any:
+    """The density of the gamma distribution: dP(a, x) / dx."""
+    return exp(xlogy(a - 1, x) - x - lgamma(a))
+
+
+_igamma: Function = binary(
+    "igamma",
+    lambda t, x1, x2: t * _igamma_grad_a(x1, x2),
+    lambda t, x1, x2: t * _gamma_density(x1, x2),
+)
+_igammac: Function = binary(
+    "igammac",
+    lambda t, x1, x2: -t * _igamma_grad_a(x1, x2),
+    lambda t, x1, x2: -t * _gamma_density(x1, x2),
+)
+_igamma_grad_a: Function = binary(
+    "igamma_grad_a",
+    _missing("igamma_grad_a", "a (a second derivative of igamma)"),
+    lambda t, x1, x2: multiply_no_nan(log(x2) - digamma(x1), t * _gamma_density(x1, x2)),
+)
+_random_gamma_grad: Function = binary(
+    "random_gamma_grad",
+    _missing("random_gamma_grad", "alpha"),
+    _missing("random_gamma_grad", "the sample"),
+)
+
+
+def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
+    """Return the a-th derivative of digamma at x; only `x` has a derivative.
+
+    >>> import tapegrad
+    >>> f"{float(polygamma(1, tapegrad.constant(1.0))):.4f}"
+    '1.6449'
+    """
+    return _polygamma(*_aligned(a, x))
+
+
+def zeta(x: Any, q: Any, name: str | None = None) -> Any:
+    """Return Hurwitz' zeta function, the sum of (k + q) ** -x over k = 0, 1, ...
+
+    Only `q` has a derivative.
+
+    >>> import tapegrad
+    >>> f"{float(zeta(2.0, tapegrad.constant(1.0))):.4f}"
+    '1.6449'
+    """
+    return _zeta(*_aligned(x, q))
+
+
+def igamma(a: Any, x: Any, name: str | None = None) -> Any:
+    """Return the regularized lower incomplete gamma function P(a, x).
+
+    >>> import tapegrad
+    >>> f"{float(igamma(1.0, tapegrad.constant(1.0))):.4f}"
+    '0.6321'
+    """
+    return _igamma(*_aligned(a, x))
+
+
+def igammac(a: Any, x: Any, name: str | None = None) -> Any:
+    """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
+
+    >>> import tapegrad
+    >>> f"{float(igammac(1.0, tapegrad.constant(1.0))):.4f}"
+    '0.3679'
+    """
+    return _igammac(*_aligned(a, x))
+
+
+def igamma_grad_a(a: Any, x: Any, name: str | None = None) -> Any:
+    """Return the derivative of `igamma` with respect to `a`.
+
+    >>> import tapegrad
+    >>> f"{float(igamma_grad_a(1.0, tapegrad.constant(1.0))):.4f}"
+    '-0.4317'
+    """
+    return _igamma_grad_a(*_aligned(a, x))
+
+
+def random_gamma_grad(alpha: Any, sample: Any, name: str | None = None) -> Any:
+    """Return d sample / d alpha of samples of the gamma distribution.
+
+    >>> import tapegrad
+    >>> f"{float(random_gamma_grad(1.0, tapegrad.constant(1.0))):.4f}"
+    '1.1736'
+    """
+    return _random_gamma_grad(*_aligned(alpha, sample))
+
+
+# The beta function
+
+_betaln: Function = binary(
+    "lbeta",
+    lambda t, x1, x2: t * (digamma(x1) - digamma(add(x1, x2))),
+    lambda t, x1, x2: t * (digamma(x2) - digamma(add(x1, x2))),
+)
+
+
+def betaln(a: Any, b: Any, name: str | None = None) -> Any:
+    """Return log |B(a, b)|.
+
+    >>> import tapegrad
+    >>> f"{float(betaln(tapegrad.constant(2.0), 1.0)):.4f}"
+    '-0.6931'
+    """
+    return _betaln(*_aligned(a, b))
+
+
+def lbeta(x: Any, name: str | None = None) -> Any:
+    """Return log |B(x)| of the vectors along the last axis: the multivariate beta function.
+
+    >>> import tapegrad
+    >>> float(lbeta(tapegrad.constant([1.0, 1.0])))
+    0.0
+    """
+    x = as_operand(x)
+    if not x.shape:
+        raise ShapeError("lbeta needs at least one axis. Got a tensor without; see betaln.")
+    return subtract(sum_over(lgamma(x), -1), lgamma(sum_over(x, -1)))
+
+
+betainc_p: Primitive = elementwise(
+    "betainc",
+    _missing("betainc", "a"),
+    _missing("betainc", "b"),
+    lambda t, x1, x2, x3: t * _beta_density(x1, x2, x3),
+)
+
+
+def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    return exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - _betaln(a, b))
+
+
+def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
+    """Return the regularized incomplete beta function; only `x` has a derivative.
+
+    >>> import tapegrad
+    >>> float(betainc(tapegrad.constant(1.0), tapegrad.constant(1.0), tapegrad.constant(0.25)))
+    0.25
+    """
+    return betainc_p(*_aligned(a, b, x))
+
+
+# Integrals
+
+dawsn: Function = unary(
+    "dawsn", lambda t, x, y: t * (1 - 2 * x * y), doc="Return Dawson's integral."
+)
+expint: Function = unary(
+    "expint", lambda t, x: xdivy(t * exp(x), x), doc="Return the exponential integral Ei(x)."
+)
+
+
+def _spence_rule(t: Any, x: Any) -> Any:
+    at_one = x == 1
+    safe = where(at_one, 2.0, x)
+    # Near 1 the slope is log(x) / (1 - x) = -1 + (x - 1) / 2 - ...: its first two terms serve at 1.
+    slope = where(at_one, 0.5 * x - 1.5, log(safe) / (1 - safe))
+    return multiply_no_nan(slope, t)
+
+
+spence: Function = unary(
+    "spence", _spence_rule, doc="Return Spence's function, the dilogarithm of 1 - x."
+)
+fresnel_sin: Function = unary(
+    "fresnel_sin",
+    lambda t, x: t * sin(0.5 * math.pi * x * x),
+    doc="Return the Fresnel integral of sin(πt²/2) from 0 to x.",
+)
+fresnel_cos: Function = unary(
+    "fresnel_cos",
+    lambda t, x: t * cos(0.5 * math.pi * x * x),
+    doc="Return the Fresnel integral of cos(πt²/2) from 0 to x.",
+)
+
+
+def entr(x: Any, name: str | None = None) -> Any:
+    """Return -x log(x), which is 0 at 0.
+
+    >>> import tapegrad
+    >>> f"{float(entr(tapegrad.constant(0.5))):.4f}"
+    '0.3466'
+    """
+    x = as_operand(x)
+    return -xlogy(x, x)

@@ -1,0 +1,73 @@
+"""Sums and blends of several tensors: add_n, accumulate_n, lerp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.arithmetic import add, multiply
+
+add_n_p = Primitive("add_n", lambda xp, *arrays: reduce(lambda a, b: a + b, arrays))
+add_n_p.broadcasts = True
+
+
+@add_n_p.vjp
+def _share(t: Any, *, needs: tuple[bool, ...]) -> list[Any]:
+    return [t if needed else None for needed in needs]
+
+
+@add_n_p.jvp
+def _add_tangents(ts: tuple[Any, ...]) -> Any:
+    return reduce(add, [t for t in ts if t is not None])
+
+
+def add_n(inputs: Sequence[Any], name: str | None = None) -> Any:
+    """Return the sum of tensors of one shape.
+
+    >>> import tapegrad
+    >>> add_n([tapegrad.constant([1.0]), tapegrad.constant([2.0])]).numpy().tolist()
+    [3.0]
+    """
+    values = [as_operand(value) for value in _listed(inputs)]
+    if not values:
+        raise ArgumentError("add_n needs at least one tensor. Got none.")
+    shapes = {tuple(value.shape) for value in values}
+    if len(shapes) > 1:
+        raise ShapeError(f"add_n needs tensors of one shape. Got {sorted(shapes)}.")
+    return add_n_p(*values)
+
+
+def _listed(inputs: Any) -> Any:
+    return inputs if isinstance(inputs, list | tuple) else [inputs]
+
+
+def accumulate_n(
+    inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+) -> Any:
+    """Return the sum of tensors of one shape, as `add_n` does.
+
+    >>> import tapegrad
+    >>> accumulate_n([tapegrad.constant([1.0]), tapegrad.constant([2.0])]).numpy().tolist()
+    [3.0]
+    """
+    total = add_n(inputs)
+    if shape is not None and tuple(shape) != tuple(total.shape):
+        raise ShapeError(
+            f"accumulate_n was told shape {tuple(shape)}. The tensors have {tuple(total.shape)}."
+        )
+    return total
+
+
+def lerp(start: Any, end: Any, weight: Any, name: str | None = None) -> Any:
+    """Return the point at `weight` on the way from `start` (0) to `end` (1).
+
+    >>> import tapegrad
+    >>> float(lerp(tapegrad.constant(1.0), tapegrad.constant(3.0), 0.5))
+    2.0
+    """
+    start, end = as_operand(start), as_operand(end)
+    return add(start, multiply(end - start, weight))

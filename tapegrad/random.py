@@ -1,0 +1,51 @@
+"""TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
+
+from tapegrad.ops.random import (
+    categorical,
+    gamma,
+    normal,
+    poisson,
+    shuffle,
+    truncated_normal,
+    uniform,
+)
+from tapegrad.ops.random_generator import (
+    Generator,
+    get_global_generator,
+    set_global_generator,
+    set_seed,
+)
+from tapegrad.ops.random_stateless import (
+    fold_in,
+    split,
+    stateless_categorical,
+    stateless_gamma,
+    stateless_normal,
+    stateless_poisson,
+    stateless_shuffle,
+    stateless_truncated_normal,
+    stateless_uniform,
+)
+
+__all__ = [
+    "Generator",
+    "categorical",
+    "fold_in",
+    "gamma",
+    "get_global_generator",
+    "normal",
+    "poisson",
+    "set_global_generator",
+    "set_seed",
+    "shuffle",
+    "split",
+    "stateless_categorical",
+    "stateless_gamma",
+    "stateless_normal",
+    "stateless_poisson",
+    "stateless_shuffle",
+    "stateless_truncated_normal",
+    "stateless_uniform",
+    "truncated_normal",
+    "uniform",
+]

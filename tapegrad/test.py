@@ -1,0 +1,100 @@
+"""TensorFlow's `tf.test` names for gradients: compare the analytic Jacobian with differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+Matrix = np.ndarray[Any, Any]
+
+__all__ = ["compute_gradient", "max_error"]
+
+
+def compute_gradient(
+    f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
+) -> tuple[tuple[Matrix, ...], tuple[Matrix, ...]]:
+    """Return the analytic and the numeric Jacobians of `f` at `x`: per argument, [y_size, x_size].
+
+    Complex arguments and results count as twice as many reals.
+
+    >>> import tapegrad
+    >>> analytic, numeric = compute_gradient(lambda x: x * x, [tapegrad.constant([1.0, 2.0])])
+    >>> max_error(analytic, numeric) < 1e-2
+    True
+    """
+    if not isinstance(x, list | tuple):
+        raise ArgumentError(
+            f"compute_gradient takes a list or tuple of arguments. Got {type(x).__name__}."
+        )
+    step = 1.0 / 1024 if delta is None else delta
+    arguments = [to_tensor(value) for value in x]
+    for position, argument in enumerate(arguments):
+        if not argument.dtype.is_differentiable:
+            raise ArgumentTypeError(
+                f"Argument {position} has dtype {argument.dtype}, not floating."
+            )
+    analytic = tuple(_analytic(f, arguments, k) for k in range(len(arguments)))
+    numeric = tuple(_numeric(f, arguments, k, step) for k in range(len(arguments)))
+    return analytic, numeric
+
+
+def max_error(analytic: Sequence[Matrix], numeric: Sequence[Matrix]) -> float:
+    """Return the largest absolute difference between two lists of Jacobians."""
+    errors = [
+        float(np.max(np.abs(a - n), initial=0.0)) for a, n in zip(analytic, numeric, strict=True)
+    ]
+    return max(errors, default=0.0)
+
+
+def _as_reals(value: Any) -> Matrix:
+    """Flatten to reals; a complex number becomes its two parts."""
+    array = np.asarray(value).reshape(-1)
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], axis=1).reshape(-1)
+
+
+def _analytic(f: Callable[..., Any], arguments: list[Tensor], k: int) -> Matrix:
+    """Row by row: the gradient of one real component of the result."""
+    source = arguments[k]
+    with GradientTape(persistent=True) as tape:
+        tape.watch(source)
+        result = f(*arguments)
+    units: list[complex] = [1.0, 1j] if result.dtype.is_complex else [1.0]
+    rows = []
+    for index in np.ndindex(*result.shape):
+        for unit in units:
+            seed = np.zeros(tuple(result.shape), result.dtype.dtype)
+            seed[index] = unit
+            gradient = tape.gradient(result, source, wrap(seed), UnconnectedGradients.ZERO)
+            rows.append(_as_reals(gradient.numpy()))
+    width = source.size * (2 if source.dtype.is_complex else 1)
+    return np.array(rows).reshape(len(rows), width)
+
+
+def _numeric(f: Callable[..., Any], arguments: list[Tensor], k: int, delta: float) -> Matrix:
+    """Column by column: a central difference in one real component of the argument."""
+    base = arguments[k].numpy()
+    units: list[complex] = [1.0, 1j] if base.dtype.kind == "c" else [1.0]
+    columns = []
+    for index in np.ndindex(*base.shape):
+        for unit in units:
+            high, low = np.array(base), np.array(base)
+            high[index] += delta * unit
+            low[index] -= delta * unit
+            above, below = _at(f, arguments, k, high), _at(f, arguments, k, low)
+            columns.append((above - below) / (2 * delta))
+    height = _as_reals(f(*arguments).numpy()).size
+    return np.array(columns).reshape(len(columns), height).T
+
+
+def _at(f: Callable[..., Any], arguments: list[Tensor], k: int, value: Matrix) -> Matrix:
+    moved = [to_tensor(value) if i == k else argument for i, argument in enumerate(arguments)]
+    return _as_reals(f(*moved).numpy())

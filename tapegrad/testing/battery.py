@@ -1,0 +1,79 @@
+"""The battery that every backend must pass: its protocol, then all samples against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend import Backend, get_backend
+from tapegrad.core.device import device
+from tapegrad.core.host import place
+from tapegrad.core.tensor import wrap
+from tapegrad.testing.checks import ALL_CHECKS
+from tapegrad.testing.sample import Sample
+from tapegrad.testing.samples import all_samples
+
+DTYPES = ("bool", "int32", "int64", "uint8", "float32", "float64", "complex64", "complex128")
+
+
+def check_backend(name: str, samples: Iterable[Sample] | None = None) -> None:
+    """Run the whole battery on the backend called `name`; raise on the first failure.
+
+    >>> from tapegrad.testing.samples import all_samples
+    >>> check_backend("numpy", [s for s in all_samples() if s.name == "add"])
+    """
+    backend = get_backend(name)
+    check_protocol(backend)
+    with device(backend.devices()[0]):
+        for sample in all_samples() if samples is None else samples:
+            check_sample(sample)
+
+
+def check_protocol(backend: Backend) -> None:
+    """Placement, dtypes, and independence of host buffers."""
+    devices = backend.devices()
+    assert devices, f"Backend {backend.name!r} lists no device."
+    for dtype in DTYPES:
+        value = np.ones((2, 3), dtype)
+        array = backend.from_host(value, devices[0])
+        assert isinstance(array, backend.array_types), f"from_host gave {type(array).__name__}."
+        assert backend.device_of(array) == devices[0]
+        assert backend.dtype_of(array) == np.dtype(dtype)
+        assert tuple(array.shape) == (2, 3)
+        value[...] = 0
+        back = backend.to_host(array)
+        assert isinstance(back, np.ndarray)
+        assert back.all(), "from_host must copy: a later change of the host array showed."
+        back[...] = 0
+        assert backend.to_host(array).all(), "to_host must copy."
+
+
+def check_sample(sample: Sample) -> None:
+    """All checks of one sample, and equality with NumPy's result."""
+    checks: list[Callable[[Sample], Any]] = [check_equals_numpy]
+    checks += [check for check in ALL_CHECKS if sample.differentiable or check in ALWAYS]
+    for check in checks:
+        try:
+            check(sample)
+        except Exception as error:
+            raise AssertionError(f"{sample.name}: {check.__name__} failed: {error}") from error
+
+
+ALWAYS = tuple(c for c in ALL_CHECKS if c.__name__ in ("check_forward", "check_dtypes"))
+
+
+def check_equals_numpy(sample: Sample) -> None:
+    """The result on this device equals NumPy's within rounding."""
+    arrays = sample.make()
+    here = _values(sample.function(*[wrap(place(array)) for array in arrays]))
+    with device("cpu"):
+        there = _values(sample.function(*[wrap(place(array)) for array in arrays]))
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def _values(result: Any) -> list[Any]:
+    parts = result if isinstance(result, list | tuple) else [result]
+    return [part.numpy() for part in parts]

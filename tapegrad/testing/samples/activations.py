@@ -1,0 +1,117 @@
+"""Samples of activation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import activations, sigmoids
+from tapegrad.testing.sample import Maker, Sample, fixed, normal, uniform
+
+_WIDE = uniform(-5.0, 5.0, 3, 4)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _elu(x: Any, alpha: float = 1.0) -> Any:
+    return np.where(x > 0, x, alpha * np.expm1(x))
+
+
+def _gelu(x: Any) -> Any:
+    from scipy.special import ndtr  # an oracle that only samples need
+
+    return x * ndtr(x)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+_ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
+    ("relu", activations.relu, lambda x: np.maximum(x, 0), normal(2, 3)),
+    ("relu-0d", activations.relu, lambda x: np.maximum(x, 0), fixed(1.5)),
+    ("relu-empty", activations.relu, lambda x: np.maximum(x, 0), normal(0, 2)),
+    ("relu6", activations.relu6, lambda x: np.clip(x, 0, 6), uniform(-9.0, 9.0, 9)),
+    ("leaky_relu", activations.leaky_relu, lambda x: np.where(x > 0, x, 0.2 * x), normal(5)),
+    (
+        "leaky_relu-steep",
+        lambda x: activations.leaky_relu(x, 3),
+        lambda x: np.where(x > 0, x, 3 * x),
+        normal(5),
+    ),
+    ("elu", activations.elu, _elu, normal(6)),
+    ("elu-alpha", lambda x: activations.elu(x, 0.5), lambda x: _elu(x, 0.5), normal(6)),
+    ("elu-0d", activations.elu, _elu, fixed(-0.5)),
+    (
+        "selu",
+        activations.selu,
+        lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772),
+        normal(6),
+    ),
+    (
+        "celu",
+        lambda x: activations.celu(x, 2.0),
+        lambda x: np.where(x > 0, x, 2 * np.expm1(x / 2)),
+        normal(6),
+    ),
+    (
+        "crelu",
+        lambda x: activations.crelu(x, 0),
+        lambda x: np.concatenate([np.maximum(x, 0), np.maximum(-x, 0)]),
+        normal(2, 3),
+    ),
+    ("hard_sigmoid", activations.hard_sigmoid, lambda x: np.clip(x + 3, 0, 6) / 6, _WIDE),
+    ("hard_tanh", activations.hard_tanh, lambda x: np.clip(x, -1, 1), _WIDE),
+    ("hard_swish", activations.hard_swish, lambda x: x * np.clip(x + 3, 0, 6) / 6, _WIDE),
+    ("hard_shrink", activations.hard_shrink, lambda x: np.where(abs(x) > 0.5, x, 0), _WIDE),
+    ("soft_shrink", activations.soft_shrink, lambda x: x - np.clip(x, -0.5, 0.5), _WIDE),
+    (
+        "threshold",
+        lambda x: activations.threshold(x, 0.5, 2.0),
+        lambda x: np.where(x > 0.5, x, 2.0),
+        _WIDE,
+    ),
+    (
+        "sparse_plus",
+        activations.sparse_plus,
+        lambda x: np.where(x >= 1, x, np.where(x <= -1, 0, (x + 1) ** 2 / 4)),
+        _WIDE,
+    ),
+    ("glu", lambda x: activations.glu(x, 1), lambda x: x[:, :2] * _sigmoid(x[:, 2:]), normal(3, 4)),
+    ("sigmoid", sigmoids.sigmoid, _sigmoid, _WIDE),
+    ("sigmoid-far", sigmoids.sigmoid, _sigmoid, fixed([-700.0, 30.0, 700.0])),
+    ("sigmoid-0d", sigmoids.sigmoid, _sigmoid, normal()),
+    ("logit", sigmoids.logit, lambda x: np.log(x / (1 - x)), uniform(0.1, 0.9, 4)),
+    ("softplus", sigmoids.softplus, lambda x: np.logaddexp(x, 0), _WIDE),
+    ("softplus-far", sigmoids.softplus, lambda x: np.logaddexp(x, 0), fixed([-900.0, 900.0])),
+    ("log_sigmoid", sigmoids.log_sigmoid, lambda x: -np.logaddexp(-x, 0), _WIDE),
+    ("softsign", sigmoids.softsign, lambda x: x / (1 + abs(x)), normal(4)),
+    ("log1mexp", sigmoids.log1mexp, lambda x: np.log(1 - np.exp(-x)), uniform(0.1, 3.0, 6)),
+    ("silu", sigmoids.silu, lambda x: x * _sigmoid(x), _WIDE),
+    ("silu-beta", lambda x: sigmoids.silu(x, 1.5), lambda x: x * _sigmoid(1.5 * x), _WIDE),
+    ("mish", sigmoids.mish, lambda x: x * np.tanh(np.logaddexp(x, 0)), _WIDE),
+    ("gelu", sigmoids.gelu, _gelu, _WIDE),
+    ("gelu_tanh", lambda x: sigmoids.gelu(x, approximate=True), _gelu_tanh, _WIDE),
+    ("tanh_shrink", sigmoids.tanh_shrink, lambda x: x - np.tanh(x), _WIDE),
+    ("squareplus", sigmoids.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2, _WIDE),
+]
+
+SAMPLES = [
+    *[Sample(name, function, [maker], reference) for name, function, reference, maker in _ROWS],
+    Sample(
+        "silu-tensor-beta",
+        sigmoids.silu,
+        [normal(2, 3), normal(3)],
+        lambda x, b: x * _sigmoid(b * x),
+    ),
+    Sample(
+        "leaky_relu-tensor-alpha",
+        activations.leaky_relu,
+        [normal(2, 3), normal(3)],
+        lambda x, a: np.where(x > 0, x, a * x),
+    ),
+]

@@ -1,0 +1,54 @@
+"""Samples of attention and rotary embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
+from tapegrad.testing.sample import Sample, booleans, normal
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any = None, bias: Any = 0.0) -> Any:
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]) + bias
+    weights = np.exp(scores) * (1.0 if mask is None else mask)
+    total = weights.sum(-1, keepdims=True)
+    return weights / np.where(total == 0, 1, total) @ v
+
+
+def _grouped(q: Any, k: Any, v: Any) -> Any:
+    return _attention(q, np.repeat(k, 2, -3), np.repeat(v, 2, -3))
+
+
+def _rotary(x: Any) -> Any:
+    half = x.shape[-1] // 2
+    z = x[..., :half] + 1j * x[..., half:]
+    places = np.arange(x.shape[-2])[:, None] * 10000.0 ** (-np.arange(half) / half)
+    z = z * np.exp(1j * places)
+    return np.concatenate([z.real, z.imag], -1)
+
+
+_QKV = [normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 3)]
+
+SAMPLES = [
+    Sample("scaled_dot_product_attention", scaled_dot_product_attention, _QKV, _attention),
+    Sample("scaled_dot_product_attention-2d", scaled_dot_product_attention,
+           [normal(3, 2), normal(4, 2), normal(4, 2)], _attention),
+    Sample("scaled_dot_product_attention-causal",
+           lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True), _QKV,
+           lambda q, k, v: _attention(q, k, v, np.tri(3, 4, 1))),
+    Sample("scaled_dot_product_attention-mask", scaled_dot_product_attention,
+           [*_QKV, booleans(3, 4)], _attention),
+    Sample("scaled_dot_product_attention-bias", scaled_dot_product_attention,
+           [*_QKV, normal(2, 1, 4)], lambda q, k, v, b: _attention(q, k, v, None, b)),
+    Sample("scaled_dot_product_attention-blind",
+           lambda q, k, v: scaled_dot_product_attention(q, k, v, [[True], [False], [True]]), _QKV,
+           lambda q, k, v: _attention(q, k, v, np.array([[1], [0], [1]]))),
+    Sample("scaled_dot_product_attention-grouped", scaled_dot_product_attention,
+           [normal(2, 4, 3, 2), normal(2, 2, 3, 2), normal(2, 2, 3, 2)], _grouped),
+    Sample("scaled_dot_product_attention-scale",
+           lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=1.0), _QKV,
+           lambda q, k, v: _attention(q * np.sqrt(2), k, v)),
+    Sample("rotary_embedding", rotary_embedding, [normal(2, 3, 4)], _rotary),
+]

@@ -1,0 +1,198 @@
+"""Samples of running sums, products, log-sums, extremes and differences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import along_axis, cumulative
+from tapegrad.ops.recurrence import recurrence_p, shift
+from tapegrad.ops.slicing import slice_p
+from tapegrad.testing.sample import (
+    Sample,
+    complex_normal,
+    distinct,
+    fixed,
+    integers,
+    normal,
+    uniform,
+)
+
+ZEROS = fixed([[2.0, 0.0, -3.0, 0.5, 0.0, 1.5], [0.0, 1.5, 0.5, -1.0, 2.0, 0.7]])
+LOWEST = fixed([-math.inf, 0.5, -math.inf, 1.0])
+
+
+def _recurrence(a: Any, b: Any) -> Any:
+    y = b.copy()
+    for i in range(1, len(b)):
+        y[i] += a[i] * y[i - 1]
+    return y
+
+
+def _exclusive(y: Any, start: float) -> Any:
+    return np.concatenate([np.full_like(y[:1], start), y[:-1]])
+
+
+def _cumulative(x: Any, **options: Any) -> Any:
+    return cumulative.cumulative_logsumexp(x, **options)
+
+
+def _later(y: Any) -> Any:
+    """Leave out the first element: it is -inf, which differences cannot take."""
+    return slice_p(y, index=(slice(1, None),))
+
+
+SAMPLES = [
+    Sample("cumsum", cumulative.cumsum, [normal(4, 2)], lambda x: x.cumsum(0)),
+    Sample(
+        "cumsum-exclusive",
+        lambda x: cumulative.cumsum(x, 0, exclusive=True),
+        [normal(4, 2)],
+        lambda x: _exclusive(x.cumsum(0), 0),
+    ),
+    Sample(
+        "cumsum-reverse",
+        lambda x: cumulative.cumsum(x, -1, True, True),
+        [normal(2, 4)],
+        lambda x: x.sum(1, keepdims=True) - x.cumsum(1),
+    ),
+    Sample("cumsum-empty", cumulative.cumsum, [normal(0, 2)], lambda x: x),
+    Sample("cumsum-complex", cumulative.cumsum, [complex_normal(3)], np.cumsum),
+    Sample(
+        "cumsum-integers", cumulative.cumsum, [integers(0, 9, 4)], np.cumsum, differentiable=False
+    ),
+    Sample("cumprod", cumulative.cumprod, [normal(4, 2)], lambda x: x.cumprod(0)),
+    Sample("cumprod-zeros", lambda x: cumulative.cumprod(x, 1), [ZEROS], lambda x: x.cumprod(1)),
+    Sample(
+        "cumprod-exclusive",
+        lambda x: cumulative.cumprod(x, 0, exclusive=True),
+        [fixed([2.0, 0.0, 3.0, 0.0, 1.5])],
+        lambda x: _exclusive(x.cumprod(0), 1),
+    ),
+    Sample(
+        "cumprod-reverse",
+        lambda x: cumulative.cumprod(x, 1, reverse=True),
+        [ZEROS],
+        lambda x: x[:, ::-1].cumprod(1)[:, ::-1],
+    ),
+    Sample(
+        "cumprod-reverse-exclusive",
+        lambda x: cumulative.cumprod(x, 0, True, True),
+        [normal(4)],
+        lambda x: _exclusive(x[::-1].cumprod(), 1)[::-1],
+    ),
+    Sample("cumprod-complex", cumulative.cumprod, [complex_normal(4)], np.cumprod),
+    Sample("cumprod-long", cumulative.cumprod, [uniform(0.9, 1.1, 70)], np.cumprod),
+    Sample(
+        "cumulative_sum",
+        lambda x: cumulative.cumulative_sum(x, include_initial=True),
+        [normal(4)],
+        lambda x: np.concatenate([[0.0], x.cumsum()]),
+    ),
+    Sample(
+        "cumulative_prod",
+        lambda x: cumulative.cumulative_prod(x, axis=1),
+        [normal(2, 3)],
+        lambda x: x.cumprod(1),
+    ),
+    Sample(
+        "cumulative_prod-initial",
+        lambda x: cumulative.cumulative_prod(x, include_initial=True),
+        [normal(3)],
+        lambda x: np.concatenate([[1.0], x.cumprod()]),
+    ),
+    Sample(
+        "cumulative_logsumexp",
+        cumulative.cumulative_logsumexp,
+        [normal(5, 2)],
+        lambda x: np.log(np.exp(x).cumsum(0)),
+    ),
+    Sample(
+        "cumulative_logsumexp-reverse",
+        lambda x: _cumulative(x, axis=1, reverse=True),
+        [normal(2, 5)],
+        lambda x: np.log(np.exp(x)[:, ::-1].cumsum(1))[:, ::-1],
+    ),
+    Sample(
+        "cumulative_logsumexp-exclusive",
+        lambda x: _later(_cumulative(x, exclusive=True)),
+        [normal(4)],
+        lambda x: np.log(np.exp(x).cumsum())[:-1],
+    ),
+    Sample(
+        "cumulative_logsumexp-lowest",
+        lambda x: _later(_cumulative(x)),
+        [LOWEST],
+        lambda x: np.log(np.exp(x).cumsum()[1:]),
+    ),
+    Sample("cummax", cumulative.cummax, [distinct(6, 2)], lambda x: np.maximum.accumulate(x, 0)),
+    Sample(
+        "cummin",
+        lambda x: cumulative.cummin(x, -1),
+        [distinct(2, 6)],
+        lambda x: np.minimum.accumulate(x, -1),
+    ),
+    Sample("diff", cumulative.diff, [normal(2, 4)], np.diff),
+    Sample(
+        "diff-twice",
+        lambda x: cumulative.diff(x, 2, axis=0, prepend=1.0),
+        [normal(4, 2)],
+        lambda x: np.diff(x, 2, axis=0, prepend=1.0),
+    ),
+    Sample(
+        "diff-append",
+        lambda x, y: cumulative.diff(x, append=y),
+        [normal(2, 3), normal(2, 2)],
+        lambda x, y: np.diff(x, append=y),
+    ),
+    Sample(
+        "linear_recurrence",
+        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
+        [normal(5, 2), normal(5, 2)],
+        _recurrence,
+    ),
+    Sample(
+        "linear_recurrence-reverse",
+        lambda a, b: recurrence_p(a, b, axis=0, reverse=True),
+        [normal(6), normal(6)],
+        lambda a, b: _recurrence(a[::-1], b[::-1])[::-1],
+    ),
+    Sample(
+        "linear_recurrence-long",
+        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
+        [normal(67), normal(67)],
+        _recurrence,
+    ),
+    Sample(
+        "linear_recurrence-complex",
+        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
+        [complex_normal(4), complex_normal(4)],
+        _recurrence,
+    ),
+    Sample(
+        "shift",
+        lambda x, y: shift(x, 1, -1, y),
+        [normal(2, 3), normal(2, 1)],
+        lambda x, y: np.concatenate([x[:, 1:], y], 1),
+    ),
+    Sample(
+        "take_along_axis",
+        lambda x, i: along_axis.take_along_axis(x, i, 1),
+        [normal(2, 4), integers(0, 4, 2, 3)],
+        lambda x, i: np.take_along_axis(x, i, 1),
+    ),
+    Sample(
+        "take_along_axis-broadcast",
+        lambda x, i: along_axis.take_along_axis(x, i, 0),
+        [normal(4, 3), integers(-4, 4, 2, 1)],
+        lambda x, i: np.take_along_axis(x, i, 0),
+    ),
+    Sample(
+        "scatter_along_axis",
+        lambda t, i: along_axis.scatter_along_axis(t, i, 0, 4),
+        [normal(3, 2), integers(0, 4, 3, 2)],
+        lambda t, i: np.stack([np.bincount(i[:, k], t[:, k], 4) for k in range(2)], 1),
+    ),
+]

@@ -1,0 +1,364 @@
+"""Samples of elementwise functions, comparisons and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import (
+    bits,
+    comparison,
+    complex_numbers,
+    exponential,
+    magnitude,
+    no_nan,
+    powers,
+    rounding,
+    selection,
+    stop_gradient,
+    sums,
+    trigonometric,
+)
+from tapegrad.ops.cast import cast
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    booleans,
+    complex_normal,
+    distinct,
+    fixed,
+    integers,
+    normal,
+    uniform,
+)
+
+INF, NAN = float("inf"), float("nan")
+_POSITIVE = uniform(0.2, 3.0, 2, 3)
+_INSIDE = uniform(-0.9, 0.9, 4)
+
+# function, reference, domain
+_SMOOTH: list[tuple[Callable[..., Any], Callable[..., Any], Maker]] = [
+    (exponential.exp, np.exp, normal(2, 3)),
+    (exponential.exp2, np.exp2, normal(3)),
+    (exponential.expm1, np.expm1, normal(3)),
+    (exponential.log, np.log, _POSITIVE),
+    (exponential.log2, np.log2, _POSITIVE),
+    (exponential.log10, np.log10, _POSITIVE),
+    (exponential.log1p, np.log1p, uniform(-0.8, 2.0, 4)),
+    (trigonometric.sin, np.sin, normal(2, 3)),
+    (trigonometric.cos, np.cos, normal(3)),
+    (trigonometric.tan, np.tan, _INSIDE),
+    (trigonometric.asin, np.arcsin, _INSIDE),
+    (trigonometric.acos, np.arccos, _INSIDE),
+    (trigonometric.atan, np.arctan, normal(3)),
+    (trigonometric.sinh, np.sinh, normal(3)),
+    (trigonometric.cosh, np.cosh, normal(3)),
+    (trigonometric.tanh, np.tanh, normal(2, 3)),
+    (trigonometric.asinh, np.arcsinh, normal(3)),
+    (trigonometric.acosh, np.arccosh, uniform(1.2, 4.0, 3)),
+    (trigonometric.atanh, np.arctanh, _INSIDE),
+    (trigonometric.sinc, np.sinc, uniform(-3.0, 3.0, 12)),
+    (trigonometric.rad2deg, np.rad2deg, normal(3)),
+    (trigonometric.deg2rad, np.deg2rad, normal(3)),
+    (powers.square, np.square, normal(2, 3)),
+    (powers.sqrt, np.sqrt, _POSITIVE),
+    (powers.rsqrt, lambda x: 1 / np.sqrt(x), _POSITIVE),
+    (powers.reciprocal, np.reciprocal, normal(3)),
+    (powers.cbrt, np.cbrt, normal(4)),
+    (magnitude.abs, np.abs, normal(4)),
+    (magnitude.fabs, np.fabs, normal(4)),
+    (magnitude.sign, np.sign, normal(4)),
+    (powers.log_or_zero, lambda x: np.log(np.where(x > 0, x, 1)), normal(6)),
+    (stop_gradient.identity, np.positive, normal(3)),
+]
+_HOLOMORPHIC: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+    (exponential.exp, np.exp),
+    (exponential.expm1, np.expm1),
+    (exponential.log, np.log),
+    (exponential.log1p, np.log1p),
+    (trigonometric.sin, np.sin),
+    (trigonometric.cos, np.cos),
+    (trigonometric.tan, np.tan),
+    (trigonometric.asin, np.arcsin),
+    (trigonometric.acos, np.arccos),
+    (trigonometric.atan, np.arctan),
+    (trigonometric.tanh, np.tanh),
+    (trigonometric.asinh, np.arcsinh),
+    (trigonometric.acosh, np.arccosh),
+    (trigonometric.atanh, np.arctanh),
+    (powers.square, np.square),
+    (powers.sqrt, np.sqrt),
+    (powers.reciprocal, np.reciprocal),
+    (powers.rsqrt, lambda x: 1 / np.sqrt(x)),
+]
+_PAIRS: list[tuple[Callable[..., Any], Callable[..., Any], Maker, Maker]] = [
+    (exponential.logaddexp, np.logaddexp, normal(2, 3), normal(3)),
+    (exponential.logaddexp2, np.logaddexp2, normal(2, 3), normal(3)),
+    (exponential.xlogy, lambda x, y: x * np.log(y), normal(2, 3), uniform(0.2, 2.0, 3)),
+    (exponential.xlog1py, lambda x, y: x * np.log1p(y), normal(2, 3), uniform(0.2, 2.0, 3)),
+    (trigonometric.atan2, np.arctan2, normal(2, 3), normal(3)),
+    (powers.hypot, np.hypot, normal(2, 3), normal(3)),
+    (powers.squared_difference, lambda x, y: (x - y) ** 2, normal(2, 3), normal(3)),
+    (no_nan.divide_no_nan, np.divide, normal(2, 3), normal(3)),
+    (no_nan.multiply_no_nan, np.multiply, normal(2, 3), normal(3)),
+    (no_nan.xdivy, np.divide, normal(2, 3), normal(3)),
+    (rounding.mod, np.remainder, uniform(0.1, 0.9, 3), uniform(1.0, 1.5, 2, 3)),
+    (rounding.fmod, np.fmod, uniform(-3.9, -3.6, 3), uniform(1.1, 1.2, 2, 3)),
+    (selection.maximum, np.maximum, distinct(2, 3), fixed([[0.01], [-0.02]])),
+    (selection.minimum, np.minimum, distinct(2, 3), fixed([[0.01], [-0.02]])),
+    (selection.fmax, np.fmax, distinct(2, 3), fixed([[0.01], [-0.02]])),
+    (selection.fmin, np.fmin, distinct(2, 3), fixed([[0.01], [-0.02]])),
+    (magnitude.copysign, np.copysign, normal(2, 3), normal(3)),
+    (magnitude.heaviside, np.heaviside, fixed([-1.0, 2.0, 3.0]), normal(2, 3)),
+]
+_WITHOUT: list[tuple[str, Callable[..., Any], Callable[..., Any], list[Maker]]] = [
+    ("floor", rounding.floor, np.floor, [normal(4)]),
+    ("ceil", rounding.ceil, np.ceil, [normal(4)]),
+    ("trunc", rounding.trunc, np.trunc, [normal(4)]),
+    ("round", rounding.round, np.round, [fixed([0.5, 1.5, -2.5, 0.2])]),
+    ("round-decimals", lambda x: rounding.round(x, 2), lambda x: np.round(x, 2), [normal(4)]),
+    (
+        "round-tens",
+        lambda x: rounding.round(x * 100, -1),
+        lambda x: np.round(x * 100, -1),
+        [normal(4)],
+    ),
+    ("rint", rounding.rint, np.rint, [normal(4)]),
+    ("floor_divide", rounding.floor_divide, np.floor_divide, [normal(2, 3), normal(3)]),
+    ("truncatediv", rounding.truncatediv, lambda x, y: np.trunc(x / y), [normal(3), normal(3)]),
+    (
+        "truncatediv-integers",
+        rounding.truncatediv,
+        lambda x, y: np.trunc(x / y),
+        [integers(-9, 9, 6), integers(1, 4, 6)],
+    ),
+    ("equal", comparison.equal, np.equal, [integers(0, 2, 3), integers(0, 2, 2, 3)]),
+    ("not_equal", comparison.not_equal, np.not_equal, [integers(0, 2, 3), integers(0, 2, 3)]),
+    ("less", comparison.less, np.less, [normal(2, 1), normal(3)]),
+    ("less_equal", comparison.less_equal, np.less_equal, [normal(3), normal(3)]),
+    ("greater", comparison.greater, np.greater, [normal(3), normal(3)]),
+    ("greater_equal", comparison.greater_equal, np.greater_equal, [normal(3), normal(3)]),
+    ("logical_and", comparison.logical_and, np.logical_and, [booleans(4), booleans(4)]),
+    ("logical_or", comparison.logical_or, np.logical_or, [booleans(4), booleans(4)]),
+    ("logical_xor", comparison.logical_xor, np.logical_xor, [booleans(4), booleans(4)]),
+    ("logical_not", comparison.logical_not, np.logical_not, [booleans(4)]),
+    ("isnan", comparison.isnan, np.isnan, [fixed([1.0, NAN, INF])]),
+    ("isinf", comparison.isinf, np.isinf, [fixed([1.0, NAN, -INF])]),
+    ("isfinite", comparison.isfinite, np.isfinite, [fixed([1.0, NAN, INF])]),
+    (
+        "isclose",
+        comparison.isclose,
+        np.isclose,
+        [fixed([1.0, 1.0, INF, NAN]), fixed([1.0 + 1e-7, 1.1, INF, NAN])],
+    ),
+    (
+        "approximate_equal",
+        comparison.approximate_equal,
+        lambda x, y: abs(x - y) < 1e-5,
+        [fixed([1.0, 1.0]), fixed([1.0 + 1e-7, 1.1])],
+    ),
+    ("signbit", magnitude.signbit, np.signbit, [fixed([1.0, -1.0, -0.0, 0.0])]),
+    ("bitwise_and", bits.bitwise_and, np.bitwise_and, [integers(0, 9, 4), integers(0, 9, 4)]),
+    ("bitwise_or", bits.bitwise_or, np.bitwise_or, [integers(0, 9, 4), integers(0, 9, 4)]),
+    ("bitwise_xor", bits.bitwise_xor, np.bitwise_xor, [integers(0, 9, 4), integers(0, 9, 4)]),
+    ("bitwise_invert", bits.bitwise_invert, np.invert, [integers(0, 9, 4)]),
+    ("bitwise_invert-bool", bits.bitwise_invert, np.invert, [booleans(4)]),
+    (
+        "bitwise_left_shift",
+        bits.bitwise_left_shift,
+        np.left_shift,
+        [integers(0, 9, 4), integers(0, 3, 4)],
+    ),
+    (
+        "bitwise_right_shift",
+        bits.bitwise_right_shift,
+        np.right_shift,
+        [integers(0, 99, 4), integers(0, 3, 4)],
+    ),
+    ("gcd", bits.gcd, np.gcd, [integers(1, 99, 4), integers(1, 99, 4)]),
+    ("lcm", bits.lcm, np.lcm, [integers(1, 99, 4), integers(1, 99, 4)]),
+    ("stop_gradient", stop_gradient.stop_gradient, np.positive, [normal(3)]),
+    (
+        "power-integers",
+        lambda x: x**3 + x**0 + x**2,
+        lambda x: x**3 + 1 + x**2,
+        [integers(-4, 5, 3)],
+    ),
+]
+
+
+def _power_samples() -> list[Sample]:
+    def by(exponent: Any) -> Callable[[Any], Any]:
+        return lambda x: powers.power(x, exponent)
+
+    numbers = (0, 1, 2, 3, 4, 5, 0.5, 1.5, -1, -2, -0.5, 2.0)
+    return [
+        *[Sample(f"power-{n}", by(n), [_POSITIVE], by_numpy(n)) for n in numbers],
+        *[Sample(f"power-negative-base-{n}", by(n), [normal(4)], by_numpy(n)) for n in (2, 3, 5)],
+        Sample("power", powers.power, [_POSITIVE, normal(3)], np.power),
+        Sample("power-complex", powers.power, [complex_normal(3), complex_normal(2, 3)], np.power),
+        Sample("power-complex-number", lambda x: x**3, [complex_normal(3)], lambda x: x**3),
+        Sample("power-number-base", lambda x: 2**x, [normal(3)], lambda x: 2**x),
+        Sample(
+            "float_power",
+            lambda x, y: cast(powers.float_power(x, y), x.dtype),
+            [_POSITIVE, normal(3)],
+            np.float_power,
+        ),
+    ]
+
+
+def by_numpy(exponent: Any) -> Callable[[Any], Any]:
+    """Return the reference for a power by a number."""
+    return lambda x: np.power(x, exponent)
+
+
+_COMPLEX = [
+    Sample("abs-complex", magnitude.abs, [complex_normal(2, 3)], np.abs),
+    Sample("sign-complex", magnitude.sign, [complex_normal(3)], np.sign),
+    Sample("real", complex_numbers.real, [complex_normal(3)], np.real),
+    Sample("real-of-real", complex_numbers.real, [normal(3)], np.real),
+    Sample("imag", complex_numbers.imag, [complex_normal(3)], np.imag),
+    Sample("angle", complex_numbers.angle, [complex_normal(3)], np.angle),
+    Sample("angle-of-real", complex_numbers.angle, [normal(3)], np.angle),
+    Sample("complex", complex_numbers.complex, [normal(2, 3), normal(3)], lambda a, b: a + 1j * b),
+    Sample(
+        "real_if_close",
+        complex_numbers.real_if_close,
+        [complex_normal(3)],
+        np.real_if_close,
+        batches=False,
+    ),
+    Sample(
+        "squared_difference-complex",
+        powers.squared_difference,
+        [complex_normal(3), complex_normal(3)],
+        lambda a, b: abs(a - b) ** 2 + 0j,
+    ),
+    Sample(
+        "where-complex",
+        selection.where,
+        [booleans(3), complex_normal(3), complex_normal(3)],
+        np.where,
+    ),
+]
+
+_SELECTION = [
+    Sample("where", selection.where, [booleans(2, 3), normal(3), normal(2, 1)], np.where),
+    Sample(
+        "where-number",
+        lambda c, x: selection.where(c, x, 0.0),
+        [booleans(3), normal(3)],
+        lambda c, x: np.where(c, x, 0.0),
+    ),
+    Sample(
+        "where-integer-condition",
+        selection.where,
+        [integers(0, 2, 3), normal(3), normal(3)],
+        np.where,
+    ),
+    Sample("keep", selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
+    Sample(
+        "maximum-number",
+        lambda x: selection.maximum(x, 0.0),
+        [normal(4)],
+        lambda x: np.maximum(x, 0),
+    ),
+    Sample(
+        "fmax-nan",
+        selection.fmax,
+        [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])],
+        np.fmax,
+        differentiable=False,
+    ),
+    Sample(
+        "clip", lambda x: selection.clip(x, -0.5, 0.5), [normal(8)], lambda x: np.clip(x, -0.5, 0.5)
+    ),
+    Sample(
+        "clip-open", lambda x: selection.clip(x, max=0), [normal(8)], lambda x: np.minimum(x, 0)
+    ),
+    Sample(
+        "clip-integers",
+        lambda x: selection.clip(x, 1, 3),
+        [integers(0, 9, 4)],
+        lambda x: np.clip(x, 1, 3),
+        differentiable=False,
+    ),
+    Sample(
+        "clip_by_value",
+        selection.clip_by_value,
+        [distinct(2, 3), fixed([-0.51, -0.52, -0.53]), fixed([0.51, 0.52, 0.53])],
+        np.clip,
+    ),
+    Sample("nan_to_num", selection.nan_to_num, [normal(3)], np.nan_to_num),
+    Sample(
+        "nan_to_num-replaces",
+        lambda x: selection.nan_to_num(x, nan=1.0, posinf=2.0),
+        [fixed([NAN, INF, 3.0])],
+        lambda x: np.array([1.0, 2.0, 3.0]),
+        differentiable=False,
+    ),
+]
+
+_OTHERS = [
+    Sample(
+        "add_n",
+        lambda a, b, c: sums.add_n([a, b, c]),
+        [normal(2, 3)] * 3,
+        lambda a, b, c: a + b + c,
+    ),
+    Sample("add_n-one", lambda a: sums.add_n([a]), [normal(3)], np.positive),
+    Sample("accumulate_n", lambda a, b: sums.accumulate_n([a, b]), [normal(3)] * 2, np.add),
+    Sample(
+        "lerp",
+        sums.lerp,
+        [normal(3), normal(2, 3), uniform(0.0, 1.0, 3)],
+        lambda a, b, w: a + w * (b - a),
+    ),
+    Sample("modf", rounding.modf, [normal(4)], np.modf),
+    Sample("frexp", bits.frexp, [normal(4)], np.frexp, order=1),
+    Sample("ldexp", bits.ldexp, [normal(4), integers(-3, 4, 4)], np.ldexp),
+    Sample(
+        "xlogy-number",
+        lambda x: exponential.xlogy(x, 0.5) + exponential.xlog1py(x, 2),
+        [normal(3)],
+        lambda x: x * np.log(0.5) + x * np.log(3),
+    ),
+    Sample(
+        "nextafter", lambda x: bits.nextafter(x, 9.0), [normal(3)], lambda x: np.nextafter(x, 9.0)
+    ),
+    Sample("sinc-at-zero", trigonometric.sinc, [fixed([0.0, 1e-4, 1.0])], np.sinc),
+    Sample("exp-0d", exponential.exp, [normal()], np.exp),
+    Sample("exp-empty", exponential.exp, [normal(0, 3)], np.exp),
+    Sample("xdivy-0d", no_nan.xdivy, [normal(), normal()], np.divide),
+    Sample(
+        "xlogy-0d", exponential.xlogy, [normal(), uniform(0.5, 1.0)], lambda x, y: x * np.log(y)
+    ),
+    Sample("keep-0d", selection.keep, [normal(), fixed(True)], lambda x, m: x),
+    Sample("complex-0d", complex_numbers.complex, [normal(), normal()], lambda a, b: a + 1j * b),
+]
+
+SAMPLES = [
+    *[
+        Sample(function.__name__, function, [domain], reference)
+        for function, reference, domain in _SMOOTH
+    ],
+    *[
+        Sample(f"{function.__name__}-complex", function, [complex_normal(4)], reference)
+        for function, reference in _HOLOMORPHIC
+    ],
+    *[
+        Sample(function.__name__, function, [first, second], reference)
+        for function, reference, first, second in _PAIRS
+    ],
+    *[
+        Sample(name, function, makers, reference, differentiable=False)
+        for name, function, reference, makers in _WITHOUT
+    ],
+    *_power_samples(),
+    *_COMPLEX,
+    *_SELECTION,
+    *_OTHERS,
+]

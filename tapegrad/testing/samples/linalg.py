@@ -1,0 +1,206 @@
+"""Samples of linear algebra.
+
+Vectors of decompositions enter only by what does not depend on their signs and phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.linalg import decompositions, determinants, eigen, solve
+from tapegrad.ops.linalg.common import as_row, hermitian_part
+from tapegrad.ops.products import adjoint, matmul
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    complex_normal,
+    fixed,
+    normal,
+    positive_definite,
+)
+
+
+def regular(size: int, *batch: int, imaginary: bool = False) -> Maker:
+    """Well-conditioned square matrices."""
+
+    def make(rng: np.random.Generator) -> Any:
+        x = rng.normal(size=(*batch, size, size))
+        if imaginary:
+            x = x + 1j * rng.normal(size=x.shape)
+        return x + size * np.eye(size)
+
+    return make
+
+
+def hermitian_definite(size: int) -> Maker:
+    """Complex Hermitian positive definite matrices."""
+
+    def make(rng: np.random.Generator) -> Any:
+        x = rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size))
+        return x @ x.conj().T + size * np.eye(size)
+
+    return make
+
+
+def _on_hermitian(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function of the Hermitian part: differences may then go in any direction."""
+    return lambda x: function(hermitian_part(x))
+
+
+def _herm(x: Any) -> Any:
+    return (x + x.conj().swapaxes(-1, -2)) / 2
+
+
+def _H(x: Any) -> Any:  # noqa: N802  # the maths letter
+    return x.conj().swapaxes(-1, -2)
+
+
+def _eigh_projected(x: Any) -> Any:
+    """Eigenvalues and V diag(w³ + w) V^H."""
+    w, v = eigen.eigh(hermitian_part(x))
+    return w, matmul(v * as_row(w * w * w + w), adjoint(v))
+
+
+def _eigh_reference(x: Any) -> Any:
+    x = _herm(x)
+    return np.linalg.eigvalsh(x), x @ x @ x + x
+
+
+def _svd_invariants(x: Any) -> Any:
+    """Singular values, U V^H, and a matrix in which the projections on single vectors differ."""
+    u, s, vh = eigen.svd(x)
+    weights = s * s + 1.0 / s
+    return s, matmul(u, vh), matmul(u * as_row(weights), adjoint(u)), matmul(
+        adjoint(vh) * as_row(weights), vh
+    )
+
+
+def _svd_reference(x: Any) -> Any:
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    weights = s * s + 1 / s
+    return s, u @ vh, (u * weights[..., None, :]) @ _H(u), (_H(vh) * weights[..., None, :]) @ vh
+
+
+def _eig_rebuilt(x: Any) -> Any:
+    """f(A) = V (w²) V^-1 and |v|² weighted: both free of the phases of v."""
+    w, v = eigen.eig(x)
+    return matmul(v * as_row(w * w), solve.inv(v))
+
+
+def _eig_moduli(x: Any) -> Any:
+    w, v = eigen.eig(x)
+    return matmul(v * as_row(w), adjoint(v))
+
+
+def _eig_moduli_reference(x: Any) -> Any:
+    w, v = np.linalg.eig(x)
+    return (v * w[..., None, :]) @ _H(v)
+
+
+def _lu_rebuilt(x: Any) -> Any:
+    return decompositions.lu(x)[0]
+
+
+def _lu_reference(x: Any) -> Any:
+    import scipy.linalg
+
+    return scipy.linalg.lu_factor(x)[0]
+
+
+def _least_squares(**options: Any) -> Callable[[Any, Any], Any]:
+    return lambda a, b: solve.lstsq(a, b, **options)
+
+
+def _lstsq_reference(a: Any, b: Any) -> Any:
+    return np.linalg.lstsq(a, b)[0]
+
+
+def _ridge(a: Any, b: Any) -> Any:
+    return np.linalg.solve(a.T @ a + 0.3 * np.eye(a.shape[1]), a.T @ b)
+
+
+_SPREAD = np.diag([1.0, 2.0, 4.0, 7.0])
+
+SAMPLES = [
+    Sample("solve", solve.solve, [regular(3), normal(3, 2)], np.linalg.solve),
+    Sample("solve-vector", solve.solve, [regular(3), normal(3)], np.linalg.solve),
+    Sample("solve-batch", solve.solve, [regular(3, 2), normal(2, 3, 2)], np.linalg.solve),
+    Sample("solve-broadcast", solve.solve, [regular(3), normal(2, 3, 2)], np.linalg.solve),
+    Sample("solve-adjoint", lambda a, b: solve.solve(a, b, adjoint=True),
+           [regular(3, imaginary=True), complex_normal(3, 2)],
+           lambda a, b: np.linalg.solve(_H(a), b)),
+    Sample("solve-complex", solve.solve, [regular(3, imaginary=True), complex_normal(3, 2)],
+           np.linalg.solve),
+    Sample("triangular_solve", solve.triangular_solve, [regular(3, 2), normal(2, 3, 2)],
+           lambda a, b: np.linalg.solve(np.tril(a), b)),
+    Sample("triangular_solve-upper", lambda a, b: solve.triangular_solve(a, b, lower=False),
+           [regular(3), normal(4, 3, 2)], lambda a, b: np.linalg.solve(np.triu(a), b)),
+    Sample("triangular_solve-adjoint", lambda a, b: solve.triangular_solve(a, b, adjoint=True),
+           [regular(3, imaginary=True), complex_normal(3)],
+           lambda a, b: np.linalg.solve(_H(np.tril(a)), b)),
+    Sample("cholesky_solve", solve.cholesky_solve, [regular(3), normal(3, 2)],
+           lambda c, b: np.linalg.solve(np.tril(c) @ np.tril(c).T, b)),
+    Sample("inv", solve.inv, [regular(3, 2)], np.linalg.inv),
+    Sample("inv-complex", lambda x: solve.inv(x, adjoint=True), [regular(3, imaginary=True)],
+           lambda x: _H(np.linalg.inv(x))),
+    Sample("pinv-tall", solve.pinv, [normal(4, 2)], np.linalg.pinv),
+    Sample("pinv-wide", solve.pinv, [complex_normal(2, 4)], np.linalg.pinv),
+    Sample("lstsq-tall", solve.lstsq, [normal(5, 3), normal(5, 2)], _lstsq_reference),
+    Sample("lstsq-wide", solve.lstsq, [normal(3, 5), normal(3, 2)], _lstsq_reference),
+    Sample("lstsq-vector", solve.lstsq, [normal(5, 3), normal(5)], _lstsq_reference),
+    Sample("lstsq-careful", _least_squares(fast=False), [normal(5, 3), normal(5, 2)],
+           _lstsq_reference),
+    Sample("lstsq-ridge", _least_squares(l2_regularizer=0.3), [normal(5, 3), normal(5, 2)], _ridge),
+    Sample("lstsq-ridge-wide", _least_squares(l2_regularizer=0.3), [normal(3, 5), normal(3, 2)],
+           _ridge),
+    Sample("lstsq-ridge-careful", _least_squares(l2_regularizer=0.3, fast=False),
+           [normal(3, 5), normal(3, 2)], _ridge),
+    Sample("cholesky", _on_hermitian(decompositions.cholesky), [positive_definite(3, 2)],
+           lambda x: np.linalg.cholesky(_herm(x))),
+    Sample("cholesky-complex", _on_hermitian(decompositions.cholesky), [hermitian_definite(3)],
+           lambda x: np.linalg.cholesky(_herm(x))),
+    Sample("qr-tall", decompositions.qr, [normal(2, 4, 3)], np.linalg.qr),
+    Sample("qr-square", decompositions.qr, [regular(3)], np.linalg.qr),
+    Sample("qr-wide", decompositions.qr, [normal(3, 5)], np.linalg.qr),
+    Sample("qr-complex", decompositions.qr, [complex_normal(4, 3)], np.linalg.qr),
+    Sample("qr-complete", lambda x: decompositions.qr(x, full_matrices=True), [normal(4, 2)],
+           lambda x: np.linalg.qr(x, mode="complete"), differentiable=False),
+    Sample("lu", _lu_rebuilt, [normal(2, 4, 4)], _lu_reference),
+    Sample("lu-tall", _lu_rebuilt, [normal(5, 3)], _lu_reference),
+    Sample("lu-wide", _lu_rebuilt, [complex_normal(3, 5)], _lu_reference),
+    Sample("eigh", _eigh_projected, [positive_definite(3, 2)], _eigh_reference),
+    Sample("eigh-complex", _eigh_projected, [hermitian_definite(3)], _eigh_reference),
+    Sample("eigvalsh", _on_hermitian(eigen.eigvalsh), [positive_definite(3, 2)],
+           lambda x: np.linalg.eigvalsh(_herm(x))),
+    Sample("eigvalsh-complex", _on_hermitian(eigen.eigvalsh), [hermitian_definite(3)],
+           lambda x: np.linalg.eigvalsh(_herm(x))),
+    Sample("eig", _eig_rebuilt, [regular(3)], lambda x: x @ x),
+    Sample("eig-complex", _eig_rebuilt, [regular(3, 2, imaginary=True)], lambda x: x @ x),
+    Sample("eig-moduli", _eig_moduli, [regular(3)], _eig_moduli_reference),
+    Sample("eigvals", eigen.eigvals, [fixed(_SPREAD + 0.1)], np.linalg.eigvals),
+    Sample("eigvals-complex", eigen.eigvals, [fixed(_SPREAD * (1 + 1j) + 0.1)], np.linalg.eigvals),
+    Sample("svd-tall", _svd_invariants, [normal(4, 3)], _svd_reference),
+    Sample("svd-square", _svd_invariants, [regular(3, 2)], _svd_reference),
+    Sample("svd-wide", _svd_invariants, [normal(3, 5)], _svd_reference),
+    Sample("svd-complex", _svd_invariants, [complex_normal(3, 4)], _svd_reference),
+    Sample("svd-full", lambda x: eigen.svd(x, full_matrices=True), [normal(4, 2)],
+           np.linalg.svd, differentiable=False),
+    Sample("tf_svd", lambda x: eigen.tf_svd(x, compute_uv=False), [normal(4, 2)],
+           lambda x: np.linalg.svd(x, compute_uv=False)),
+    Sample("svdvals", eigen.svdvals, [normal(2, 3, 4)],
+           lambda x: np.linalg.svd(x, compute_uv=False)),
+    Sample("svdvals-complex", eigen.svdvals, [complex_normal(4, 3)],
+           lambda x: np.linalg.svd(x, compute_uv=False)),
+    Sample("det", determinants.det, [normal(2, 3, 3)], np.linalg.det),
+    Sample("det-complex", determinants.det, [complex_normal(3, 3)], np.linalg.det),
+    Sample("det-identity", determinants.det, [fixed(np.eye(3))], np.linalg.det),
+    Sample("det-singular", determinants.det, [fixed([[1.0, 2.0], [2.0, 4.0]])], np.linalg.det,
+           order=1),
+    Sample("slogdet", determinants.slogdet, [normal(2, 3, 3)], np.linalg.slogdet),
+    Sample("slogdet-complex", determinants.slogdet, [complex_normal(3, 3)], np.linalg.slogdet),
+    Sample("logdet", determinants.logdet, [positive_definite(3)],
+           lambda x: np.linalg.slogdet(x)[1]),
+]

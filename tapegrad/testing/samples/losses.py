@@ -1,0 +1,97 @@
+"""Samples of the losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import losses
+from tapegrad.ops import regression_losses as regression
+from tapegrad.testing.sample import Sample, fixed, integers, normal, uniform
+
+
+def _log_softmax(x: Any, axis: int = -1) -> Any:
+    return x - np.log(np.exp(x).sum(axis, keepdims=True))
+
+
+def _sparse(labels: Any, x: Any) -> Any:
+    return -np.take_along_axis(_log_softmax(x), labels[..., None], -1)[..., 0]
+
+
+def _huber(y: Any, p: Any, delta: float) -> Any:
+    e = np.abs(p - y)
+    return np.where(e <= delta, e * e / 2, delta * e - delta**2 / 2).mean(-1)
+
+
+def _cosine(y: Any, p: Any) -> Any:
+    return -(y * p).sum(-1) / np.linalg.norm(y, axis=-1) / np.linalg.norm(p, axis=-1)
+
+
+def _full_poisson(z: Any, c: Any) -> Any:
+    safe = np.maximum(z, 1e-9)
+    stirling = safe * np.log(safe) - safe + 0.5 * np.log(2 * np.pi * safe)
+    return np.exp(c) - z * c + np.where(z > 1, stirling, 0)
+
+
+def _categorical_hinge(y: Any, p: Any) -> Any:
+    return np.maximum(((1 - y) * p).max(-1) - (y * p).sum(-1) + 1, 0)
+
+
+_sparse_loss = losses.sparse_softmax_cross_entropy_with_logits
+_dense_loss = losses.softmax_cross_entropy_with_logits
+
+SAMPLES = [
+    Sample("sparse_softmax_cross_entropy_with_logits", _sparse_loss,
+           [integers(0, 4, 3), normal(3, 4)], _sparse),
+    Sample("sparse_softmax_cross_entropy_with_logits-3d", _sparse_loss,
+           [integers(0, 3, 2, 2), normal(2, 2, 3)], _sparse),
+    Sample("sparse_softmax_cross_entropy_with_logits-1d", _sparse_loss,
+           [integers(0, 4), normal(4)], _sparse),
+    Sample("softmax_cross_entropy_with_logits", _dense_loss,
+           [uniform(0.1, 1, 3, 4), normal(3, 4)], lambda y, x: -(y * _log_softmax(x)).sum(-1)),
+    Sample("softmax_cross_entropy_with_logits-axis", lambda y, x: _dense_loss(y, x, axis=0),
+           [uniform(0.1, 1, 3, 2), normal(3, 2)], lambda y, x: -(y * _log_softmax(x, 0)).sum(0)),
+    Sample("softmax_cross_entropy_with_logits-1d", _dense_loss, [uniform(0.1, 1, 3), normal(3)],
+           lambda y, x: -(y * _log_softmax(x)).sum(-1)),
+    Sample("sigmoid_cross_entropy_with_logits", losses.sigmoid_cross_entropy_with_logits,
+           [uniform(0, 1, 3), normal(2, 3)], lambda y, x: np.logaddexp(0, x) - x * y),
+    Sample("sigmoid_cross_entropy_with_logits-zero", losses.sigmoid_cross_entropy_with_logits,
+           [uniform(0, 1, 3), fixed([0.0, 300.0, -300.0])],
+           lambda y, x: np.logaddexp(0, x) - x * y),
+    Sample("weighted_cross_entropy_with_logits", losses.weighted_cross_entropy_with_logits,
+           [uniform(0, 1, 3), normal(3), uniform(0.5, 2)],
+           lambda y, x, q: (1 - y) * x + (1 + (q - 1) * y) * np.logaddexp(0, -x)),
+    Sample("l2_loss", losses.l2_loss, [normal(2, 3)], lambda x: (x * x).sum() / 2),
+    Sample("log_poisson_loss", losses.log_poisson_loss, [uniform(0, 3, 4), normal(4)],
+           lambda z, c: np.exp(c) - z * c),
+    Sample("log_poisson_loss-full", lambda z, c: losses.log_poisson_loss(z, c, True),
+           [fixed([0.0, 0.5, 1.5, 4.0]), normal(4)], _full_poisson),
+    Sample("mean_squared_error", regression.mean_squared_error, [normal(2, 3), normal(2, 3)],
+           lambda y, p: ((y - p) ** 2).mean(-1)),
+    Sample("mean_absolute_error", regression.mean_absolute_error, [normal(2, 3), normal(2, 3)],
+           lambda y, p: np.abs(y - p).mean(-1)),
+    Sample("mean_absolute_percentage_error", regression.mean_absolute_percentage_error,
+           [normal(2, 3), normal(2, 3)], lambda y, p: 100 * np.abs((y - p) / y).mean(-1)),
+    Sample("mean_squared_logarithmic_error", regression.mean_squared_logarithmic_error,
+           [uniform(0.1, 2, 2, 3), uniform(0.1, 2, 2, 3)],
+           lambda y, p: ((np.log1p(y) - np.log1p(p)) ** 2).mean(-1)),
+    Sample("huber", lambda y, p: regression.huber(y, p, 0.7), [normal(2, 3), normal(2, 3)],
+           lambda y, p: _huber(y, p, 0.7)),
+    Sample("log_cosh", regression.log_cosh, [normal(2, 3), normal(2, 3)],
+           lambda y, p: np.log(np.cosh(p - y)).mean(-1)),
+    Sample("hinge", regression.hinge, [fixed([[1.0, -1.0, 1.0]]), normal(2, 3)],
+           lambda y, p: np.maximum(1 - y * p, 0).mean(-1)),
+    Sample("hinge-zero-one", lambda p: regression.hinge([0.0, 1.0, 1.0], p), [normal(2, 3)],
+           lambda p: np.maximum(1 - np.array([-1, 1, 1]) * p, 0).mean(-1)),
+    Sample("squared_hinge", regression.squared_hinge, [fixed([[1.0, -1.0, 1.0]]), normal(2, 3)],
+           lambda y, p: (np.maximum(1 - y * p, 0) ** 2).mean(-1)),
+    Sample("categorical_hinge", lambda p: regression.categorical_hinge([[0, 1, 0]], p),
+           [normal(2, 3)], lambda p: _categorical_hinge(np.array([[0, 1, 0]]), p)),
+    Sample("kl_divergence", regression.kl_divergence, [uniform(0.1, 0.9, 2, 3)] * 2,
+           lambda y, p: (y * np.log(y / p)).sum(-1)),
+    Sample("poisson_loss", regression.poisson, [uniform(0, 3, 2, 3), uniform(0.5, 2, 2, 3)],
+           lambda y, p: (p - y * np.log(p + 1e-7)).mean(-1)),
+    Sample("cosine_similarity", regression.cosine_similarity, [normal(2, 3), normal(2, 3)],
+           _cosine),
+]

@@ -1,0 +1,123 @@
+"""Samples of matrix functions, norms and smaller products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.linalg import functions, norms, traces
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    complex_normal,
+    distinct,
+    fixed,
+    normal,
+    positive_definite,
+)
+
+
+def _scipy(name: str) -> Callable[[Any], Any]:
+    def reference(x: Any) -> Any:
+        import scipy.linalg
+
+        return getattr(scipy.linalg, name)(x)
+
+    return reference
+
+
+def _vector(name: str, ord: Any, maker: Maker, axis: Any = -1, order: int = 2) -> Sample:
+    return Sample(
+        f"vector_norm-{name}",
+        lambda x: norms.vector_norm(x, ord, axis),
+        [maker],
+        lambda x: np.linalg.vector_norm(x, ord=ord, axis=axis),
+        order=order,
+    )
+
+
+def _matrix(name: str, ord: Any, maker: Maker) -> Sample:
+    return Sample(
+        f"matrix_norm-{name}",
+        lambda x: norms.matrix_norm(x, ord),
+        [maker],
+        lambda x: np.linalg.matrix_norm(x, ord=ord),
+    )
+
+
+def _cross_reference(a: Any, b: Any) -> Any:
+    return np.cross(a, b)
+
+
+SAMPLES = [
+    Sample("trace", traces.trace, [normal(2, 3, 3)], lambda x: np.trace(x, axis1=1, axis2=2)),
+    Sample("trace-wide", traces.trace, [normal(2, 4)], np.trace),
+    Sample("trace-tall", traces.trace, [complex_normal(4, 2)], np.trace),
+    Sample("cross", traces.cross, [normal(2, 3), normal(3)], _cross_reference),
+    Sample("cross-axis", lambda a, b: traces.cross(a, b, axis=0), [normal(3, 2), normal(3, 2)],
+           lambda a, b: np.cross(a, b, axis=0)),
+    Sample("multi_dot", lambda *xs: traces.multi_dot(xs),
+           [normal(2, 4), normal(4, 3), normal(3, 2)], lambda *xs: np.linalg.multi_dot(xs)),
+    Sample("multi_dot-vectors", lambda *xs: traces.multi_dot(xs),
+           [normal(4), normal(4, 3), normal(3, 2), normal(2)],
+           lambda *xs: np.linalg.multi_dot(xs)),
+    Sample("tensorsolve", traces.tensorsolve, [normal(2, 3, 6), normal(2, 3)],
+           np.linalg.tensorsolve),
+    Sample("tensorsolve-axes", lambda a, b: traces.tensorsolve(a, b, axes=(0,)),
+           [normal(6, 2, 3), normal(2, 3)], lambda a, b: np.linalg.tensorsolve(a, b, axes=(0,))),
+    Sample("tensorinv", traces.tensorinv, [normal(2, 3, 6)], np.linalg.tensorinv),
+    Sample("expm", functions.expm, [normal(2, 3, 3)], _scipy("expm")),
+    Sample("expm-complex", functions.expm, [complex_normal(3, 3)], _scipy("expm")),
+    Sample("expm-large", lambda x: functions.expm(4.0 * x), [normal(3, 3)],
+           lambda x: _scipy("expm")(4 * x)),
+    Sample("expm-nilpotent", functions.expm, [fixed([[0.0, 1.0], [0.0, 0.0]])], _scipy("expm")),
+    Sample("sqrtm", functions.sqrtm, [positive_definite(3)], _scipy("sqrtm")),
+    Sample("sqrtm-jordan", functions.sqrtm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("sqrtm")),
+    Sample("logm", functions.logm, [positive_definite(3)], _scipy("logm")),
+    Sample("logm-jordan", functions.logm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("logm")),
+    Sample("matrix_power", lambda x: functions.matrix_power(x, 5), [normal(2, 3, 3)],
+           lambda x: np.linalg.matrix_power(x, 5)),
+    Sample("matrix_power-negative", lambda x: functions.matrix_power(x, -2),
+           [positive_definite(3)], lambda x: np.linalg.matrix_power(x, -2)),
+    Sample("matrix_power-zero", lambda x: functions.matrix_power(x, 0), [normal(3, 3)],
+           lambda x: np.eye(3)),
+    Sample("matrix_rank", functions.matrix_rank, [fixed([[1.0, 2.0], [2.0, 4.0]])],
+           np.linalg.matrix_rank, differentiable=False),
+    _vector("2", 2, normal(2, 3)),
+    _vector("1", 1, normal(2, 3)),
+    _vector("3", 3, normal(2, 3)),
+    _vector("half", 0.5, normal(2, 3)),
+    _vector("inf", np.inf, distinct(2, 3)),
+    _vector("minus-inf", -np.inf, distinct(2, 3)),
+    _vector("0", 0, normal(2, 3)),
+    _vector("complex", 3, complex_normal(2, 3)),
+    _vector("complex-2", 2, complex_normal(2, 3)),
+    _vector("all", 2, normal(2, 3), axis=None),
+    _matrix("fro", "fro", complex_normal(2, 3, 3)),
+    _matrix("nuc", "nuc", normal(2, 3, 4)),
+    _matrix("2", 2, normal(4, 3)),
+    _matrix("minus-2", -2, complex_normal(3, 3)),
+    _matrix("1", 1, normal(3, 4)),
+    _matrix("minus-inf", -np.inf, normal(3, 4)),
+    Sample("matrix_norm-axes", lambda x: norms.matrix_norm(x, 2, axis=(2, 0), keepdims=True),
+           [normal(3, 2, 4)], lambda x: np.linalg.norm(x, 2, axis=(2, 0), keepdims=True)),
+    Sample("norm", norms.norm, [normal(2, 3)], np.linalg.norm),
+    Sample("norm-axis", lambda x: norms.norm(x, 1, axis=0, keepdims=True), [normal(2, 3)],
+           lambda x: np.linalg.norm(x, 1, axis=0, keepdims=True)),
+    Sample("norm-matrix", lambda x: norms.norm(x, "fro", axis=[-2, -1]), [normal(2, 3, 3)],
+           lambda x: np.linalg.norm(x, axis=(1, 2))),
+    Sample("normalize", lambda x: norms.normalize(x, axis=-1), [normal(2, 3)],
+           lambda x: (x / np.linalg.norm(x, axis=-1, keepdims=True),
+                      np.linalg.norm(x, axis=-1, keepdims=True))),
+    Sample("l2_normalize", lambda x: norms.l2_normalize(x, axis=1), [normal(2, 3)],
+           lambda x: x / np.linalg.norm(x, axis=1, keepdims=True)),
+    Sample("l2_normalize-small", lambda x: norms.l2_normalize(x, 0, epsilon=100.0), [normal(3)],
+           lambda x: x / 10),
+    Sample("global_norm", lambda a, b: norms.global_norm([a, None, b]), [normal(2, 3), normal(4)],
+           lambda a, b: np.sqrt((a * a).sum() + (b * b).sum())),
+    Sample("cond", norms.cond, [normal(3, 4)], np.linalg.cond),
+    Sample("cond-fro", lambda x: norms.cond(x, "fro"), [positive_definite(3)],
+           lambda x: np.linalg.cond(x, "fro")),
+]

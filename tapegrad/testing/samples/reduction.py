@@ -1,0 +1,201 @@
+"""Samples of reductions: sums, products, extremes, truth, norms, and arguments of extremes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import axes, logsumexp, reduction, squares
+from tapegrad.testing.sample import (
+    Sample,
+    booleans,
+    complex_normal,
+    distinct,
+    fixed,
+    integers,
+    normal,
+)
+
+ONE_ZERO = fixed([[2.0, 0.0, -3.0], [1.5, 0.5, -1.0]])
+TWO_ZEROS = fixed([[2.0, 0.0, 0.0, 1.5], [0.0, 0.0, 0.0, 2.0]])
+LOWEST = fixed([[0.5, -math.inf, 1.0], [0.0, 0.25, -0.5]])
+
+
+def _logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+
+def _norm(x: Any, axis: Any = None) -> Any:
+    return np.sqrt(np.sum(np.abs(x) ** 2, axis=axis))
+
+
+SAMPLES = [
+    Sample(
+        "sum-keepdims",
+        lambda x: reduction.sum(x, 1, True),
+        [normal(2, 3)],
+        lambda x: x.sum(1, keepdims=True),
+    ),
+    Sample("sum-no-axes", lambda x: reduction.sum(x, ()), [normal(2, 3)], lambda x: x),
+    Sample("sum-0d", reduction.sum, [normal()], np.sum),
+    Sample("sum-empty", lambda x: reduction.sum(x, 1), [normal(2, 0)], lambda x: x.sum(1)),
+    Sample(
+        "sum-complex", lambda x: reduction.sum(x, 0), [complex_normal(2, 3)], lambda x: x.sum(0)
+    ),
+    Sample("sum-integers", reduction.sum, [integers(0, 9, 2, 3)], np.sum, differentiable=False),
+    Sample("sum-booleans", reduction.sum, [booleans(2, 3)], np.sum, differentiable=False),
+    Sample("mean", reduction.mean, [normal(2, 3)], np.mean),
+    Sample(
+        "mean-axis",
+        lambda x: reduction.mean(x, (0, -1), True),
+        [normal(2, 3, 4)],
+        lambda x: x.mean((0, 2), keepdims=True),
+    ),
+    Sample("mean-0d", reduction.mean, [normal()], np.mean),
+    Sample("mean-complex", reduction.mean, [complex_normal(2, 3)], np.mean),
+    Sample("prod", reduction.prod, [normal(2, 3)], np.prod),
+    Sample(
+        "prod-axis",
+        lambda x: reduction.prod(x, (0, 2)),
+        [normal(2, 3, 2)],
+        lambda x: x.prod((0, 2)),
+    ),
+    Sample(
+        "prod-one-zero",
+        lambda x: reduction.prod(x, 1, True),
+        [ONE_ZERO],
+        lambda x: x.prod(1, keepdims=True),
+    ),
+    Sample("prod-two-zeros", lambda x: reduction.prod(x, 1), [TWO_ZEROS], lambda x: x.prod(1)),
+    Sample("prod-all-zeros", lambda x: reduction.prod(x), [fixed([0.0, 0.0])], np.prod),
+    Sample(
+        "prod-complex", lambda x: reduction.prod(x, 0), [complex_normal(3, 2)], lambda x: x.prod(0)
+    ),
+    Sample("prod-0d", reduction.prod, [normal()], np.prod),
+    Sample("prod-integers", reduction.prod, [integers(1, 4, 3)], np.prod, differentiable=False),
+    Sample("max", reduction.max, [distinct(2, 3)], np.max),
+    Sample(
+        "max-axis",
+        lambda x: reduction.max(x, (0, 2), True),
+        [distinct(2, 3, 2)],
+        lambda x: x.max((0, 2), keepdims=True),
+    ),
+    Sample(
+        "max-last", lambda x: reduction.max(x * x, -1), [distinct(2, 3)], lambda x: (x * x).max(-1)
+    ),
+    Sample(
+        "max-integers",
+        lambda x: reduction.max(x, 0),
+        [integers(0, 9, 2, 3)],
+        lambda x: x.max(0),
+        differentiable=False,
+    ),
+    Sample("min", reduction.min, [distinct(2, 3)], np.min),
+    Sample("min-axis", lambda x: reduction.min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
+    Sample(
+        "ties",
+        lambda x: reduction.ties_p(x, reduction.max(x, 1), axis=(1,), keepdims=False),
+        [fixed([[1.0, 2.0, 2.0], [3.0, 0.0, 1.0]])],
+        lambda x: np.array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]),
+        differentiable=False,
+    ),
+    Sample(
+        "any",
+        lambda x: reduction.any(x, 0),
+        [booleans(2, 3)],
+        lambda x: x.any(0),
+        differentiable=False,
+    ),
+    Sample(
+        "all",
+        lambda x: reduction.all(x, 1, True),
+        [booleans(2, 3)],
+        lambda x: x.all(1, keepdims=True),
+        differentiable=False,
+    ),
+    Sample("any-numbers", reduction.any, [integers(0, 2, 3)], np.any, differentiable=False),
+    Sample(
+        "count_nonzero",
+        reduction.count_nonzero,
+        [integers(0, 3, 2, 3)],
+        np.count_nonzero,
+        differentiable=False,
+    ),
+    Sample(
+        "count_nonzero-axis",
+        lambda x: reduction.count_nonzero(x, 1, True),
+        [integers(0, 3, 2, 3)],
+        lambda x: np.count_nonzero(x, 1, keepdims=True),
+        differentiable=False,
+    ),
+    Sample("argmax", reduction.argmax, [distinct(2, 3)], np.argmax, differentiable=False),
+    Sample(
+        "argmax-axis",
+        lambda x: reduction.argmax(x, -1, True),
+        [distinct(2, 3)],
+        lambda x: x.argmax(-1, keepdims=True),
+        differentiable=False,
+    ),
+    Sample("argmin", reduction.argmin, [distinct(2, 3)], np.argmin, differentiable=False),
+    Sample(
+        "argmin-axis",
+        lambda x: reduction.argmin(x, 0),
+        [distinct(2, 3)],
+        lambda x: x.argmin(0),
+        differentiable=False,
+    ),
+    Sample("logsumexp", logsumexp.logsumexp, [normal(2, 3)], _logsumexp),
+    Sample(
+        "logsumexp-axis",
+        lambda x: logsumexp.logsumexp(x, (0, 2), True),
+        [normal(2, 3, 2)],
+        lambda x: _logsumexp(x, (0, 2), True),
+    ),
+    Sample("logsumexp-0d", logsumexp.logsumexp, [normal()], _logsumexp),
+    Sample(
+        "logsumexp-lowest",
+        lambda x: logsumexp.logsumexp(x, 1),
+        [LOWEST],
+        lambda x: _logsumexp(x, 1),
+    ),
+    Sample(
+        "exp_difference",
+        logsumexp.exp_difference,
+        [normal(2, 3), normal(3)],
+        lambda x, y: np.exp(x - y),
+    ),
+    Sample("sum_of_squares", squares.sum_of_squares, [normal(2, 3)], lambda x: (x * x).sum()),
+    Sample(
+        "sum_of_squares-axis",
+        lambda x: squares.sum_of_squares(x, 0, True),
+        [normal(2, 3)],
+        lambda x: (x * x).sum(0, keepdims=True),
+    ),
+    Sample(
+        "sum_of_squares-complex",
+        lambda x: squares.sum_of_squares(x, 0),
+        [complex_normal(2, 3)],
+        lambda x: (np.abs(x) ** 2).sum(0),
+    ),
+    Sample("euclidean_norm", squares.euclidean_norm, [normal(2, 3)], _norm),
+    Sample(
+        "euclidean_norm-axis",
+        lambda x: squares.euclidean_norm(x, 1),
+        [normal(2, 3)],
+        lambda x: _norm(x, 1),
+    ),
+    Sample(
+        "euclidean_norm-complex",
+        lambda x: squares.euclidean_norm(x, 1),
+        [complex_normal(2, 3)],
+        lambda x: _norm(x, 1),
+    ),
+    Sample(
+        "spread",
+        lambda x: axes.spread(reduction.sum(x, 0), (2, 3), (0,), False),
+        [normal(2, 3)],
+        lambda x: x.sum(0, keepdims=True),
+    ),
+]

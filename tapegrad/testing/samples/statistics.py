@@ -1,0 +1,223 @@
+"""Samples of statistics, order statistics, reductions without NaN, and TensorFlow's reduce_*."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import nan_reduction, quantile, reduce, statistics
+from tapegrad.testing.sample import (
+    Sample,
+    booleans,
+    complex_normal,
+    distinct,
+    fixed,
+    integers,
+    normal,
+    uniform,
+)
+
+GAPS = fixed([[1.0, math.nan, 3.0, -2.0], [0.5, 2.0, math.nan, 0.25]])
+WEIGHTS = uniform(0.5, 2.0, 4)
+
+
+def _log_sum(x: Any, axis: Any = None) -> Any:
+    return np.log(np.exp(x).sum(axis))
+
+
+def _weighted(x: Any, w: Any) -> Any:
+    mean = (x * w).sum(0) / w.sum(0)
+    return mean, (w * (x - mean) ** 2).sum(0) / w.sum(0)
+
+
+def _statistics(x: Any) -> Any:
+    return statistics.sufficient_statistics(x, [0], 0.5)[1:3]
+
+
+def _finish(a: Any, b: Any) -> Any:
+    return statistics.normalize_moments(4.0, a, b, 0.5)
+
+
+def _finished(a: Any, b: Any) -> Any:
+    return a / 4 + 0.5, b / 4 - (a / 4) ** 2
+
+
+REDUCE = [
+    Sample("reduce_sum", lambda x: reduce.reduce_sum(x, -1), [normal(2, 3)], lambda x: x.sum(-1)),
+    Sample("reduce_mean", lambda x: reduce.reduce_mean(x, 0), [normal(2, 3)], lambda x: x.mean(0)),
+    Sample("reduce_prod", reduce.reduce_prod, [normal(2, 2)], np.prod),
+    Sample("reduce_max", lambda x: reduce.reduce_max(x, 1), [distinct(2, 3)], lambda x: x.max(1)),
+    Sample("reduce_min", lambda x: reduce.reduce_min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
+    Sample("reduce_any", reduce.reduce_any, [booleans(3)], np.any, differentiable=False),
+    Sample("reduce_all", reduce.reduce_all, [booleans(3)], np.all, differentiable=False),
+    Sample(
+        "reduce_variance",
+        lambda x: reduce.reduce_variance(x, 0),
+        [normal(4, 2)],
+        lambda x: x.var(0),
+    ),
+    Sample(
+        "reduce_std",
+        lambda x: reduce.reduce_std(x, 0, True),
+        [normal(4, 2)],
+        lambda x: x.std(0, keepdims=True),
+    ),
+    Sample(
+        "reduce_logsumexp",
+        lambda x: reduce.reduce_logsumexp(x, 1),
+        [normal(2, 3)],
+        lambda x: _log_sum(x, 1),
+    ),
+    Sample(
+        "reduce_euclidean_norm",
+        reduce.reduce_euclidean_norm,
+        [normal(2, 3)],
+        lambda x: np.sqrt((x * x).sum()),
+    ),
+    Sample(
+        "argmax-tensorflow",
+        reduce.argmax,
+        [distinct(3, 2)],
+        lambda x: x.argmax(0),
+        differentiable=False,
+    ),
+    Sample(
+        "argmin-tensorflow",
+        lambda x: reduce.argmin(x, 1, "int32"),
+        [distinct(3, 2)],
+        lambda x: x.argmin(1),
+        differentiable=False,
+    ),
+    Sample(
+        "count_nonzero-tensorflow",
+        lambda x: reduce.count_nonzero(x, 0, dtype="int32"),
+        [integers(0, 2, 3, 2)],
+        lambda x: np.count_nonzero(x, 0),
+        differentiable=False,
+    ),
+]
+
+STATISTICS = [
+    Sample("var", statistics.var, [normal(5)], np.var),
+    Sample(
+        "var-correction",
+        lambda x: statistics.var(x, 1, 1, True),
+        [normal(2, 4)],
+        lambda x: x.var(1, ddof=1, keepdims=True),
+    ),
+    Sample(
+        "var-complex", lambda x: statistics.var(x, 0), [complex_normal(4, 2)], lambda x: x.var(0)
+    ),
+    Sample("var-constant", statistics.var, [fixed([2.0, 2.0, 2.0])], np.var),
+    Sample("std", lambda x: statistics.std(x, 0, 1), [normal(4, 2)], lambda x: x.std(0, ddof=1)),
+    Sample("std-complex", statistics.std, [complex_normal(4)], np.std),
+    Sample(
+        "moments",
+        lambda x: statistics.moments(x, [0, 1]),
+        [normal(2, 3, 2)],
+        lambda x: (x.mean((0, 1)), x.var((0, 1))),
+    ),
+    Sample(
+        "moments-keepdims",
+        lambda x: statistics.moments(x, [-1], keepdims=True),
+        [normal(2, 4)],
+        lambda x: (x.mean(1, keepdims=True), x.var(1, keepdims=True)),
+    ),
+    Sample(
+        "weighted_moments",
+        lambda x, w: statistics.weighted_moments(x, [0], w),
+        [normal(4, 2), uniform(0.5, 2.0, 4, 1)],
+        lambda x, w: _weighted(x, w + 0 * x),
+    ),
+    Sample(
+        "sufficient_statistics",
+        _statistics,
+        [normal(4, 2)],
+        lambda x: ((x - 0.5).sum(0), ((x - 0.5) ** 2).sum(0)),
+    ),
+    Sample("normalize_moments", _finish, [normal(3), normal(3)], _finished),
+    Sample(
+        "zero_fraction",
+        statistics.zero_fraction,
+        [integers(0, 2, 7)],
+        lambda x: np.mean(x == 0),
+        differentiable=False,
+    ),
+    Sample(
+        "average",
+        lambda x, w: statistics.average(x, 1, w),
+        [normal(2, 4), WEIGHTS],
+        lambda x, w: np.average(x, 1, w),
+    ),
+    Sample(
+        "average-all",
+        lambda x, w: statistics.average(x, weights=w),
+        [normal(4), WEIGHTS],
+        lambda x, w: np.average(x, weights=w),
+    ),
+    Sample("ptp", lambda x: statistics.ptp(x, 0), [distinct(4, 2)], lambda x: np.ptp(x, 0)),
+    Sample("cov", statistics.cov, [normal(3, 5)], np.cov),
+    Sample(
+        "cov-columns",
+        lambda x: statistics.cov(x, False, 0),
+        [normal(5, 2)],
+        lambda x: np.cov(x, rowvar=False, ddof=0),
+    ),
+    Sample("cov-vector", statistics.cov, [normal(5)], np.cov),
+    Sample("corrcoef", statistics.corrcoef, [normal(3, 5)], np.corrcoef),
+    Sample(
+        "trapezoid",
+        lambda y: statistics.trapezoid(y, dx=0.5, axis=0),
+        [normal(4, 2)],
+        lambda y: np.trapezoid(y, dx=0.5, axis=0),
+    ),
+    Sample(
+        "trapezoid-points",
+        lambda y, x: statistics.trapezoid(y, x),
+        [normal(2, 4), normal(4)],
+        lambda y, x: np.trapezoid(y, x),
+    ),
+    Sample("median", quantile.median, [distinct(2, 3)], np.median),
+    Sample(
+        "median-odd",
+        lambda x: quantile.median(x, 1, True),
+        [distinct(2, 5)],
+        lambda x: np.median(x, 1, keepdims=True),
+    ),
+    Sample(
+        "quantile",
+        lambda x: quantile.quantile(x, [0.1, 0.5, 1.0], 0),
+        [distinct(6, 2)],
+        lambda x: np.quantile(x, [0.1, 0.5, 1.0], 0),
+    ),
+    Sample(
+        "percentile",
+        lambda x: quantile.percentile(x, 30.0, (0, 2)),
+        [distinct(2, 3, 2)],
+        lambda x: np.percentile(x, 30.0, (0, 2)),
+    ),
+]
+
+WITHOUT_NAN = [
+    Sample("nansum", lambda x: nan_reduction.nansum(x, 1), [GAPS], lambda x: np.nansum(x, 1)),
+    Sample("nanprod", nan_reduction.nanprod, [GAPS], np.nanprod),
+    Sample(
+        "nanmean",
+        lambda x: nan_reduction.nanmean(x, 0, True),
+        [GAPS],
+        lambda x: np.nanmean(x, 0, keepdims=True),
+    ),
+    Sample(
+        "nanvar", lambda x: nan_reduction.nanvar(x, 1, 1), [GAPS], lambda x: np.nanvar(x, 1, ddof=1)
+    ),
+    Sample("nanstd", lambda x: nan_reduction.nanstd(x, 1), [GAPS], lambda x: np.nanstd(x, 1)),
+    Sample("nanmax", lambda x: nan_reduction.nanmax(x, 1), [GAPS], lambda x: np.nanmax(x, 1)),
+    Sample("nanmin", nan_reduction.nanmin, [GAPS], np.nanmin),
+    Sample(
+        "nansum-integers", nan_reduction.nansum, [integers(0, 5, 4)], np.sum, differentiable=False
+    ),
+]
+
+SAMPLES = [*REDUCE, *STATISTICS, *WITHOUT_NAN]

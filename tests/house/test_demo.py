@@ -1,0 +1,104 @@
+"""The demo, its data and its progress bar."""
+
+from __future__ import annotations
+
+import io
+import re
+import runpy
+
+import numpy as np
+import pytest
+
+from tapegrad.demo import digits, progress
+from tests.house.sources import ROOT
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_digits_are_complete_and_scaled():
+    train_images, train_labels, test_images, test_labels = digits.load_digits()
+
+    images = np.concatenate([train_images, test_images])
+    labels = np.concatenate([train_labels, test_labels])
+    assert images.shape == (1797, 64)
+    assert (images.dtype, images.min(), images.max()) == (np.float32, 0.0, 1.0)
+    # The counts of the ten digits as the source gives them.
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_every_digit_is_held_out_in_the_same_share():
+    _, train_labels, _, test_labels = digits.load_digits()
+
+    share = np.bincount(test_labels) / (np.bincount(test_labels) + np.bincount(train_labels))
+    assert np.all(np.abs(share - 0.2) < 0.01)
+
+
+def test_the_split_is_the_same_every_time():
+    first, second = digits.load_digits(), digits.load_digits()
+
+    assert all(np.array_equal(a, b) for a, b in zip(first, second))
+
+
+def test_the_demo_reaches_97_percent_and_prints_what_it_measured(capsys):
+    assert digits.main(["--device", "cpu"]) == 0
+
+    printed = capsys.readouterr().out
+    accuracy = re.search(r"^held-out accuracy ([\d.]+)%$", printed, flags=re.MULTILINE)
+    assert accuracy is not None
+    assert float(accuracy[1]) >= 97.0
+    assert re.search(r"^device +cpu$", printed, flags=re.MULTILINE)
+    assert re.search(r"^time per step +[\d.]+ ms$", printed, flags=re.MULTILINE)
+
+
+def test_the_same_seed_gives_the_same_accuracy():
+    first = digits.train(epochs=1, batch=64, seed=3)
+    second = digits.train(epochs=1, batch=64, seed=3)
+
+    assert first.accuracy == second.accuracy
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--batch"])
+@pytest.mark.parametrize("value", ["0", "-3", "many"])
+def test_a_number_that_makes_no_sense_is_refused(option, value, capsys):
+    with pytest.raises(SystemExit):
+        digits.main([f"{option}={value}"])
+
+    expected = f"argument {option}: expected a whole number of at least 1, got '{value}'"
+    assert expected in capsys.readouterr().err
+
+
+def test_the_example_learns_the_digits(capsys):
+    runpy.run_path(str(ROOT / "examples" / "digits.py"), run_name="__main__")
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert float(last.removeprefix("held-out accuracy ").removesuffix("%")) >= 97.0
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal():
+    stream = io.StringIO()
+
+    assert list(progress.track(range(3), "Training", stream)) == [0, 1, 2]
+    assert stream.getvalue() == ""
+
+
+def test_without_rich_the_bar_is_one_line_of_text(monkeypatch):
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+    stream = Terminal()
+
+    assert list(progress.track("ab", "Training", stream)) == ["a", "b"]
+
+    frames = stream.getvalue().rstrip("\n").split("\r")[1:]
+    assert frames[0] == f"Training [{'.' * 40}] 0/2"
+    assert frames[1] == f"Training [{'#' * 20}{'.' * 20}] 1/2"
+    assert frames[2] == f"Training [{'#' * 40}] 2/2"
+
+
+def test_with_rich_the_bar_goes_to_the_same_stream():
+    pytest.importorskip("rich")
+    stream = Terminal()
+
+    assert list(progress.track("abc", "Training", stream)) == ["a", "b", "c"]
+    assert "Training" in stream.getvalue()

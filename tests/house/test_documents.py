@@ -1,0 +1,68 @@
+"""Code that readers will copy runs: the README, the pages in docs/, and docstring examples.
+
+A block that is only a sketch says so in its fence: ```python sketch.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.sources import ROOT, find_modules
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Loading this module runs the command line.
+NOT_IMPORTED = {"tapegrad.__main__"}
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """The ```python blocks of a page, each with the number of lines before its first line."""
+    blocks = re.finditer(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text.count("\n", 0, block.start(1)), block[1]) for block in blocks]
+
+
+def run_page(path: Path) -> int:
+    """Run the blocks of a page one after the other, as a reader would; return how many."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    blocks = python_blocks(path.read_text(encoding="utf-8"))
+    for lines_before, block in blocks:
+        # The empty lines make a traceback show the line of the page.
+        exec(compile("\n" * lines_before + block, str(path), "exec"), names)
+    return len(blocks)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_on_the_page_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    run_page(path)
+
+
+def test_the_readme_shows_code():
+    assert python_blocks((ROOT / "README.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(find_modules().keys() - NOT_IMPORTED))
+def test_docstring_examples_run(name):
+    results = doctest.testmod(importlib.import_module(name))
+
+    assert results.failed == 0
+
+
+def test_blocks_share_their_names_and_a_wrong_one_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nx = 1\n```\ntext\n```bash\nexit 1\n```\n```python\nassert x == 1\n```\n"
+    )
+    wrong = tmp_path / "wrong.md"
+    wrong.write_text("Two lines\nof text\n```python\nraise ValueError('in line 4')\n```\n")
+
+    assert run_page(page) == 2
+    with pytest.raises(ValueError, match="in line 4") as caught:
+        run_page(wrong)
+    assert caught.traceback[-1].lineno == 3  # counted from 0

@@ -1,0 +1,38 @@
+"""The rules that ci/wheel.sh applies to a wheel; the wheel itself is built only there."""
+
+from __future__ import annotations
+
+import runpy
+
+from tests.house.sources import ROOT
+
+problems = runpy.run_path(str(ROOT / "ci" / "wheel_contents.py"))["problems"]
+GOOD = [
+    "tapegrad/__init__.py",
+    "tapegrad/py.typed",
+    "tapegrad/demo/digits.npz",
+    "tapegrad/demo/DIGITS.md",
+    "tapegrad_numpy/__init__.py",
+    "tapegrad_numpy/py.typed",
+    "tapegrad-0.1.0.dist-info/METADATA",
+]
+
+
+def test_a_wheel_with_the_expected_names_has_no_problems():
+    assert problems(GOOD) == []
+
+
+def test_a_stray_top_level_name_is_named():
+    assert problems([*GOOD, "backends/__init__.py"]) == [
+        "'backends' lies at the top level and should not."
+    ]
+
+
+def test_missing_packages_data_and_metadata_are_named():
+    without = [name for name in GOOD if not name.startswith(("tapegrad_numpy", "tapegrad-"))]
+
+    assert problems(without) == [
+        "One .dist-info folder is expected, not 0.",
+        "The data file 'tapegrad_numpy/py.typed' is missing.",
+        "The package 'tapegrad_numpy' is missing.",
+    ]

@@ -1,0 +1,55 @@
+"""Every sample on a stand-in device that refuses host copies and anything beyond the Array API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tapegrad.core.backend import get_backend, register_backend, unregister_backend
+from tapegrad.core.device import device
+from tapegrad.ops.arithmetic import add
+from tapegrad.ops.creation import constant
+from tapegrad.testing import strict
+from tapegrad.testing.battery import check_protocol, check_sample
+from tapegrad.testing.sample import Sample
+from tapegrad.testing.samples import all_samples
+
+# Tensor.dtype looks a dtype up among NumPy's first and asks the backend when it is not there.
+pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
+
+
+@pytest.fixture(autouse=True)
+def strict_device() -> Iterator[None]:
+    register_backend(strict.StrictBackend())
+    with device("strict:0"), strict.forbidding_reads():
+        yield
+    unregister_backend("strict")
+
+
+def test_protocol() -> None:
+    check_protocol(get_backend("strict"))
+
+
+@pytest.mark.parametrize("sample", all_samples(), ids=repr)
+def test_sample(sample: Sample) -> None:
+    check_sample(sample)
+
+
+def test_the_stand_in_refuses_host_copies() -> None:
+    array = constant([1.0, 2.0]).array
+
+    with pytest.raises(RuntimeError):
+        np.asarray(array)
+    with pytest.raises(RuntimeError):
+        float(array[0])
+
+
+def test_mixed_devices_are_refused_with_both_names() -> None:
+    here = constant([1.0])
+    with device("cpu"):
+        there = constant([1.0])
+
+    with pytest.raises(ValueError, match=r"strict:0 and cpu"):
+        add(here, there)
