@@ -5,7 +5,7 @@ import numpy as np
 import tapegrad as tf
 from tapegrad.demo.digits import load_digits
 
-EPOCHS = 40
+EPOCHS = 30
 BATCH = 64
 
 train_images, train_labels, test_images, test_labels = load_digits()
@@ -16,7 +16,7 @@ b1 = tf.Variable(tf.zeros(256))
 w2 = tf.Variable(generator.normal(shape=(256, 10)) * (2 / 256) ** 0.5)
 b2 = tf.Variable(tf.zeros(10))
 variables = [w1, b1, w2, b2]
-optimizer = tf.optimizers.Adam(learning_rate=0.005)
+optimizer = tf.optimizers.Adam(learning_rate=0.01)
 
 
 def network(images):
@@ -36,6 +36,7 @@ def train_step(images, labels):
 
 
 for epoch in range(EPOCHS):
+    optimizer.learning_rate = 0.01 * 0.9**epoch
     order = np.random.default_rng(epoch).permutation(len(train_images))
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]

@@ -7,6 +7,7 @@
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type or dtype
     ├── TapeError (RuntimeError)              a tape used in the wrong state
+    ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
     ├── MissingRuleError (LookupError)        a primitive on the path has no rule
     └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
@@ -43,6 +44,10 @@ class ArgumentTypeError(TapegradError, TypeError):
 
 class TapeError(TapegradError, RuntimeError):
     """A tape or accumulator is used in a state that does not allow it."""
+
+
+class InPlaceError(TapegradError, RuntimeError):
+    """A variable is changed by an in-place operator instead of `assign`."""
 
 
 class BackendUnavailableError(TapegradError, RuntimeError):

@@ -1,4 +1,4 @@
-"""TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation, attention."""
+"""TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation."""
 
 from tapegrad.ops.activations import (
     celu,

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError

@@ -69,6 +69,16 @@ def silu(x: Any, *, beta: float) -> Any:
     return result
 
 
+def silu_slope(x: Any, *, beta: float) -> Any:
+    scaled = x if beta == 1 else beta * x
+    gate = sigmoid(scaled)
+    result = 1 - gate
+    result *= scaled
+    result += 1
+    result *= gate
+    return result
+
+
 def mish(x: Any) -> Any:
     result = np.tanh(softplus(x))
     result *= x
@@ -76,16 +86,34 @@ def mish(x: Any) -> Any:
 
 
 def gelu_tanh(x: Any) -> Any:
-    result = np.square(x)
-    result *= _CUBIC
-    result += 1
-    result *= x
-    result *= _ROOT
-    result = np.tanh(result)
+    result = _gelu_gate(np.square(x), x)
     result += 1
     result *= x
     result *= 0.5
     return result
+
+
+def gelu_tanh_slope(x: Any) -> Any:
+    squared = np.square(x)
+    gate = _gelu_gate(squared.copy(), x)
+    squared *= 3 * _CUBIC * _ROOT
+    squared += _ROOT
+    squared *= x
+    squared *= 1 - gate
+    squared += 1
+    gate += 1
+    squared *= gate
+    squared *= 0.5
+    return squared
+
+
+def _gelu_gate(squared: Any, x: Any) -> Any:
+    """tanh(sqrt(2 / π) (x + c x³)) from x² in a buffer that may be written to."""
+    squared *= _CUBIC
+    squared += 1
+    squared *= x
+    squared *= _ROOT
+    return np.tanh(squared)
 
 
 def softsign(x: Any) -> Any:
@@ -103,7 +131,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "softplus": softplus,
     "log_sigmoid": log_sigmoid,
     "silu": silu,
+    "silu_slope": silu_slope,
     "mish": mish,
     "gelu_tanh": gelu_tanh,
+    "gelu_tanh_slope": gelu_tanh_slope,
     "softsign": softsign,
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from tapegrad.ops.linalg.functions import expm_kernel, logm_kernel, sqrtm_kernel
 
 _BLOCK = 64
 """Rows per step of a triangular solve: large enough for BLAS, small enough to stay cubic-free."""
@@ -87,4 +90,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "lu_unpivoted": lu_unpivoted,
     "eig": eig,
     "eigvals": eigvals,
+    "expm": partial(expm_kernel, np, reads=True),
+    "sqrtm": partial(sqrtm_kernel, np, reads=True),
+    "logm": partial(logm_kernel, np, reads=True),
 }

@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 def _sum_products(a: Array, b: Array, axes: Axes) -> Array:
     """Return sum(a * b) over the axes, which are kept."""
     if axes == (a.ndim - 1,):
-        return np.vecdot(a, b)[..., None]
+        return np.asarray(np.vecdot(a, b))[..., None]
     labels = list(range(a.ndim))
     kept = [i for i in labels if i not in axes]
     shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))

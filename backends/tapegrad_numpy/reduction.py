@@ -77,10 +77,10 @@ def ties(x: Array, y: Array, *, axis: Axes, keepdims: bool) -> Array:
     hits = x == y
     if np.isnan(y).any():
         hits |= np.isnan(x) & np.isnan(y)
-    count = _add(hits, axis, np.intp, None, True)
     shares = hits.astype(x.dtype)
-    if count.size and count.max() > 1:
-        shares /= count.astype(x.dtype)
+    # Each extreme has been hit at least once, so without ties there are as many hits as extremes.
+    if np.count_nonzero(hits) != y.size:
+        shares /= _add(shares, axis, x.dtype, None, True)
     return shares
 
 

@@ -21,16 +21,16 @@ def _wide(x: Array) -> Array:
 def _shift(x: Array, axis: int) -> tuple[Array, Array]:
     """Return x less its row maximum in a buffer of its own, and the maximum (0 for -inf)."""
     if not x.size:
-        return x.copy(), x.sum(axis=axis, keepdims=True)
+        return x.copy(), np.asarray(x.sum(axis=axis, keepdims=True))
     top = x.max(axis=axis, keepdims=True)
     if np.isneginf(top).any():
         top[top == -math.inf] = 0
-    return np.subtract(x, top), top
+    return np.subtract(x, top, order="C"), top
 
 
 def _total(weights: Array, axis: int) -> Array:
     """Return the row sums, 1 where a whole row is masked."""
-    total = weights.sum(axis=axis, keepdims=True)
+    total: Array = weights.sum(axis=axis, keepdims=True)
     total[total == 0] = 1
     return total
 
@@ -38,7 +38,7 @@ def _total(weights: Array, axis: int) -> Array:
 def _row_products(a: Array, b: Array, axis: int) -> Array:
     """Return sum(a * b) along the axis, which is kept."""
     if axis == a.ndim - 1:
-        return np.vecdot(a, b)[..., None]
+        return np.asarray(np.vecdot(a, b))[..., None]
     return np.asarray((a * b).sum(axis=axis, keepdims=True))
 
 
@@ -72,37 +72,38 @@ def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 
 
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
-    """Return the loss of each row and, for the backward pass, its log-sum-exp."""
+    """Return the loss of each row and, for the backward pass, the softmax."""
     _check_labels(labels, logits.shape[-1])
-    weights, top = _shift(_wide(logits), logits.ndim - 1)
-    picked = np.take_along_axis(weights, labels.astype(np.intp)[..., None], axis=-1)
+    weights, _ = _shift(_wide(logits), logits.ndim - 1)
+    picked = weights.reshape(-1)[_places(labels, logits.shape[-1])].reshape(labels.shape)
     np.exp(weights, out=weights)
-    log_total = np.log(_total(weights, logits.ndim - 1))
-    loss = np.subtract(log_total, picked, out=picked)[..., 0]
-    log_total += top
-    return loss.astype(logits.dtype, copy=False), log_total[..., 0]
+    total = _total(weights, logits.ndim - 1)
+    weights /= total
+    loss: Array = np.log(total)[..., 0] - picked
+    return loss.astype(logits.dtype, copy=False), weights.astype(logits.dtype, copy=False)
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    wrong = (labels < 0) | (labels >= classes)
-    if wrong.any():
+    if labels.size and (labels.min() < 0 or labels.max() >= classes):
+        wrong = (labels < 0) | (labels >= classes)
         raise ValueError(
             f"labels must be from 0 to {classes - 1}, as the logits have {classes} classes. "
             f"Got the label {int(labels[wrong].flat[0])}."
         )
 
 
-def sparse_cross_entropy_gradient(
-    t: Array, logits: Array, labels: Array, log_total: Array
-) -> Array:
-    """Return t * (softmax(logits) - one_hot(labels)) in one buffer."""
-    g = _weights(logits, log_total)
-    places = labels.astype(np.intp)[..., None]
-    picked = np.take_along_axis(g, places, axis=-1)
-    picked -= 1
-    np.put_along_axis(g, places, picked, axis=-1)
-    g *= t[..., None]
-    return g.astype(logits.dtype, copy=False)
+def sparse_cross_entropy_gradient(t: Array, weights: Array, labels: Array) -> Array:
+    """Return t * (weights - one_hot(labels)) in one buffer."""
+    g: Array = np.multiply(weights, t[..., None], order="C")
+    g.reshape(-1)[_places(labels, weights.shape[-1])] -= t.reshape(-1)
+    return g
+
+
+def _places(labels: Array, classes: int) -> Array:
+    """Return the flat position of each row's label."""
+    places = np.arange(0, labels.size * classes, classes)
+    places += labels.reshape(-1).astype(np.intp, copy=False)
+    return places
 
 
 def _weights(logits: Array, log_total: Array) -> Array:

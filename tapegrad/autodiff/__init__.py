@@ -1,11 +1,13 @@
 """Differentiation: TensorFlow's `tf.autodiff` names; the machinery is in the modules beside."""
 
+from tapegrad.autodiff.arguments import (
+    UnconnectedGradients,
+)
 from tapegrad.autodiff.forward import (
     ForwardAccumulator,
 )
 from tapegrad.autodiff.gradient_tape import (
     GradientTape,
-    UnconnectedGradients,
 )
 
 __all__ = [

@@ -138,8 +138,11 @@ def _loop(
 ) -> Any:
     """The fallback for primitives without a batching rule: one example at a time."""
     results = [
-        bind(primitive, *[a[i] if flag else a for a, flag in zip(args, batched, strict=True)],
-             **params)
+        bind(
+            primitive,
+            *[a[i] if flag else a for a, flag in zip(args, batched, strict=True)],
+            **params,
+        )
         for i in range(size)
     ]
     if not results:
@@ -236,9 +239,7 @@ def dress(value: Any, levels: Sequence[int]) -> Any:
     return value
 
 
-def vmap(
-    function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0
-) -> Callable[..., Any]:
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
     """Turn a function of one example into one of many, without a loop.
 
     `in_axes` gives the axis of the examples per argument (None: the argument is shared).
@@ -260,9 +261,9 @@ def vmap(
         size = _batch_size(fronted, axes)
         with batching(size) as frame:
             inputs = [
-                arg if axis is None else nest.map_structure(
-                    lambda leaf: Batched(leaf, frame.level), arg
-                )
+                arg
+                if axis is None
+                else nest.map_structure(lambda leaf: Batched(leaf, frame.level), arg)
                 for arg, axis in zip(fronted, axes, strict=True)
             ]
             output = function(*inputs)
@@ -326,7 +327,6 @@ def _unwrap(value: Any, frame: Frame, out_axis: int) -> Any:
         return None
     if is_batched(value) and value.level == frame.level:
         return _move_axis(value.tensor, 0, out_axis)
-    return _move_axis(lift(to_tensor(value) if not is_batched(value) else value, frame.size),
-                      0, out_axis)
-
-
+    return _move_axis(
+        lift(to_tensor(value) if not is_batched(value) else value, frame.size), 0, out_axis
+    )

@@ -368,4 +368,3 @@ def grad_pass_through(f: Function) -> Function:
         return f(*args, **kwargs), grad
 
     return wrapped
-

@@ -102,9 +102,7 @@ class ForwardAccumulator:
         if token is not None:
             token.open = False
 
-    def jvp(
-        self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE
-    ) -> Any:
+    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """Return the tangents of values computed inside the block, None where there is none."""
         mode = as_unconnected(unconnected_gradients)
         flat = check_tensors(nest.flatten(primals), "primals")

@@ -42,7 +42,7 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
 from tapegrad.ops import arithmetic, creation, joining
 
-_VALUES = (Tensor, Variable, batching.Batched)
+
 class GradientTape:
     """Record operations for automatic differentiation.
 
@@ -400,6 +400,8 @@ class GradientTape:
         """The gradient as a function on a tape: this one, entered again to record the sweep."""
         if not self._persistent:
             raise TapeError(f"{method}() needs GradientTape(persistent=True).")
+        check_tensors([target], "target")
+        check_tensors([source], "source")
         if tuple(target.shape):
             raise ShapeError(f"{method}() needs a scalar target. Got shape {tuple(target.shape)}.")
         if self._recording:

@@ -200,7 +200,9 @@ class Sweep:
 
     def _joint(self, node: Node, t: Any, raw: bool) -> Any:
         primitive, saved, params = node.primitive, node.saved, node.params
-        if primitive.many:
+        if primitive.takes_none:
+            t = tuple(t.get(k) for k in range(len(node.fit)))
+        elif primitive.many:
             t = _with_zeros(t, node.fit, saved)
         if "needs" in primitive.joint_vjp.wants:
             params = {**params, "needs": tuple(self._wants(source) for source in node.inputs)}

@@ -8,7 +8,6 @@ the tree are listed in a table; others are found through the entry-point group
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -94,16 +93,24 @@ def get_backend(name: str) -> Backend:
 
 def _load(name: str) -> Backend:
     if name in IN_TREE:
-        if importlib.util.find_spec(IN_TREE[name]) is None:
-            raise BackendUnavailableError(
-                f"Backend {name!r} is not part of this installation: there is no module "
-                f"{IN_TREE[name]!r}."
-            )
-        return importlib.import_module(IN_TREE[name]).load()  # type: ignore[no-any-return]
+        return _import(name).load()  # type: ignore[no-any-return]
     for point in _entry_points():
         if point.name == name:
             return point.load()()  # type: ignore[no-any-return]
     raise DeviceError(f"There is no backend {name!r}. Backends: {', '.join(backend_names())}.")
+
+
+def _import(name: str) -> Any:
+    """Import the module of a backend in the tree, or say that it is not there."""
+    module = IN_TREE[name]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise BackendUnavailableError(
+            f"Backend {name!r} is not part of this installation: there is no module {module!r}."
+        ) from None
 
 
 def _entry_points() -> Iterable[Any]:
@@ -111,15 +118,6 @@ def _entry_points() -> Iterable[Any]:
     from importlib.metadata import entry_points
 
     return entry_points(group="tapegrad.backends")
-
-
-def installed_backends() -> list[str]:
-    """Names of the backends whose module is there, whether or not it can run on this machine."""
-    return [
-        name
-        for name in backend_names()
-        if name not in IN_TREE or importlib.util.find_spec(IN_TREE[name]) is not None
-    ]
 
 
 def describe_backends() -> list[tuple[str, str]]:

@@ -13,7 +13,6 @@ from tapegrad.core.backend import (
     Backend,
     backend_names,
     get_backend,
-    installed_backends,
 )
 from tapegrad.errors import BackendUnavailableError, DeviceError
 
@@ -66,7 +65,7 @@ def list_devices() -> list[str]:
     True
     """
     names: list[str] = []
-    for backend in installed_backends():
+    for backend in backend_names():
         try:
             names.extend(get_backend(backend).devices())
         except BackendUnavailableError:

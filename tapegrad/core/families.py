@@ -23,6 +23,7 @@ from tapegrad.core.primitive import (
 from tapegrad.core.recorder import Node, _new, _next_order, active_stack
 from tapegrad.core.rule import Rule
 from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
 
 _REAL_NUMBERS = frozenset({float, int, bool})
 _NO_PARAMS: dict[str, Any] = {}
@@ -69,7 +70,9 @@ def unary(
 
     def call(x: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
-            return bind_any(primitive, (x,), _NO_PARAMS)
+            x = x.value() if type(x) is Variable else x
+            if type(x) is not Tensor:
+                return bind_any(primitive, (x,), _NO_PARAMS)
         array = x.array
         try:
             result = kernels[type(array)](array)
@@ -123,9 +126,13 @@ def binary(
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
-            return bind_any(primitive, (x, y), _NO_PARAMS)
+            x = x.value() if type(x) is Variable else x
+            if type(x) is not Tensor:
+                return bind_any(primitive, (x, y), _NO_PARAMS)
         a = x.array
         node1 = x.node
+        if type(y) is Variable:
+            y = y.value()
         if type(y) is Tensor:
             b = y.array
             node2 = y.node

@@ -35,6 +35,7 @@ from tapegrad.core.recorder import (
 )
 from tapegrad.core.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentTypeError, MissingRuleError, ShapeError
 
 RuleFunction = Callable[..., Any] | None
@@ -70,6 +71,7 @@ class Primitive:
         self.broadcasts = False
         self.conjugates = False
         self.needs_tensors = False
+        self.takes_none = False
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
@@ -145,10 +147,17 @@ class Primitive:
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     """Run a primitive, wrap what comes out, tell the recorders."""
+    operands, nodes = [], []
     for arg in args:
         if type(arg) is not Tensor:
-            return bind_any(primitive, args, params)
-    return execute(primitive, [a.array for a in args], tuple([a.node for a in args]), params)
+            if type(arg) is not Variable:
+                return bind_any(primitive, args, params)
+            arg = arg.value()
+            if type(arg) is not Tensor:
+                return bind_any(primitive, args, params)
+        operands.append(arg.array)
+        nodes.append(arg.node)
+    return execute(primitive, operands, tuple(nodes), params)
 
 
 def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
@@ -211,18 +220,20 @@ def execute(
             kind = _check_kinds(primitive, operands)
             break
     try:
-        result = primitive.kernel(kind)(*operands, **params)
+        kernel = primitive.kernels.get(kind) or primitive.kernel(kind)
+        result = kernel(*operands, **params)
     except (ValueError, TypeError) as error:
         explain_failure(primitive, operands, error)
-    followed = any([node is not None for node in nodes])
     if primitive.many:
         tensors = tuple([wrap(array) for array in result])
-        if followed:
+        if any([node is not None for node in nodes]):
             record_many(active_stack(), primitive, params, operands, nodes, result, tensors)
         return tensors
     tensor = wrap(result)
-    if followed:
-        tensor.node = record(active_stack(), primitive, params, operands, nodes, result)
+    for node in nodes:
+        if node is not None:
+            tensor.node = record(active_stack(), primitive, params, operands, nodes, result)
+            break
     return tensor
 
 
@@ -255,17 +266,23 @@ def record(
     result: Any,
 ) -> Node | None:
     """Return the node of a result, or None if no active recorder follows its inputs."""
-    if not stack.tokens:
+    tokens = stack.tokens
+    if not tokens:
         return None
     if not primitive.differentiable:
         note_cut(f"{primitive.name} has no derivative", nodes)
         return None
-    tokens = common_tokens(stack, nodes)
-    if not tokens:
-        return None
+    for source in nodes:
+        if source is not None and source.tokens is not tokens:
+            tokens = common_tokens(stack, nodes)
+            if not tokens:
+                return None
+            break
+    if not stack.listeners:
+        saved = saved_values(primitive, operands, nodes, result)
+        return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
     node = _node_of(tokens, primitive, params, operands, nodes, result)
-    if stack.listeners:
-        tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
+    tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
     return node
 
 
@@ -319,12 +336,11 @@ def saved_values(
     rules = primitive.vjp_rules
     if rules is None:
         return None
-    return tuple(
-        [
-            rule.pick(operands, result) if node is not None and rule is not None else None
-            for rule, node in zip(rules, nodes, strict=True)
-        ]
-    )
+    saved = []
+    for rule, node in zip(rules, nodes):  # noqa: B905  # `strict` doubles the cost, on the hot path
+        use = node is not None and rule is not None
+        saved.append(rule.pick(operands, result) if use else None)
+    return saved
 
 
 def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
@@ -334,19 +350,26 @@ def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
     if primitive.broadcasts:
         return broadcast_fit(operands, result)
     dtype = result.dtype
-    fits = [
-        (None, operand.dtype)
-        if type(operand) not in NUMBERS and operand.dtype != dtype
-        else None
+    for operand in operands:
+        if type(operand) not in NUMBERS and operand.dtype != dtype:
+            break
+    else:
+        return None
+    return [
+        None if type(operand) in NUMBERS or operand.dtype == dtype else (None, operand.dtype)
         for operand in operands
     ]
-    return fits if any(fits) else None
 
 
 def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
     """Fits for operands that broadcast against each other."""
     shape, dtype = result.shape, result.dtype
-    fits = [
+    for operand in operands:
+        if type(operand) not in NUMBERS and (operand.shape != shape or operand.dtype != dtype):
+            break
+    else:
+        return None
+    return [
         None
         if type(operand) in NUMBERS or (operand.shape == shape and operand.dtype == dtype)
         else (
@@ -355,4 +378,3 @@ def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
         )
         for operand in operands
     ]
-    return fits if any(fits) else None

@@ -112,10 +112,10 @@ class Stack:
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
-        self.tokens: tuple[Token, ...] = tuple(recorder.token for recorder in recorders)
-        self.listeners: tuple[Listener, ...] = tuple(r for r in recorders if r.listens)
-        self.framed: tuple[Any, ...] = tuple(r for r in recorders if r.frame is not None)
-        self.cutters: tuple[Any, ...] = tuple(r for r in recorders if r.notes_cuts)
+        self.tokens: tuple[Token, ...] = tuple([r.token for r in recorders])
+        self.listeners: tuple[Listener, ...] = tuple([r for r in recorders if r.listens])
+        self.framed: tuple[Any, ...] = tuple([r for r in recorders if r.frame is not None])
+        self.cutters: tuple[Any, ...] = tuple([r for r in recorders if r.notes_cuts])
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)

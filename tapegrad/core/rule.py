@@ -61,9 +61,11 @@ class Rule:
         self.pick = _picker(self.reads)
 
     def __call__(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.wants:
-            return self.function(t, *saved, **{name: params[name] for name in self.wants})
-        return self.function(t, *saved)
+        if not self.wants:
+            return self.function(t, *saved)
+        if len(self.wants) != len(params):
+            params = {name: params[name] for name in self.wants}
+        return self.function(t, *saved, **params)
 
     def rewrap(self, saved: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         """Turn saved arrays back into the tensors they were, with their place on the tape."""

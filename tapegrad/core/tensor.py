@@ -131,6 +131,10 @@ class Tensor:
         value = host.fetch(self.array, self.node, "__array__")
         return value if dtype is None else value.astype(dtype, copy=False)
 
+    def __buffer__(self, flags: int) -> memoryview:
+        """Give `memoryview(x)` a copy that cannot be written to (Python 3.12 and later)."""
+        return memoryview(host.fetch(self.array, self.node, "memoryview()")).toreadonly()
+
     def __dlpack__(self, **options: Any) -> Any:
         return np.asarray(self.array).__dlpack__(**options) if self._on_host else (
             self.array.__dlpack__(**options)

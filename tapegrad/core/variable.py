@@ -13,7 +13,7 @@ from tapegrad.core.convert import register_tensor_conversion_function, to_host_a
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, InPlaceError, ShapeError
 
 _next_number = count(1).__next__
 _IS_VARIABLE = {"variable": True}
@@ -158,6 +158,15 @@ class Variable:
         if value.node is not None:
             note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
         return host.move(value.array, self.device)
+
+    def _refuse_in_place(self, other: Any) -> Any:
+        raise InPlaceError(
+            f"In-place operators do not change a variable. Use {self.name!r}.assign_add(x), "
+            "assign_sub(x) or assign(new_value); or write `y = v + x` for a new tensor."
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = _refuse_in_place
+    __imod__ = __ipow__ = __imatmul__ = __iand__ = __ior__ = __ixor__ = _refuse_in_place
 
     def numpy(self) -> Any:
         return wrap(self.array).numpy()

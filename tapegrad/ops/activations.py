@@ -12,7 +12,7 @@ from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ShapeError
 from tapegrad.ops.joining import concat
-from tapegrad.ops.selection import clip, keep, where
+from tapegrad.ops.selection import clip, keep, minimum, where
 from tapegrad.ops.sigmoids import sigmoid
 from tapegrad.ops.slicing import expand_ellipsis, slice_p
 
@@ -52,10 +52,16 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     return where(x > 0, x, x * alpha)
 
 
+def _elu_rule(t: Any, y: Any, *, scale: float, alpha: float, width: float) -> Any:
+    """Below 0 the slope is scale * alpha * exp(x / width) / width: y carries it."""
+    if alpha == width:
+        return t * (minimum(y, 0) / width + scale)
+    return t * where(y > 0, scale, (y + scale * alpha) / width)
+
+
 elu_p: Primitive = elementwise(
     "elu",
-    # Below 0 the slope is scale * alpha * exp(x / width) / width, and y carries the exponential.
-    lambda t, y, *, scale, alpha, width: t * where(y > 0, scale, (y + scale * alpha) / width),
+    _elu_rule,
     forward=lambda xp, x, *, scale, alpha, width: (
         scale * xp.where(x > 0, x, alpha * xp.expm1(xp.clip(x, None, 0) / width))
     ),

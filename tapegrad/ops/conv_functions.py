@@ -50,15 +50,13 @@ def _convolve(
     dilation = per_dimension(dilations, rank, "dilations", name, first)
     pairs = padding_pairs(padding, spatial, window, steps, dilation, name, first)
     check_window_fits(spatial, window, pairs, dilation, name)
-    y = conv_p(
-        x, w, strides=steps, padding=pairs, dilation=dilation, groups=c_in // fan_in
-    )
+    y = conv_p(x, w, strides=steps, padding=pairs, dilation=dilation, groups=c_in // fan_in)
     y = unfold_batch(y, batch)
     return channels_to_front(y) if first else y
 
 
 def conv1d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     stride: Any,
     padding: Any,
@@ -77,7 +75,7 @@ def conv1d(
 
 
 def conv2d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     strides: Any,
     padding: Any,
@@ -99,7 +97,7 @@ def conv2d(
 
 
 def conv3d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     strides: Any,
     padding: Any,
@@ -118,7 +116,7 @@ def conv3d(
 
 
 def convolution(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     strides: Any = None,
     padding: Any = "VALID",
@@ -138,7 +136,7 @@ def convolution(
 
 
 def conv_transpose(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     output_shape: Any,
     strides: Any,
@@ -157,7 +155,9 @@ def conv_transpose(
     (1, 4, 4, 1)
     """
     t, w = as_operand(input), as_operand(filters)
-    return _transposed("conv_transpose", t, w, output_shape, strides, padding, data_format, dilations)
+    return _transposed(
+        "conv_transpose", t, w, output_shape, strides, padding, data_format, dilations
+    )
 
 
 def _transposed(
@@ -202,7 +202,7 @@ def _transposed(
 
 
 def conv1d_transpose(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     output_shape: Any,
     strides: Any,
@@ -224,7 +224,7 @@ def conv1d_transpose(
 
 
 def conv2d_transpose(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     output_shape: Any,
     strides: Any,
@@ -246,7 +246,7 @@ def conv2d_transpose(
 
 
 def conv3d_transpose(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     filters: Any,
     output_shape: Any,
     strides: Any,
@@ -269,8 +269,8 @@ def conv3d_transpose(
 
 
 def depthwise_conv2d(
-    input: Any,  # noqa: A002  # TensorFlow's name
-    filter: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
+    filter: Any,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
@@ -296,7 +296,7 @@ def depthwise_conv2d(
 
 
 def separable_conv2d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     depthwise_filter: Any,
     pointwise_filter: Any,
     strides: Any,

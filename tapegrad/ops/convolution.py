@@ -109,7 +109,7 @@ def _from_rows(a: Any, size: int) -> Any:
 
 
 def _into_axis(a: Any, groups: int, axis: int = -1) -> Any:
-    """Move the batch into an axis of channels, inside each group: (B, ..., g * c) to (g * B * c)."""
+    """Move the batch into an axis of channels, inside each group: (B, g * c) to (g * B * c)."""
     size, *lead = a.shape
     rank = len(lead)
     at = rank + axis
@@ -149,9 +149,7 @@ def _input_batch(
     n, *spatial, c_in = input_shape
     if not batched[1]:
         rows = (size * n, *spatial, c_in)
-        g = conv_input_gradient_p(
-            _into_rows(t), w, input_shape=rows, groups=groups, **geometry
-        )
+        g = conv_input_gradient_p(_into_rows(t), w, input_shape=rows, groups=groups, **geometry)
         return _from_rows(g, size)
     wide = (n, *spatial, size * c_in)
     if not batched[0]:
@@ -172,7 +170,5 @@ def _filter_batch(size: int, batched: Any, x: Any, t: Any, *, groups: int, **geo
     if not batched[0]:
         g = conv_filter_gradient_p(x, _into_axis(t, groups), groups=groups, **geometry)
         return _from_axis(g, size, groups)
-    g = conv_filter_gradient_p(
-        _into_axis(x, 1), _into_axis(t, 1), groups=size * groups, **geometry
-    )
+    g = conv_filter_gradient_p(_into_axis(x, 1), _into_axis(t, 1), groups=size * groups, **geometry)
     return _from_axis(g, size, 1)

@@ -12,6 +12,7 @@ from tapegrad.core.convert import to_host_array, to_tensor
 from tapegrad.core.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import arithmetic
@@ -49,8 +50,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     wanted = tuple(shape)
     if array.size != 1 and array.shape != wanted and array.size != int(np.prod(wanted)):
         raise ShapeError(f"constant cannot put {array.size} values into shape {wanted}.")
-    filled = array.reshape(wanted) if array.size == np.prod(wanted) else (
-        np.broadcast_to(array.reshape(()), wanted)
+    filled = (
+        array.reshape(wanted)
+        if array.size == np.prod(wanted)
+        else (np.broadcast_to(array.reshape(()), wanted))
     )
     return wrap(host.place(filled))
 
@@ -108,7 +111,7 @@ def _dtype_or(dtype: Any, x: Any) -> np.dtype[Any]:
 def numpy_dtype_of(x: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of a tensor, a batched value or a raw array."""
     kind = x.dtype
-    return kind.dtype if hasattr(kind, "dtype") else backend_of(x).dtype_of(x)  # type: ignore
+    return kind.dtype if hasattr(kind, "dtype") else backend_of(x).dtype_of(x)
 
 
 def as_constant(value: np.ndarray[Any, Any]) -> Tensor:
@@ -186,15 +189,13 @@ def eye(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     columns = num_rows if num_columns is None else num_columns
-    matrix = as_constant(
-        np.eye(int(num_rows), int(columns), k=k, dtype=numpy_dtype(dtype))
-    )
+    matrix = as_constant(np.eye(int(num_rows), int(columns), k=k, dtype=numpy_dtype(dtype)))
     if batch_shape is None:
         return matrix
     return broadcast_p(matrix, shape=(*as_shape(batch_shape), *matrix.shape))
 
 
-def range(  # noqa: A001  # TensorFlow's name
+def range(  # TensorFlow's name
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range"
 ) -> Tensor:
     """Return the numbers from `start` (0 if it is the only one given) up to, not with, `limit`.
@@ -233,9 +234,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     return range(start, stop, step, dtype)
 
 
-def linspace(
-    start: Any, stop: Any, num: int = 50, name: str | None = None, axis: int = 0
-) -> Any:
+def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis: int = 0) -> Any:
     """Return `num` numbers from `start` to `stop`, both included, along a new axis.
 
     >>> linspace(0.0, 1.0, 3).numpy().tolist()
@@ -267,9 +266,7 @@ def _with_axis(x: Any, rank: int, place: int) -> Any:
     return reshape_p(x, shape=(*shape[:place], 1, *shape[place:]))
 
 
-def _one_hot(
-    xp: Any, indices: Any, *, depth: int, on: Any, off: Any, axis: int, dtype: Any
-) -> Any:
+def _one_hot(xp: Any, indices: Any, *, depth: int, on: Any, off: Any, axis: int, dtype: Any) -> Any:
     places = xp.arange(depth, dtype=indices.dtype, device=indices.device)
     hits = xp.expand_dims(indices, axis=indices.ndim) == places
     on_value = xp.full((), on, dtype=dtype, device=indices.device)
@@ -277,7 +274,7 @@ def _one_hot(
     return xp.moveaxis(xp.where(hits, on_value, off_value), -1, axis)
 
 
-one_hot_p = nondifferentiable(
+one_hot_p: Primitive = nondifferentiable(
     "one_hot",
     _one_hot,
     batch=lambda size, batched, x, *, depth, on, off, axis, dtype: one_hot_p(

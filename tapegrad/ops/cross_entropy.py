@@ -1,7 +1,8 @@
 """Cross entropy of logits as one primitive, from class numbers or from class weights.
 
-The primitives also return each row's log-sum-exp. It is a hint for the backward pass, no result of
-its own: with it and the logits, which are kept, the softmax need not be stored or computed anew.
+From class numbers, the softmax is the second output and the one array of the logits' size that the
+tape keeps. From weights, both inputs are kept, and each row's log-sum-exp: a hint for the backward
+pass, no result of its own.
 """
 
 from __future__ import annotations
@@ -38,12 +39,11 @@ def _sparse_forward(xp: Any, x: Any, labels: Any) -> tuple[Any, Any]:
         )
     log_total = _log_totals(xp, x)
     picked = xp.where(_hits(xp, labels, classes), x, xp.zeros_like(x))
-    return log_total[..., 0] - xp.sum(picked, axis=-1), log_total[..., 0]
+    return log_total[..., 0] - xp.sum(picked, axis=-1), xp.exp(x - log_total)
 
 
-def _sparse_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any:
-    weights = xp.exp(x - log_total[..., None])
-    hits = _hits(xp, labels, x.shape[-1])
+def _sparse_backward(xp: Any, t: Any, weights: Any, labels: Any) -> Any:
+    hits = _hits(xp, labels, weights.shape[-1])
     return t[..., None] * xp.where(hits, weights - 1, weights)
 
 
@@ -86,27 +86,36 @@ def _softmax_product(t: Any, x: Any) -> Any:
     return softmax_gradient_p(t, _softmax(x), axis=len(x.shape) - 1)
 
 
+sparse_cross_entropy_p.takes_none = True
+
+
 @sparse_cross_entropy_p.vjp
-def _sparse_vjp(t: Any, x1: Any, x2: Any, y2: Any) -> tuple[Any, None]:
-    return sparse_cross_entropy_gradient_p(t[0], x1, x2, y2), None
+def _sparse_vjp(t: Any, x2: Any, y2: Any) -> tuple[Any, None]:
+    for_loss, for_weights = t
+    share: Any = None
+    if for_loss is not None:
+        share = sparse_cross_entropy_gradient_p(for_loss, y2, x2)
+    if for_weights is not None:
+        other = softmax_gradient_p(for_weights, y2, axis=len(y2.shape) - 1)
+        share = other if share is None else share + other
+    return share, None
 
 
 @sparse_cross_entropy_p.jvp
-def _sparse_jvp(ts: Any, x1: Any, x2: Any) -> tuple[Any, None]:
-    return _row_sum(ts[0] * (_softmax(x1) - label_mask_p(x1, x2))), None
+def _sparse_jvp(ts: Any, x2: Any, y2: Any) -> tuple[Any, Any]:
+    loss = _row_sum(ts[0] * (y2 - label_mask_p(y2, x2)))
+    return loss, softmax_gradient_p(ts[0], y2, axis=len(y2.shape) - 1)
 
 
-# g = t * (softmax(x) - mask); the log-sum-exp is a hint and has no share.
+# Bilinear in the cotangent and the weights, but for the mask of the labels.
 sparse_cross_entropy_gradient_p.vjps(
-    lambda t, x2, x3: _row_sum(t * (_softmax(x2) - label_mask_p(x2, x3))),
-    lambda t, x1, x2: _softmax_product(t * _row(x1), x2),
-    None,
+    lambda t, x2, x3: _row_sum(t * (x2 - label_mask_p(x2, x3))),
+    lambda t, x1: t * _row(x1),
     None,
 )
 sparse_cross_entropy_gradient_p.jvps(
-    lambda t, x2, x3, x4: sparse_cross_entropy_gradient_p(t, x2, x3, x4),
-    lambda t, x1, x2: _row(x1) * _softmax_product(t, x2),
-    None,
+    lambda t, x2, x3: sparse_cross_entropy_gradient_p(t, x2, x3),
+    lambda t, x1: t * _row(x1),
     None,
 )
 
@@ -129,7 +138,7 @@ def _dense_jvp(ts: Any, x1: Any, x2: Any) -> tuple[Any, None]:
     return total, None
 
 
-# g = t * (softmax(x) * sum(labels) - labels)
+# The same with weights: the softmax counts as often as the labels add up to.
 cross_entropy_gradient_p.vjps(
     lambda t, x2, x3: _row_sum(t * (_softmax(x2) * _row(_row_sum(x3)) - x3)),
     lambda t, x1, x2, x3: _softmax_product(t * _row(x1 * _row_sum(x3)), x2),

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.creation import full_like_p, numpy_dtype_of
@@ -27,7 +28,7 @@ def _band(xp: Any, x: Any, *, low: int | None, high: int | None) -> Any:
     return x if high is None else xp.tril(x, k=high)
 
 
-band_p = linear(
+band_p: Primitive = linear(
     "band_part",
     _band,
     transpose=lambda t, *, low, high: band_p(t, low=low, high=high),
@@ -60,7 +61,7 @@ def triu(m: Any, k: int = 0) -> Any:
     return band_p(_matrix(m, "triu"), low=int(k), high=None)
 
 
-def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:  # noqa: A002
+def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
     """Keep that many diagonals below and above the main one; a negative number keeps all.
 
     >>> band_part([[1.0, 2.0], [3.0, 4.0]], 0, 0).numpy().tolist()
@@ -122,7 +123,7 @@ def _with_padding(flat: Any, value: Any) -> Any:
 
 
 def matrix_diag_part(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,  # TensorFlow's name
     name: str | None = "diag_part",
     k: Any = 0,
     padding_value: float = 0,
@@ -143,7 +144,7 @@ def matrix_diag_part(
 
 
 def matrix_set_diag(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,  # TensorFlow's name
     diagonal: Any,
     name: str | None = "set_diag",
     k: Any = 0,
@@ -246,7 +247,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return matrix_diag(x, k=k) if len(x.shape) == 1 else matrix_diag_part(x, k=k)
 
 
-def diag_part(input: Any, k: int = 0) -> Any:  # noqa: A002  # TensorFlow's name
+def diag_part(input: Any, k: int = 0) -> Any:  # TensorFlow's name
     """Return the diagonal of matrices.
 
     >>> diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
@@ -275,7 +276,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Any:
     return reshape_p(matrix_diag(ravel(x)), shape=shape + shape)
 
 
-def tensor_diag_part(input: Any, name: str | None = None) -> Any:  # noqa: A002  # TensorFlow's name
+def tensor_diag_part(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the values of a tensor where both halves of an index agree.
 
     >>> tensor_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()

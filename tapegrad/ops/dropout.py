@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.families import elementwise
 from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.random_draws import Source, as_shape, draw_mask
 from tapegrad.ops.random_generator import source_for
@@ -17,7 +18,7 @@ def _masked_scale(xp: Any, x: Any, mask: Any, *, scale: float) -> Any:
 
 
 # Of the mask only its truth values are kept: a quarter of the memory of float32 factors.
-masked_scale_p = elementwise(
+masked_scale_p: Primitive = elementwise(
     "masked_scale",
     lambda t, x2, *, scale: masked_scale_p(t, x2, scale=scale),
     None,
@@ -79,8 +80,6 @@ def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     if any(n is None for n in noise_shape):
         noise_shape = [n if m is None else m for m, n in zip(noise_shape, shape, strict=True)]
     wanted = as_shape(noise_shape)
-    if len(wanted) > len(shape) or any(
-        m not in (1, n) for m, n in zip(wanted[::-1], shape[::-1])
-    ):
+    if len(wanted) > len(shape) or any(m not in (1, n) for m, n in zip(wanted[::-1], shape[::-1])):
         raise ShapeError(f"noise_shape must broadcast to {shape}. Got {wanted}.")
     return wanted

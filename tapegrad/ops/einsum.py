@@ -12,7 +12,7 @@ from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import permute_p, reshape_p, sum_p
 from tapegrad.ops.equation import read_equation
-from tapegrad.ops.products import matmul_p
+from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.slicing import slice_p
 
 Labelled = tuple[Any, str]

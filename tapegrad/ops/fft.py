@@ -15,7 +15,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import dtype_of
-from tapegrad.ops.products import conjugate
+from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.slicing import slice_p, unslice_p
 
 _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -41,10 +41,9 @@ fourier_p: Primitive = linear(
 
 def _weigh(xp: Any, x: Any, *, axis: int, n: int, weight: float) -> Any:
     bins = xp.arange(x.shape[axis], device=x.device)
-    ends = (bins == 0) | (2 * bins == n)
-    weights = xp.where(ends, 1.0, weight)
+    ends = xp.astype((bins == 0) | (2 * bins == n), x.dtype)
     shape = tuple(-1 if i == axis else 1 for i in range(len(x.shape)))
-    return x * xp.astype(xp.reshape(weights, shape), x.dtype)
+    return x * (xp.reshape(ends, shape) * (1.0 - weight) + weight)
 
 
 # Bins that stand for themselves and their mirror image count twice in an inner product; the

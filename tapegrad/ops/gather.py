@@ -49,12 +49,10 @@ def _offset(xp: Any, indices: Any, *, axis: int, length: int) -> Any:
     return indices + xp.reshape(steps, (count, *[1] * (indices.ndim - axis - 1)))
 
 
-offset_index_p = nondifferentiable(
+offset_index_p: Primitive = nondifferentiable(
     "offset_index",
     _offset,
-    batch=lambda size, batched, x, *, axis, length: offset_index_p(
-        x, axis=axis + 1, length=length
-    ),
+    batch=lambda size, batched, x, *, axis, length: offset_index_p(x, axis=axis + 1, length=length),
 )
 
 
@@ -85,15 +83,13 @@ take_p.vjps(
 )
 take_p.jvps(lambda t, x2, *, axis: take_p(t, x2, axis=axis), None)
 
-take_add_p = Primitive("take_add", scatter_sum)
+take_add_p: Primitive = Primitive("take_add", scatter_sum)
 take_add_p.vjps(lambda t, x2, *, axis, size: take_p(t, x2, axis=axis), None)
 take_add_p.jvps(lambda t, x2, *, axis, size: take_add_p(t, x2, axis=axis, size=size), None)
 
 # The same as take_p along axis 0, for gathers whose gradient may stay sparse.
 gather_rows_p = Primitive("gather_rows", lambda xp, x, indices: _take(xp, x, indices, axis=0))
-gather_rows_p.vjps(
-    lambda t, x1_shape, x2: take_add_p(t, x2, axis=0, size=x1_shape[0]), None
-)
+gather_rows_p.vjps(lambda t, x1_shape, x2: take_add_p(t, x2, axis=0, size=x1_shape[0]), None)
 gather_rows_p.jvps(lambda t, x2: gather_rows_p(t, x2), None)
 
 
@@ -134,7 +130,9 @@ def merge_first(x: Any, axis: int) -> Any:
     """Merge axis 0 into what is then axis number `axis`."""
     moved = move_axis(x, 0, axis)
     shape = moved.shape
-    return reshape_p(moved, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+    return reshape_p(
+        moved, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
+    )
 
 
 def split_axis(x: Any, axis: int, count: int) -> Any:
@@ -313,9 +311,7 @@ def _column(indices: Any, k: int) -> Any:
     return slice_p(indices, index=(*(slice(None),) * (len(indices.shape) - 1), k))
 
 
-def embedding_lookup(
-    params: Any, ids: Any, max_norm: Any = None, name: str | None = None
-) -> Any:
+def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | None = None) -> Any:
     """Return the rows of `params` for each id.
 
     >>> import tapegrad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from tapegrad.core.convert import register_tensor_conversion_function, to_tensor
@@ -30,17 +31,13 @@ def _split(xp: Any, x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, 
 split_p = Primitive("split", _split, many=True)
 unstack_p = Primitive(
     "unstack",
-    lambda xp, x, *, axis: tuple(
-        x[(*(slice(None),) * axis, k, ...)] for k in range(x.shape[axis])
-    ),
+    lambda xp, x, *, axis: tuple(x[(*(slice(None),) * axis, k, ...)] for k in range(x.shape[axis])),
     many=True,
 )
 
 
 @concat_p.vjp
-def _concat_vjp(
-    t: Any, *, axis: int, sizes: tuple[int, ...], needs: tuple[bool, ...]
-) -> list[Any]:
+def _concat_vjp(t: Any, *, axis: int, sizes: tuple[int, ...], needs: tuple[bool, ...]) -> list[Any]:
     parts, start = [], 0
     for size, needed in zip(sizes, needs, strict=True):
         index = (slice(None),) * axis + (slice(start, start + size),)
@@ -99,9 +96,7 @@ def _all_batched(size: int, batched: tuple[bool, ...], args: Sequence[Any]) -> l
 
 split_p.vjp(lambda t, *, axis, sizes: (concat_p(*t, axis=axis, sizes=sizes),))
 split_p.jvp(lambda t, *, axis, sizes: split_p(t[0], axis=axis, sizes=sizes))
-split_p.batch(
-    lambda size, batched, x, *, axis, sizes: split_p(x, axis=axis + 1, sizes=sizes)
-)
+split_p.batch(lambda size, batched, x, *, axis, sizes: split_p(x, axis=axis + 1, sizes=sizes))
 unstack_p.vjp(lambda t, *, axis: (stack_p(*t, axis=axis),))
 unstack_p.jvp(lambda t, *, axis: unstack_p(t[0], axis=axis))
 unstack_p.batch(lambda size, batched, x, *, axis: unstack_p(x, axis=axis + 1))
@@ -110,7 +105,7 @@ unstack_p.batch(lambda size, batched, x, *, axis: unstack_p(x, axis=axis + 1))
 def as_operands(values: Any, name: str) -> list[Any]:
     """Return the parts of a list (or along axis 0 of a tensor) as operands of one dtype."""
     if isinstance(values, Tensor | Variable) or type(values) in INTERPRETERS:
-        return unstack(values)
+        return list(unstack(values))
     parts = list(values)
     if not parts:
         raise ArgumentError(f"{name} needs at least one tensor. Got none.")
@@ -118,9 +113,7 @@ def as_operands(values: Any, name: str) -> list[Any]:
     if like is None:
         return [as_operand(part) for part in parts]
     like = to_tensor(like)
-    return [
-        part if type(part) in INTERPRETERS else to_tensor(part, like=like) for part in parts
-    ]
+    return [part if type(part) in INTERPRETERS else to_tensor(part, like=like) for part in parts]
 
 
 def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
@@ -228,10 +221,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         return list(split_p(x, axis=axis, sizes=tuple(sizes)))
     lead = (slice(None),) * axis
     edges = [None, *(int(i) for i in indices_or_sections), None]
-    spans = [slice(*slice(a, b).indices(length)) for a, b in zip(edges, edges[1:], strict=False)]
-    return [
-        slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans
-    ]
+    spans = [slice(*slice(a, b).indices(length)) for a, b in pairwise(edges)]
+    return [slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans]
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:

@@ -56,5 +56,5 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     1000.0
     """
     x = as_operand(x)
-    axes = normalize_axes(axis, len(x.shape), "logsumexp")
+    axes = normalize_axes(axis, x.ndim, "logsumexp")
     return logsumexp_p(x, axis=axes, keepdims=bool(keepdims))

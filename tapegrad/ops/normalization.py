@@ -2,8 +2,8 @@
 
 `y = (x - mean) / sqrt(variance + epsilon) * gain + bias` with moments over `axes`; with
 `center=False` the mean is left out (RMS). Gain and bias have the rank of `x` and broadcast. The
-moments that come out beside `y` are hints for the backward pass and carry no derivative. Functions
-that users call are in norm_functions.py.
+moments come out beside `y`. To the backward pass they are hints: its rules take them for the
+functions of `x` that they are. Functions that users call are in norm_functions.py.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def _normalize_gradient(
     return g * scale, _sum_to(xp, t * unit, gain.shape), _sum_to(xp, t, bias_shape)
 
 
-def _standardize(
-    xp: Any, x: Any, *, axes: Axes, epsilon: float, center: bool
-) -> tuple[Any, Any]:
+def _standardize(xp: Any, x: Any, *, axes: Axes, epsilon: float, center: bool) -> tuple[Any, Any]:
     rest, _, variance = _moments(xp, x, axes, center)
     scale = 1 / xp.sqrt(variance + epsilon)
     return rest * scale, scale
@@ -112,6 +110,9 @@ def _standardize_jvp(ts: Any, y1: Any, y2: Any, *, axes: Axes, center: bool) -> 
     return y2 * _project(t, y1, axes, center), -y2 * y2 * _average(y1 * t, axes)
 
 
+normalize_p.takes_none = True
+
+
 @normalize_p.vjp
 def _normalize_vjp(
     t: Any,
@@ -126,18 +127,33 @@ def _normalize_vjp(
     center: bool,
     scaled: bool,
 ) -> Any:
-    return normalize_gradient_p(
-        t[0],
-        x1,
-        x2,
-        y2,
-        y3,
-        axes=axes,
-        epsilon=epsilon,
-        center=center,
-        scaled=scaled,
-        bias_shape=tuple(x3_shape),
-    )
+    for_y, for_mean, for_variance = t
+    shares: tuple[Any, Any, Any] = (None, None, None)
+    if for_y is not None:
+        shares = normalize_gradient_p(
+            for_y,
+            x1,
+            x2,
+            y2,
+            y3,
+            axes=axes,
+            epsilon=epsilon,
+            center=center,
+            scaled=scaled,
+            bias_shape=tuple(x3_shape),
+        )
+    count = prod(x1.shape[a] for a in axes)
+    x_share = shares[0]
+    if for_mean is not None and center:
+        x_share = _plus(x_share, broadcast_p(for_mean / count, shape=tuple(x1.shape)))
+    if for_variance is not None:
+        rest = x1 - _average(x1, axes) if center else x1
+        x_share = _plus(x_share, for_variance * rest * (2 / count))
+    return x_share, shares[1], shares[2]
+
+
+def _plus(first: Any, second: Any) -> Any:
+    return second if first is None else first + second
 
 
 @normalize_p.jvp
@@ -153,18 +169,17 @@ def _normalize_jvp(
     shifted: bool,
 ) -> Any:
     unit, scale = standardize_p(x1, axes=axes, epsilon=epsilon, center=center)
-    shares = []
+    total = mean = variance = None
     if ts[0] is not None:
-        share = scale * _project(ts[0], unit, axes, center)
-        shares.append(share * x2 if scaled else share)
+        total = scale * _project(ts[0], unit, axes, center)
+        total = total * x2 if scaled else total
+        mean = _average(ts[0], axes) if center else None
+        variance = 2 * _average(unit * ts[0], axes) / scale
     if ts[1] is not None and scaled:
-        shares.append(ts[1] * unit)
+        total = _plus(total, ts[1] * unit)
     if ts[2] is not None and shifted:
-        shares.append(broadcast_p(ts[2], shape=tuple(x1.shape)))
-    total: Any = shares[0] if shares else None
-    for share in shares[1:]:
-        total = total + share
-    return total, None, None
+        total = _plus(total, broadcast_p(ts[2], shape=tuple(x1.shape)))
+    return total, mean, variance
 
 
 @normalize_gradient_p.vjp
@@ -191,9 +206,7 @@ def _normalize_gradient_vjp(
     if needs[1]:
         mixed = for_x * _average(inner * unit, axes) + inner * _average(for_x * unit, axes)
         for_unit = for_gain * x1 - scale * mixed
-        for_scale = sum_p(
-            for_x * _project(inner, unit, axes, center), axis=axes, keepdims=True
-        )
+        for_scale = sum_p(for_x * _project(inner, unit, axes, center), axis=axes, keepdims=True)
         count = prod(x2.shape[a] for a in axes)
         x_share = scale * _project(for_unit, unit, axes, center)
         x_share = x_share - for_scale * scale * scale / count * unit

@@ -34,7 +34,7 @@ def pad(
     """
     x = as_operand(tensor)
     pairs = _pairs(paddings, len(x.shape))
-    if not isinstance(mode, str) or mode.upper() not in ("CONSTANT", *_MODES):
+    if str(mode).upper() not in ("CONSTANT", *_MODES):
         raise ArgumentError(f"mode must be one of CONSTANT, {', '.join(_MODES)}. Got {mode!r}.")
     if mode.upper() == "CONSTANT":
         return _pad_constant(x, pairs, constant_values)
@@ -61,9 +61,7 @@ def _pairs(paddings: Any, rank: int) -> tuple[tuple[int, int], ...]:
 
 
 def _pad_constant(x: Any, pairs: tuple[tuple[int, int], ...], value: Any) -> Any:
-    index = tuple(
-        slice(before, before + n) for (before, _), n in zip(pairs, x.shape, strict=True)
-    )
+    index = tuple(slice(before, before + n) for (before, _), n in zip(pairs, x.shape, strict=True))
     shape = tuple(n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True))
     if isinstance(value, _NUMBERS):
         if value == 0:

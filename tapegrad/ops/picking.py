@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.tensor import Tensor
@@ -18,7 +17,8 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import less
 from tapegrad.ops.creation import as_constant, as_shape, zeros_like
 from tapegrad.ops.gather import index_operand, linear_index, place_next_to, take_p
-from tapegrad.ops.indexing import getitem, index_update, nonzero_p
+from tapegrad.ops.index_plan import nonzero_p
+from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.joining import stack
 from tapegrad.ops.scatter import like
 from tapegrad.ops.selection import where
@@ -39,8 +39,10 @@ def slice_tensor(input_: Any, begin: Any, size: Any, name: str | None = None) ->
             f"slice needs a begin and a size for each of {len(shape)} axes. "
             f"Got {len(starts)} and {len(sizes)}."
         )
-    lengths = [length - start if n == -1 else n
-               for start, n, length in zip(starts, sizes, shape, strict=True)]
+    lengths = [
+        length - start if n == -1 else n
+        for start, n, length in zip(starts, sizes, shape, strict=True)
+    ]
     for axis, (start, n, length) in enumerate(zip(starts, lengths, shape, strict=True)):
         if start < 0 or n < 0 or start + n > length:
             raise ShapeError(
@@ -252,7 +254,7 @@ def dynamic_partition(
     if labels.shape != tuple(x.shape[: labels.ndim]):
         raise ShapeError(
             f"dynamic_partition needs partitions that match data's first axes "
-            f"{tuple(x.shape[:labels.ndim])}. Got {labels.shape}."
+            f"{tuple(x.shape[: labels.ndim])}. Got {labels.shape}."
         )
     if labels.size and not 0 <= labels.min() <= labels.max() < num_partitions:
         raise ArgumentError(

@@ -31,6 +31,7 @@ from tapegrad.ops.windows import (
 )
 
 max_pool_p = Primitive("max_pool", window_kernels.max_pool, many=True)
+max_pool_p.takes_none = True
 pool_gather_p = Primitive("pool_gather", window_kernels.pool_gather)
 pool_scatter_p = Primitive("pool_scatter", window_kernels.pool_scatter)
 
@@ -158,7 +159,7 @@ class _Frame:
 
 
 def max_pool(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -173,14 +174,12 @@ def max_pool(
     >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
-    frame = _Frame(
-        as_operand(input), ksize, strides, padding, data_format, None, rank, "max_pool"
-    )
+    frame = _Frame(as_operand(input), ksize, strides, padding, data_format, None, rank, "max_pool")
     return frame.finish(frame.maximum()[0])
 
 
 def avg_pool(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -195,14 +194,12 @@ def avg_pool(
     >>> avg_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
     [[2.5, 4.5], [10.5, 12.5]]
     """
-    frame = _Frame(
-        as_operand(input), ksize, strides, padding, data_format, None, rank, "avg_pool"
-    )
+    frame = _Frame(as_operand(input), ksize, strides, padding, data_format, None, rank, "avg_pool")
     return frame.finish(frame.average())
 
 
 def max_pool1d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -214,7 +211,7 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -226,7 +223,7 @@ def max_pool2d(
 
 
 def max_pool3d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -238,7 +235,7 @@ def max_pool3d(
 
 
 def avg_pool1d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -250,7 +247,7 @@ def avg_pool1d(
 
 
 def avg_pool2d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -262,7 +259,7 @@ def avg_pool2d(
 
 
 def avg_pool3d(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -274,7 +271,7 @@ def avg_pool3d(
 
 
 def pool(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     window_shape: Any,
     pooling_type: str,
     strides: Any = None,
@@ -304,7 +301,7 @@ def pool(
 
 
 def max_pool_with_argmax(
-    input: Any,  # noqa: A002  # TensorFlow's name
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,

@@ -2,119 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tapegrad.core.operand import as_operand, normalize_axis
-from tapegrad.core.primitive import Primitive, explain_failure, record
-from tapegrad.core.recorder import _new, active_stack
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.basic import permute_p, reshape_p, sum_to_shape
-from tapegrad.ops.kinds import is_complex
-
-
-def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
-    if transpose_a:
-        a = xp.matrix_transpose(a)
-    if transpose_b:
-        b = xp.matrix_transpose(b)
-    return xp.matmul(a, b)
-
-
-matmul_p = Primitive("matmul", _matmul)
-
-
-def _matmul_vjp_a(
-    t: Any, x2: Any, x1_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
-) -> Any:
-    """dA = dY B^H, or its transpose; both are products again, so nothing is copied."""
-    b = conjugate(x2)
-    if transpose_a:
-        share = matmul_p(b, t, transpose_a=transpose_b, transpose_b=True)
-    else:
-        share = matmul_p(t, b, transpose_a=False, transpose_b=not transpose_b)
-    return share if share.shape == x1_shape else sum_to_shape(share, x1_shape)
-
-
-def _matmul_vjp_b(
-    t: Any, x1: Any, x2_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
-) -> Any:
-    """dB = A^H dY, or its transpose."""
-    a = conjugate(x1)
-    if transpose_b:
-        share = matmul_p(t, a, transpose_a=True, transpose_b=transpose_a)
-    else:
-        share = matmul_p(a, t, transpose_a=not transpose_a, transpose_b=False)
-    return share if share.shape == x2_shape else sum_to_shape(share, x2_shape)
-
-
-matmul_p.vjps(_matmul_vjp_a, _matmul_vjp_b)
-matmul_p.jvps(
-    lambda t, x2, *, transpose_a, transpose_b: matmul_p(
-        t, x2, transpose_a=transpose_a, transpose_b=transpose_b
-    ),
-    lambda t, x1, *, transpose_a, transpose_b: matmul_p(
-        x1, t, transpose_a=transpose_a, transpose_b=transpose_b
-    ),
+from tapegrad.ops.basic import permute_p, reshape_p
+from tapegrad.ops.matrix_product import (
+    PARAMS,
+    conjugate,
+    fold_left,
+    matmul_p,
+    matmul_tensors,
+    swap_last,
 )
-
-
-@matmul_p.batch
-def _batch_matmul(
-    size: int, batched: tuple[bool, ...], a: Any, b: Any, *, transpose_a: bool, transpose_b: bool
-) -> Any:
-    if not batched[1] and len(b.shape) == 2 and (not transpose_a or a.shape[-1] == 1):
-        if transpose_a:
-            a = reshape_p(a, shape=(*a.shape[:-2], 1, a.shape[-2]))
-        return _fold_left(a, b, transpose_b)
-    if not batched[0] and len(a.shape) == 2 and (transpose_b or b.shape[-1] == 1):
-        return _fold_right(a, b, transpose_a, transpose_b)
-    rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
-    if batched[0]:
-        a = _align(a, rank)
-    if batched[1]:
-        b = _align(b, rank)
-    return matmul_p(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-
-
-def _align(x: Any, rank: int) -> Any:
-    missing = rank + 1 - len(x.shape)
-    return reshape_p(x, shape=(x.shape[0], *[1] * missing, *x.shape[1:])) if missing else x
-
-
-def _fold_left(a: Any, b: Any, transpose_b: bool) -> Any:
-    """Many matrices times one: a single product of all their rows."""
-    *lead, m, k = a.shape
-    rows = reshape_p(a, shape=(_count((*lead, m)), k))
-    product = matmul_p(rows, b, transpose_a=False, transpose_b=transpose_b)
-    return reshape_p(product, shape=(*lead, m, product.shape[-1]))
-
-
-def _fold_right(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
-    """One matrix times many: the transposed product, folded."""
-    if not transpose_b:
-        b = reshape_p(b, shape=(*b.shape[:-2], 1, b.shape[-2]))
-    product = _fold_left(b, a, transpose_b=not transpose_a)
-    return swap_last(product)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
-
-
-def conjugate(x: Any) -> Any:
-    """Return the conjugate of complex values, real ones as they are (no copy)."""
-    return conj(x) if is_complex(x) else x
-
-
-def swap_last(x: Any) -> Any:
-    """Return matrices transposed: the last two axes swapped."""
-    rank = len(x.shape)
-    return permute_p(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+from tapegrad.ops.shape import moveaxis
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Any:
@@ -156,7 +59,7 @@ def matmul(
     if type(a) is Tensor and type(b) is Tensor and not adjoint_a and not adjoint_b:
         x, y = a.array, b.array
         if len(x.shape) == 2 and len(y.shape) == 2 and type(x) is type(y):
-            return _matmul_tensors(a, b, _PARAMS[bool(transpose_a), bool(transpose_b)])
+            return matmul_tensors(a, b, PARAMS[bool(transpose_a), bool(transpose_b)])
     a, b = as_operand(a), as_operand(b)
     if adjoint_a:
         _refuse_both(transpose_a, "a")
@@ -168,30 +71,8 @@ def matmul(
     if rank_a == 2 and rank_b == 2:
         return matmul_p(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     if rank_a > 2 and rank_b == 2 and not transpose_a:
-        return _fold_left(a, b, transpose_b)
+        return fold_left(a, b, transpose_b)
     return _matmul_any(a, b, transpose_a, transpose_b)
-
-
-_PARAMS = {
-    (first, second): {"transpose_a": first, "transpose_b": second}
-    for first in (False, True)
-    for second in (False, True)
-}
-
-
-def _matmul_tensors(a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
-    """Bind `matmul_p` to two matrices, spelled out: every dense layer comes this way."""
-    x, y = a.array, b.array
-    try:
-        result = matmul_p.kernel(type(x))(x, y, **params)
-    except (ValueError, TypeError) as error:
-        explain_failure(matmul_p, (x, y), error)
-    tensor: Tensor = _new(Tensor)
-    tensor.array = result
-    tensor.node = None
-    if a.node is not None or b.node is not None:
-        tensor.node = record(active_stack(), matmul_p, params, (x, y), (a.node, b.node), result)
-    return tensor
 
 
 def _refuse_both(transpose: bool, which: str) -> None:
@@ -214,7 +95,7 @@ def _matmul_any(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     if column:
         b, transpose_b = reshape_p(b, shape=(*b.shape, 1)), False
     if column and len(a.shape) > 2 and not transpose_a:
-        product = _fold_left(a, b, transpose_b=False)
+        product = fold_left(a, b, transpose_b=False)
     else:
         product = matmul_p(a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
     if not row and not column:
@@ -270,21 +151,12 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     """
     x1, x2 = as_operand(x1), as_operand(x2)
     if axis != -1:
-        x1, x2 = move_axis(x1, axis, -1), move_axis(x2, axis, -1)
+        x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     row = reshape_p(conjugate(x1), shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     product = matmul_p(
         row, reshape_p(x2, shape=(*x2.shape, 1)), transpose_a=False, transpose_b=False
     )
     return reshape_p(product, shape=tuple(product.shape[:-2]))
-
-
-def move_axis(x: Any, source: int, target: int) -> Any:
-    """Return `x` with one axis moved to another place."""
-    rank = len(x.shape)
-    source = normalize_axis(source, rank, "move_axis")
-    order = [axis for axis in range(rank) if axis != source]
-    order.insert(normalize_axis(target, rank, "move_axis"), source)
-    return x if order == list(range(rank)) else permute_p(x, axes=tuple(order))
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -308,8 +180,8 @@ def vdot(a: Any, b: Any) -> Any:
     11.0
     """
     a, b = as_operand(a), as_operand(b)
-    flat_a = reshape_p(a, shape=(_count(tuple(a.shape)),))
-    return vecdot(flat_a, reshape_p(b, shape=(_count(tuple(b.shape)),)))
+    flat_a = reshape_p(a, shape=(math.prod(a.shape),))
+    return vecdot(flat_a, reshape_p(b, shape=(math.prod(b.shape),)))
 
 
 def inner(a: Any, b: Any) -> Any:
@@ -333,8 +205,8 @@ def outer(a: Any, b: Any) -> Any:
     [[3.0, 4.0], [6.0, 8.0]]
     """
     a, b = as_operand(a), as_operand(b)
-    column = reshape_p(a, shape=(_count(tuple(a.shape)), 1))
-    return column * reshape_p(b, shape=(1, _count(tuple(b.shape))))
+    column = reshape_p(a, shape=(math.prod(a.shape), 1))
+    return column * reshape_p(b, shape=(1, math.prod(b.shape)))
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
@@ -356,9 +228,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
     free_a = [i for i in range(len(a.shape)) if i not in left]
     free_b = [i for i in range(len(b.shape)) if i not in right]
     kept_a, kept_b = tuple(a.shape[i] for i in free_a), tuple(b.shape[i] for i in free_b)
-    size = _count(tuple(lengths))
-    rows = _as_matrix(a, (*free_a, *left), (_count(kept_a), size))
-    columns = _as_matrix(b, (*right, *free_b), (size, _count(kept_b)))
+    size = math.prod(lengths)
+    rows = _as_matrix(a, (*free_a, *left), (math.prod(kept_a), size))
+    columns = _as_matrix(b, (*right, *free_b), (size, math.prod(kept_b)))
     product = matmul_p(rows, columns, transpose_a=False, transpose_b=False)
     shape = (*kept_a, *kept_b)
     return product if product.shape == shape else reshape_p(product, shape=shape)

@@ -44,7 +44,7 @@ def _one_larger_draw(primitive: Primitive) -> Primitive:
     """
 
     def run(xp: Any, state: Any, parameter: Any, **params: Any) -> Any:
-        return primitive.kernels[type(state)](state, parameter, **params)
+        return primitive.kernel(type(state))(state, parameter, **params)
 
     def batch(size: int, batched: Any, state: Any, parameter: Any, **params: Any) -> Any:
         if "shape" in params:
@@ -182,9 +182,7 @@ def draw_integers(source: Source, shape: Any, minval: Any, maxval: Any, dtype: A
             f"Random integers need an integer dtype and minval < maxval. "
             f"Got {kind}, minval={low}, maxval={high}."
         )
-    return _draw(
-        source, random_integers_p, as_shape(shape), dtype=kind.dtype, low=low, high=high
-    )
+    return _draw(source, random_integers_p, as_shape(shape), dtype=kind.dtype, low=low, high=high)
 
 
 def draw_full_int(source: Source, shape: Any, dtype: Any) -> Any:

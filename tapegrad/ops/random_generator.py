@@ -37,7 +37,7 @@ class Generator:
             state = copy_from.state.numpy()
         if state is None:
             raise ArgumentError("A Generator needs a state. Use Generator.from_seed(seed).")
-        self.state = Variable(_pair(state), trainable=False, name="random_state")
+        self.state: Variable = Variable(_pair(state), trainable=False, name="random_state")
         self._step = wrap(host.place_like(np.array([0, 1], np.uint64), self.state.array))
 
     @classmethod
@@ -119,9 +119,7 @@ class Generator:
             minval, maxval = 0, minval
         return draws.draw_integers(self, shape, minval, maxval, dtype)
 
-    def uniform_full_int(
-        self, shape: Any, dtype: Any = "uint64", name: str | None = None
-    ) -> Any:
+    def uniform_full_int(self, shape: Any, dtype: Any = "uint64", name: str | None = None) -> Any:
         """Draw from all values of an integer dtype."""
         return draws.draw_full_int(self, shape, dtype)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p
 from tapegrad.ops.creation import as_shape
@@ -18,14 +19,14 @@ from tapegrad.ops.padding import pad
 from tapegrad.ops.shape import ravel
 from tapegrad.ops.slicing import slice_p
 
-flip_p = linear(
+flip_p: Primitive = linear(
     "flip",
     lambda xp, x, *, axis: xp.flip(x, axis=axis),
     transpose=lambda t, *, axis: flip_p(t, axis=axis),
     batch=lambda size, batched, x, *, axis: flip_p(x, axis=tuple(a + 1 for a in axis)),
 )
 
-roll_p = linear(
+roll_p: Primitive = linear(
     "roll",
     lambda xp, x, *, shift, axis: xp.roll(x, shift, axis=axis),
     transpose=lambda t, *, shift, axis: roll_p(t, shift=tuple(-s for s in shift), axis=axis),
@@ -95,7 +96,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     return flip_p(permute_p(x, axes=tuple(order)), axis=(second,))
 
 
-def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> Any:  # noqa: A002
+def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> Any:
     """Shift entries along axes; those that leave at the end come in at the start.
 
     Without an axis the flattened tensor is shifted.
@@ -116,7 +117,7 @@ def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> A
     return roll_p(x, shift=shifts, axis=axes)
 
 
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # noqa: A002  # TF's name
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # TF's name
     """Repeat a tensor as a whole along each axis.
 
     >>> tile([1.0, 2.0], [2]).numpy().tolist()
@@ -134,7 +135,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # noqa: A
     return reshape_p(broadcast_p(reshape_p(x, shape=apart), shape=spread), shape=together)
 
 
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Any:  # noqa: A002
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Any:
     """Repeat each entry along an axis, `repeats` times or as often as `repeats[k]` says.
 
     >>> repeat([1.0, 2.0], 2).numpy().tolist()
@@ -186,7 +187,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
 
 
 def space_to_depth(
-    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None  # noqa: A002
+    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
     """Move blocks of an image into its channels.
 
@@ -204,7 +205,7 @@ def space_to_depth(
 
 
 def depth_to_space(
-    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None  # noqa: A002
+    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
     """Move channels of an image into blocks: undo `space_to_depth`.
 
@@ -237,9 +238,7 @@ def _in_format(x: Any, data_format: str) -> Any:
     return x if data_format == "NHWC" else permute_p(x, axes=(0, 3, 1, 2))
 
 
-def space_to_batch(
-    input: Any, block_shape: Any, paddings: Any, name: str | None = None  # noqa: A002
-) -> Any:
+def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Any:
     """Pad, then move blocks of the spatial axes into the axis of examples.
 
     >>> space_to_batch([[[1.0], [2.0]]], [2], [[0, 0]]).shape
@@ -263,9 +262,7 @@ def space_to_batch(
     return reshape_p(turned, shape=(n * math.prod(blocks), *parts[::2], *tail))
 
 
-def batch_to_space(
-    input: Any, block_shape: Any, crops: Any, name: str | None = None  # noqa: A002
-) -> Any:
+def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Any:
     """Move examples into blocks of the spatial axes, then crop: undo `space_to_batch`.
 
     >>> batch_to_space([[[1.0]], [[2.0]]], [2], [[0, 0]]).shape

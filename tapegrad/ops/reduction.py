@@ -152,7 +152,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     6.0
     """
     x = as_operand(x)
-    return sum_p(x, axis=normalize_axes(axis, len(x.shape), "sum"), keepdims=bool(keepdims))
+    return sum_p(x, axis=normalize_axes(axis, x.ndim, "sum"), keepdims=bool(keepdims))
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -165,7 +165,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     3.0
     """
     x = as_operand(x)
-    return mean_p(x, axis=normalize_axes(axis, len(x.shape), "mean"), keepdims=bool(keepdims))
+    return mean_p(x, axis=normalize_axes(axis, x.ndim, "mean"), keepdims=bool(keepdims))
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -176,7 +176,7 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     6.0
     """
     x = as_operand(x)
-    return prod_p(x, axis=normalize_axes(axis, len(x.shape), "prod"), keepdims=bool(keepdims))
+    return prod_p(x, axis=normalize_axes(axis, x.ndim, "prod"), keepdims=bool(keepdims))
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -187,7 +187,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     3.0
     """
     x = as_operand(x)
-    return max_p(x, axis=normalize_axes(axis, len(x.shape), "max"), keepdims=bool(keepdims))
+    return max_p(x, axis=normalize_axes(axis, x.ndim, "max"), keepdims=bool(keepdims))
 
 
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -198,7 +198,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     1.0
     """
     x = as_operand(x)
-    return min_p(x, axis=normalize_axes(axis, len(x.shape), "min"), keepdims=bool(keepdims))
+    return min_p(x, axis=normalize_axes(axis, x.ndim, "min"), keepdims=bool(keepdims))
 
 
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -209,7 +209,7 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     True
     """
     x = as_operand(x)
-    return any_p(x, axis=normalize_axes(axis, len(x.shape), "any"), keepdims=bool(keepdims))
+    return any_p(x, axis=normalize_axes(axis, x.ndim, "any"), keepdims=bool(keepdims))
 
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -220,7 +220,7 @@ def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     False
     """
     x = as_operand(x)
-    return all_p(x, axis=normalize_axes(axis, len(x.shape), "all"), keepdims=bool(keepdims))
+    return all_p(x, axis=normalize_axes(axis, x.ndim, "all"), keepdims=bool(keepdims))
 
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -232,7 +232,7 @@ def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """
     x = as_operand(x)
     return count_nonzero_p(
-        x, axis=normalize_axes(axis, len(x.shape), "count_nonzero"), keepdims=bool(keepdims)
+        x, axis=normalize_axes(axis, x.ndim, "count_nonzero"), keepdims=bool(keepdims)
     )
 
 

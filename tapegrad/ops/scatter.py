@@ -82,7 +82,7 @@ take_set_p.jvps(
     None,
 )
 
-take_last_p = Primitive("take_last", _take_last)
+take_last_p: Primitive = Primitive("take_last", _take_last)
 take_last_p.vjps(lambda t, x2, x1_shape, *, axis: _put(t, x2, x1_shape[axis], axis), None)
 take_last_p.jvps(lambda t, x2, *, axis: take_last_p(t, x2, axis=axis), None)
 
@@ -110,9 +110,7 @@ def _batch_set(
 
 
 @take_last_p.batch
-def _batch_last(
-    size: int, batched: tuple[bool, ...], t: Any, indices: Any, *, axis: int
-) -> Any:
+def _batch_last(size: int, batched: tuple[bool, ...], t: Any, indices: Any, *, axis: int) -> Any:
     if not batched[1]:
         return take_last_p(t, indices, axis=axis + 1)
     if not batched[0]:
@@ -297,9 +295,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
     parts = [first, *(like(part, first) for part in data[1:])]
     inner = tuple(first.shape[places[0].ndim :])
     size = 1 + max((int(place.max()) for place in places if place.size), default=-1)
-    result = full_like_p(
-        first, shape=(size, *inner), value=0, dtype=numpy_dtype(first.dtype)
-    )
+    result = full_like_p(first, shape=(size, *inner), value=0, dtype=numpy_dtype(first.dtype))
     for place, part in zip(places, parts, strict=True):
         if tuple(part.shape) != (*place.shape, *inner):
             raise ShapeError(

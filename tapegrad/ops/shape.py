@@ -14,6 +14,7 @@ from tapegrad.core.device import resolve_device
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.primitive import Primitive
 from tapegrad.core.tensor import Tensor, TensorShape
 from tapegrad.errors import ShapeError
 from tapegrad.ops import arithmetic
@@ -60,7 +61,7 @@ def ravel(x: Any, name: str | None = None) -> Any:
 flatten = ravel
 
 
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # noqa: A002  # TF's name
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # TF's name
     """Return a tensor repeated along new or unit axes to fill `shape`.
 
     >>> import tapegrad
@@ -96,9 +97,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     >>> broadcast_dynamic_shape((2, 1), (3,)).numpy().tolist()
     [2, 3]
     """
-    return as_constant(
-        np.asarray(broadcast_static_shape(shape_x, shape_y), np.int32)
-    )
+    return as_constant(np.asarray(broadcast_static_shape(shape_x, shape_y), np.int32))
 
 
 def broadcast_arrays(*args: Any) -> list[Any]:
@@ -143,9 +142,7 @@ def transpose(
     return arithmetic.conj(turned) if conjugate else turned
 
 
-def matrix_transpose(
-    a: Any, name: str | None = "matrix_transpose", conjugate: bool = False
-) -> Any:
+def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: bool = False) -> Any:
     """Return `a` with its last two axes swapped.
 
     >>> import tapegrad
@@ -214,7 +211,7 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 
-def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # noqa: A002  # TF's name
+def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # TF's name
     """Insert axes of length 1 at the given places of the result.
 
     >>> import tapegrad
@@ -229,7 +226,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # noqa:
     return reshape_p(x, shape=tuple(1 if k in places else next(lengths) for k in range(ndim)))
 
 
-def squeeze(input: Any, axis: Axes = None, name: str | None = None) -> Any:  # noqa: A002  # TF's
+def squeeze(input: Any, axis: Axes = None, name: str | None = None) -> Any:  # TF's
     """Remove axes of length 1: the given ones, or all.
 
     >>> import tapegrad
@@ -274,9 +271,11 @@ def atleast_3d(*arys: Any) -> Any:
     """
     return _each(
         arys,
-        lambda shape: (1, *shape, 1)[: 3 if shape else 2] + (() if shape else (1,))
-        if len(shape) < 2
-        else (*shape, *[1] * (3 - len(shape))),
+        lambda shape: (
+            (1, *shape, 1)[: 3 if shape else 2] + (() if shape else (1,))
+            if len(shape) < 2
+            else (*shape, *[1] * (3 - len(shape)))
+        ),
     )
 
 
@@ -289,7 +288,7 @@ def _each(values: tuple[Any, ...], new_shape: Any) -> Any:
 # Asking about shapes: no derivative
 
 
-def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:  # noqa: A002
+def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
     """Return the shape as an integer tensor.
 
     >>> shape([[1.0, 2.0]]).numpy().tolist()
@@ -298,7 +297,7 @@ def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tenso
     return as_constant(np.asarray(as_operand(input).shape, numpy_dtype(out_type)))
 
 
-def shape_n(input: Sequence[Any], out_type: Any = "int32", name: str | None = None) -> list[Tensor]:  # noqa: A002
+def shape_n(input: Sequence[Any], out_type: Any = "int32", name: str | None = None) -> list[Tensor]:
     """Return the shape of each tensor.
 
     >>> len(shape_n([[1.0], [2.0]]))
@@ -307,7 +306,7 @@ def shape_n(input: Sequence[Any], out_type: Any = "int32", name: str | None = No
     return [shape(value, out_type) for value in input]
 
 
-def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:  # noqa: A002
+def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
     """Return the number of elements as an integer tensor.
 
     >>> int(size([[1.0, 2.0]]))
@@ -317,7 +316,7 @@ def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor
     return as_constant(np.asarray(count, numpy_dtype(out_type)))
 
 
-def rank(input: Any, name: str | None = None) -> Tensor:  # noqa: A002  # TensorFlow's name
+def rank(input: Any, name: str | None = None) -> Tensor:  # TensorFlow's name
     """Return the number of axes as an integer tensor.
 
     >>> int(rank([[1.0, 2.0]]))
@@ -342,7 +341,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
     return identity(x)
 
 
-def identity_n(input: Sequence[Any], name: str | None = None) -> list[Any]:  # noqa: A002
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Any]:
     """Return a new tensor for each of several.
 
     >>> len(identity_n([[1.0], [2.0]]))
@@ -353,13 +352,11 @@ def identity_n(input: Sequence[Any], name: str | None = None) -> list[Any]:  # n
 
 # Moving between devices
 
-to_device_p = linear(
+to_device_p: Primitive = linear(
     "to_device",
     lambda xp, x, *, device, source: host.move(x, device),
     transpose=lambda t, *, device, source: to_device_p(t, device=source, source=device),
-    batch=lambda size, batched, x, *, device, source: to_device_p(
-        x, device=device, source=source
-    ),
+    batch=lambda size, batched, x, *, device, source: to_device_p(x, device=device, source=source),
 )
 
 

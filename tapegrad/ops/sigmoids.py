@@ -74,16 +74,24 @@ log1mexp: Function = unary(
 )
 
 
-def _silu_rule(t: Any, x: Any, *, beta: float) -> Any:
+def _silu_slope(xp: Any, x: Any, *, beta: float) -> Any:
+    s = _sigmoid(xp, beta * x)
+    return s * (beta * x * (1 - s) + 1)
+
+
+def _silu_bend(t: Any, x: Any, *, beta: float) -> Any:
+    """The second derivative: beta s (1 - s) (2 + beta x (1 - 2 s)) with s = sigmoid(beta x)."""
     s = sigmoid(beta * x)
-    return t * (s * (beta * x * (1 - s) + 1))
+    return t * (beta * s * (1 - s) * (beta * x * (1 - 2 * s) + 2))
 
 
 silu_p: Primitive = elementwise(
     "silu",
-    _silu_rule,
+    lambda t, x, *, beta: t * silu_slope_p(x, beta=beta),
     forward=lambda xp, x, *, beta: x * _sigmoid(xp, beta * x),
 )
+# The slopes are primitives so that backends can compute them in one buffer.
+silu_slope_p: Primitive = elementwise("silu_slope", _silu_bend, forward=_silu_slope)
 
 
 def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
@@ -116,19 +124,25 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
     return 0.5 * x * (1 + xp.tanh(_ROOT * (x + _CUBIC * x * x * x)))
 
 
-def _gelu_tanh_rule(t: Any, x: Any) -> Any:
-    squared = x * x
-    w = tanh(_ROOT * x * (1 + _CUBIC * squared))
-    slope = _ROOT * x * (1 + 3 * _CUBIC * squared)
-    return t * (0.5 * (1 + w) * (1 + slope * (1 - w)))
+def _gelu_tanh_slope(xp: Any, x: Any) -> Any:
+    w = xp.tanh(_ROOT * x * (1 + _CUBIC * x * x))
+    return 0.5 * (1 + w) * (1 + _ROOT * x * (1 + 3 * _CUBIC * x * x) * (1 - w))
+
+
+def _gelu_tanh_bend(t: Any, x: Any) -> Any:
+    """The second derivative, with w = tanh(u) and u = sqrt(2 / π) (x + c x³)."""
+    cubic = 3 * _CUBIC * x * x
+    w = tanh(_ROOT * x * (1 + _CUBIC * x * x))
+    return t * (_ROOT * (1 - w * w) * (1 + 2 * cubic - _ROOT * x * w * square(1 + cubic)))
 
 
 gelu_tanh: Function = unary(
     "gelu_tanh",
-    _gelu_tanh_rule,
+    lambda t, x: t * gelu_tanh_slope(x),
     forward=_gelu_tanh,
     doc="Return GELU in its approximation by tanh.",
 )
+gelu_tanh_slope: Function = unary("gelu_tanh_slope", _gelu_tanh_bend, forward=_gelu_tanh_slope)
 
 
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:

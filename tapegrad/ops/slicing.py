@@ -9,8 +9,19 @@ from tapegrad.core.families import linear
 
 def _unslice(xp: Any, t: Any, *, index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     full = xp.zeros(shape, dtype=t.dtype, device=t.device)
-    full[index] = t
+    write(xp, full, t, index)
     return full
+
+
+def write(xp: Any, array: Any, value: Any, index: tuple[Any, ...]) -> None:
+    """Do `array[index] = value`; strict namespaces refuse None in an index that is written to."""
+    if None in index:
+        axes = [part is None for part in index if not isinstance(part, int)]
+        behind = axes[len(axes) - value.ndim :]
+        kept = (n for n, is_new in zip(value.shape, behind, strict=True) if not is_new)
+        value = xp.reshape(value, tuple(kept))
+        index = tuple(part for part in index if part is not None)
+    array[index] = value
 
 
 slice_p = linear(

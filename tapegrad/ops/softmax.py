@@ -55,15 +55,11 @@ softmax_p.vjps(lambda t, y, *, axis: softmax_gradient_p(t, y, axis=axis))
 softmax_p.jvps(lambda t, y, *, axis: softmax_gradient_p(t, y, axis=axis))
 softmax_gradient_p.vjps(
     lambda t, x2, *, axis: softmax_gradient_p(t, x2, axis=axis),
-    lambda t, x1, x2, *, axis: (
-        t * (x1 - _row_sum(x1 * x2, axis)) - x1 * _row_sum(t * x2, axis)
-    ),
+    lambda t, x1, x2, *, axis: t * (x1 - _row_sum(x1 * x2, axis)) - x1 * _row_sum(t * x2, axis),
 )
 softmax_gradient_p.jvps(
     lambda t, x2, *, axis: softmax_gradient_p(t, x2, axis=axis),
-    lambda t, x1, x2, *, axis: (
-        t * (x1 - _row_sum(x1 * x2, axis)) - x2 * _row_sum(t * x1, axis)
-    ),
+    lambda t, x1, x2, *, axis: t * (x1 - _row_sum(x1 * x2, axis)) - x2 * _row_sum(t * x1, axis),
 )
 
 # exp(y) of log-probabilities y is softmax(y), which is also right where a whole row is masked.

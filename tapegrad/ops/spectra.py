@@ -22,7 +22,7 @@ from tapegrad.ops.fft import (
     resized,
 )
 from tapegrad.ops.joining import concat
-from tapegrad.ops.products import move_axis
+from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.slicing import slice_p
 
 _TWO = (-2, -1)
@@ -218,9 +218,9 @@ def dct(
     x = as_real(input, "dct")
     _check_cosine(type, norm)
     axis = normalize_axis(axis, len(x.shape), "dct")
-    x = move_axis(x if n is None else resized(x, axis, n), axis, -1)
+    x = moveaxis(x if n is None else resized(x, axis, n), axis, -1)
     result = {1: _dct1, 2: _dct2, 3: _dct3}[type](x, norm == "ortho")
-    return move_axis(result, -1, axis)
+    return moveaxis(result, -1, axis)
 
 
 def idct(

@@ -39,9 +39,7 @@ euclidean_norm_p = Primitive(
     lambda xp, x, *, axis, keepdims: xp.sqrt(_sum_of_squares(xp, x, axis=axis, keepdims=keepdims)),
 )
 euclidean_norm_p.vjps(
-    lambda t, x, y, *, axis, keepdims: (
-        spread(t, x.shape, axis, keepdims) * divide_no_nan(x, spread(y, x.shape, axis, keepdims))
-    )
+    lambda t, x, y, *, axis, keepdims: spread(divide_no_nan(t, y), x.shape, axis, keepdims) * x
 )
 euclidean_norm_p.jvps(
     lambda t, x, y, *, axis, keepdims: divide_no_nan(_real_inner(t, x, y, axis, keepdims), y)
@@ -57,7 +55,7 @@ def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     25.0
     """
     x = as_operand(x)
-    axes = normalize_axes(axis, len(x.shape), "sum_of_squares")
+    axes = normalize_axes(axis, x.ndim, "sum_of_squares")
     return sum_of_squares_p(x, axis=axes, keepdims=bool(keepdims))
 
 
@@ -69,5 +67,5 @@ def euclidean_norm(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     5.0
     """
     x = as_operand(x)
-    axes = normalize_axes(axis, len(x.shape), "euclidean_norm")
+    axes = normalize_axes(axis, x.ndim, "euclidean_norm")
     return euclidean_norm_p(x, axis=axes, keepdims=bool(keepdims))

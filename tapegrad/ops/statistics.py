@@ -15,7 +15,8 @@ from tapegrad.ops.axes import Axes, count_over
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import is_complex, kind_of
-from tapegrad.ops.products import matmul, swap_last
+from tapegrad.ops.matrix_product import swap_last
+from tapegrad.ops.products import matmul
 from tapegrad.ops.reduction import mean_p
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.squares import euclidean_norm_p, sum_of_squares_p

@@ -28,19 +28,22 @@ class VariableSlice(Tensor):
     index: Any
     variable: Variable
 
-    def assign(self, value: Any, use_locking: bool = False, name: Any = None,
-               read_value: bool = True) -> Any:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Replace this part of the variable; return the variable."""
         return _replace(self.variable, self.index, value, "assign", read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None,
-                   read_value: bool = True) -> Any:
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Add to this part of the variable; return the variable."""
         new = _on_state(self.variable, arithmetic.add, self.index, delta, "assign_add")
         return _replace(self.variable, self.index, new, "assign_add", read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None,
-                   read_value: bool = True) -> Any:
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Subtract from this part of the variable; return the variable."""
         new = _on_state(self.variable, arithmetic.subtract, self.index, delta, "assign_sub")
         return _replace(self.variable, self.index, new, "assign_sub", read_value)
@@ -97,10 +100,10 @@ def _plain(value: Any, variable: Variable, method: str) -> Tensor:
 # Scatter methods: rows by IndexedSlices, slices by coordinates
 
 
-def _rows(method: str, function: Callable[..., Any]) -> Callable[..., Variable]:
+def _rows(method: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(
         self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: Any = None
-    ) -> Variable:
+    ) -> Any:
         if not isinstance(sparse_delta, IndexedSlices):
             raise ArgumentTypeError(
                 f"{method} needs an IndexedSlices. Got {type(sparse_delta).__name__}."
@@ -113,8 +116,8 @@ def _rows(method: str, function: Callable[..., Any]) -> Callable[..., Variable]:
     return call
 
 
-def _slices(method: str, function: Callable[..., Any]) -> Callable[..., Variable]:
-    def call(self: Variable, indices: Any, updates: Any, name: Any = None) -> Variable:
+def _slices(method: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Variable, indices: Any, updates: Any, name: Any = None) -> Any:
         return _scatter(self, function, indices, updates, method)
 
     call.__name__ = method

@@ -236,7 +236,7 @@ def test_G9_zero_has_the_shape_and_dtype_of_the_source(x, mode, kind):
 def test_G9_other_modes_are_quoted(x):
     tape, y = record(lambda x: x * x, x)
 
-    with pytest.raises(ValueError, match="'none' or 'zero'. Got 'nought'"):
+    with pytest.raises(ValueError, match=r"'none' or 'zero'. Got 'nought'"):
         tape.gradient(y, x, unconnected_gradients="nought")
 
 
@@ -297,7 +297,7 @@ def test_G10_a_watched_seed_can_be_differentiated(x):
 def test_G10_the_wrong_number_of_seeds_is_refused(x):
     tape, targets = record(lambda x: [x * x, x], x)
 
-    with pytest.raises(ValueError, match="one entry per target: 2. Got 1"):
+    with pytest.raises(ValueError, match=r"one entry per target: 2. Got 1"):
         tape.gradient(targets, x, output_gradients=[1.0])
 
 

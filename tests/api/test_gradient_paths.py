@@ -168,7 +168,7 @@ def test_G20_exceptions_in_backward_functions_propagate_unchanged(x):
 
     tape, y = record(broken, x)
 
-    with pytest.raises(OddError, match="^as it was$"):
+    with pytest.raises(OddError, match=r"^as it was$"):
         tape.gradient(y, x)
 
 
@@ -177,7 +177,7 @@ def test_G21_a_rule_that_returns_the_wrong_number_of_values_is_named(x, primitiv
     short.vjp(lambda t, x1, x2: (t * x2,))
     tape, y = record(lambda x: short(x, x), x)
 
-    with pytest.raises(ValueError, match="short must return 2 values.*returned 1"):
+    with pytest.raises(ValueError, match=r"short must return 2 values.*returned 1"):
         tape.gradient(y, x)
 
 
@@ -273,7 +273,11 @@ def test_G25_adding_in_place_does_not_change_what_rules_share():
         c = a + b  # both inputs get the very same cotangent array
         y = c + a + a
 
-    assert [g.numpy().tolist() for g in tape.gradient(y, [a, b, c])] == [[3.0] * 3, [1.0] * 3, [1.0] * 3]
+    assert [g.numpy().tolist() for g in tape.gradient(y, [a, b, c])] == [
+        [3.0] * 3,
+        [1.0] * 3,
+        [1.0] * 3,
+    ]
 
 
 def test_G25_adding_in_place_does_not_change_the_seed():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.primitive import PRIMITIVES, Primitive
 
 
 @pytest.fixture
@@ -144,8 +145,6 @@ def test_J5_other_numbers_of_rows_are_refused(x, argument, rows):
 
 
 def test_J6_an_operation_without_batching_rule_is_looped_over(x):
-    from tapegrad.core.primitive import PRIMITIVES, Primitive
-
     double = Primitive("double_without_batching", lambda xp, a: a * 2.0)
     double.vjps(lambda t: double(t))
     tape, y = record(double, x)
@@ -263,7 +262,7 @@ def test_B1_both_sides_need_a_batch_axis(batch, which, rank):
 def test_B1_the_batch_sizes_must_agree(batch):
     tape, y = record(lambda x: x[:2] * 2.0, batch)
 
-    with pytest.raises(ValueError, match="same first dimension. Got 2 and 3"):
+    with pytest.raises(ValueError, match=r"same first dimension. Got 2 and 3"):
         tape.batch_jacobian(y, batch)
 
 
@@ -300,7 +299,7 @@ def test_B3_coupled_examples_give_column_sums(batch):
 def test_B3_coupled_examples_are_found_on_request(batch):
     tape, y = record(coupled, batch)
 
-    with pytest.raises(ValueError, match="independent examples.*Use jacobian"):
+    with pytest.raises(ValueError, match=r"independent examples.*Use jacobian"):
         tape.batch_jacobian(y, batch, check_independence=True)
 
 

@@ -79,7 +79,7 @@ def test_N1_they_need_a_scalar_target(x, method):
         tape.watch(x)
         y = x * x
 
-    with pytest.raises(ValueError, match=rf"scalar target. Got shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"scalar target. Got shape \(2,\)"):
         getattr(tape, method)(y, x, *([x] if method == "hvp" else []))
 
 

@@ -48,7 +48,9 @@ def test_W1_watch_takes_a_variable():
     assert float(tape.gradient(y, v)) == 4.0
 
 
-@pytest.mark.parametrize("leaf", [np.ones(2), 1.0, "x", None, {1.0}], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "leaf", [np.ones(2), 1.0, "x", None, {1.0}], ids=lambda x: type(x).__name__
+)
 def test_W2_other_leaves_are_refused_by_the_name_of_their_type(leaf):
     with tf.GradientTape() as tape, pytest.raises(ValueError, match=type(leaf).__name__) as error:
         tape.watch(leaf)

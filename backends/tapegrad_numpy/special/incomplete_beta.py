@@ -15,22 +15,22 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
 
     0 at x = 0, 1 at x = 1, nan for x outside [0, 1] or parameters that are not positive and finite.
     """
+    inside = (a > 0.0) & (b > 0.0) & (a < np.inf) & (b < np.inf) & (x >= 0.0) & (x <= 1.0)
     y = select(
         (a, b, x),
+        (~inside, lambda a, b, x: np.full(a.shape, np.nan)),
         (x <= (a + 1.0) / (a + b + 2.0), lambda a, b, x: _lower(a, b, x, 1.0 - x)),
         (b < 1.0, _upper_small),
         otherwise=lambda a, b, x: 1.0 - _lower(b, a, 1.0 - x, x),
     )
-    y = np.where(x == 0.0, 0.0, np.where(x == 1.0, 1.0, y))
-    inside = (a > 0.0) & (b > 0.0) & (a < np.inf) & (b < np.inf) & (x >= 0.0) & (x <= 1.0)
-    return np.where(inside, y, np.nan)
+    return np.where(inside & (x == 1.0), 1.0, y)
 
 
 def _lower(a: Array, b: Array, x: Array, y: Array) -> Array:
     """I_x(a, b) for x below the mean, with y = 1 - x."""
     large = np.minimum(a, b) >= 10.0
     density = select((a, b, x, y), (large, _density_large), otherwise=_density_small)
-    return density / _fraction(a, b, x)
+    return density / _fraction(a, b, x, a * y - b * x)
 
 
 def _density_small(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -48,22 +48,23 @@ def _density_large(a: Array, b: Array, x: Array, y: Array) -> Array:
     return np.sqrt(a / c * b / (2.0 * np.pi)) * np.exp(errors - power)
 
 
-def _fraction(a: Array, b: Array, x: Array) -> Array:
-    """Evaluate the continued fraction of DiDonato and Morris by Lentz's method.
+def _fraction(a: Array, b: Array, x: Array, gap: Array) -> Array:
+    """Evaluate the continued fraction of DiDonato and Morris, with gap = a - (a + b) x.
 
-    Elements leave the loop as they converge, so that a few hard ones do not hold up the block.
+    By Lentz's method; elements leave the loop as they converge, so that a few hard ones do not
+    hold up the block.
     """
     out = np.empty(a.shape)
     where = np.arange(a.size)
     c = a + b
-    y = a * (a - c * x + 1.0) / (a + 1.0)
+    y = a * (gap + 1.0) / (a + 1.0)
     y = np.where(y == 0.0, 1e-300, y)
     up = y.copy()
     down = np.zeros(a.shape)
     for n in range(1, _LIMIT):
         odd = a + (2 * n - 1)
         numerator = (a + (n - 1)) * (c + (n - 1)) * n * (b - n) * (x / odd) ** 2
-        level = n + n * (b - n) * x / odd + (a + n) * (a - c * x + 1.0 + n * (2.0 - x)) / (odd + 2)
+        level = n + n * (b - n) * x / odd + (a + n) * (gap + 1.0 + n * (2.0 - x)) / (odd + 2)
         down = 1.0 / (level + numerator * down)
         up = level + numerator / up
         change = up * down
@@ -75,7 +76,7 @@ def _fraction(a: Array, b: Array, x: Array) -> Array:
                 if left.size == 0:
                     return out
                 where = where[left]
-                a, b, c, x = a[left], b[left], c[left], x[left]
+                a, b, c, x, gap = a[left], b[left], c[left], x[left], gap[left]
                 y, up, down = y[left], up[left], down[left]
     out[where] = y
     return out

@@ -118,7 +118,7 @@ def _upper(a: Array, x: Array) -> Array:
 
 def _levels(x: Array) -> int:
     """Levels of the continued fraction that reach 1e-16 at the smallest x, found by trial."""
-    return int(max(20.0, 9.0 + 100.0 / max(float(x.min()), 2.0)))
+    return int(max(20.0, 9.0 + 100.0 / max(float(np.fmin.reduce(x)), 2.0)))
 
 
 def _fraction(a: Array, x: Array) -> Array:

@@ -15,8 +15,8 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
 from tapegrad.ops.cast import cast_p
 from tapegrad.ops.diagonal import band_p
+from tapegrad.ops.matrix_product import conjugate, matmul_p, swap_last
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.products import conjugate, matmul_p, swap_last
 from tapegrad.ops.slicing import slice_p
 
 

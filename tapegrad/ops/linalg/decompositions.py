@@ -20,7 +20,7 @@ from tapegrad.ops.linalg.common import (
     triangle,
 )
 from tapegrad.ops.linalg.solve import triangular_solve_p
-from tapegrad.ops.products import matmul_p
+from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.slicing import slice_p
 
 cholesky_p = batches(Primitive("cholesky", lambda xp, x: xp.linalg.cholesky(x)))

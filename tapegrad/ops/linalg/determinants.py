@@ -43,7 +43,7 @@ def _adjugate(xp: Any, x: Any) -> Any:
         xp.prod(xp.where(xp.arange(n, device=s.device) == i, one, s), axis=-1) for i in range(n)
     ]
     sizes = xp.astype(xp.stack(others, axis=-1), x.dtype) if n else xp.astype(s, x.dtype)
-    phase = xp.linalg.slogdet(u)[0] * xp.linalg.slogdet(vh)[0]
+    phase = xp.linalg.slogdet(xp.matmul(u, vh))[0]
     scaled = xp.conj(xp.matrix_transpose(vh)) if is_complex(x) else xp.matrix_transpose(vh)
     back = xp.conj(xp.matrix_transpose(u)) if is_complex(x) else xp.matrix_transpose(u)
     inner = xp.matmul(scaled * xp.expand_dims(sizes, axis=-2), back)

@@ -29,7 +29,7 @@ from tapegrad.ops.linalg.common import (
     reciprocal_or_zero,
 )
 from tapegrad.ops.linalg.solve import inv_p
-from tapegrad.ops.products import conjugate
+from tapegrad.ops.matrix_product import conjugate
 
 eigh_p = batches(Primitive("eigh", lambda xp, x: tuple(xp.linalg.eigh(x)), many=True))
 

@@ -3,6 +3,9 @@
 The last three are differentiated by a property of all analytic functions: f applied to the block
 matrix [[A, E], [0, A]] has the derivative of f at A along E in its upper right corner (Mathias
 1996). Orders nest.
+
+How often to square or take roots depends on the values. Kernels that may read them on the host
+(`reads=True`) stop as soon as they can; on other devices fixed numbers of steps do for all.
 """
 
 from __future__ import annotations
@@ -41,10 +44,16 @@ def _identity(xp: Any, x: Any) -> Any:
     return xp.eye(x.shape[-1], dtype=x.dtype, device=x.device)
 
 
-def _largest_norm(xp: Any, x: Any) -> float:
-    """The largest 1-norm in the stack, as a Python number: it decides how often to square."""
-    columns = xp.sum(xp.abs(x), axis=-2)
-    return float(xp.max(columns)) if math.prod(columns.shape) else 0.0
+def _norms(xp: Any, x: Any) -> Any:
+    """The 1-norm of each matrix, as 1 × 1 matrices."""
+    if x.shape[-1] == 0:
+        return xp.zeros((*x.shape[:-2], 1, 1), dtype=xp.abs(x).dtype, device=x.device)
+    return xp.max(xp.sum(xp.abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
+
+
+def _is_close(xp: Any, x: Any, distance: float) -> bool:
+    """Whether all matrices are that close to the identity (or hold NaN: no use to go on)."""
+    return not bool(xp.any(_norms(xp, x - _identity(xp, x)) > distance))
 
 
 _PADE = (
@@ -53,13 +62,13 @@ _PADE = (
 )  # fmt: skip
 
 
-def _expm(xp: Any, x: Any) -> Any:
+_MOST_SQUARINGS = 32
+
+
+def expm_kernel(xp: Any, x: Any, reads: bool = False) -> Any:
     """Scaling and squaring with the Padé approximant of degree 13 (Higham 2005)."""
-    norm = _largest_norm(xp, x)
-    if not math.isfinite(norm):
-        return x * float("nan")
-    squarings = max(0, math.ceil(math.log2(norm / 5.37))) if norm > 5.37 else 0
-    x = x * 2.0**-squarings
+    steps = xp.ceil(xp.log2(xp.clip(_norms(xp, x) / 5.37, 1.0, 2.0**_MOST_SQUARINGS)))
+    x = x * xp.astype(xp.pow(xp.full_like(steps, 0.5), steps), x.dtype)
     b = [c / _PADE[0] for c in _PADE]
     one = _identity(xp, x)
     x2 = xp.matmul(x, x)
@@ -70,21 +79,28 @@ def _expm(xp: Any, x: Any) -> Any:
     even = xp.matmul(x6, x6 * b[12] + x4 * b[10] + x2 * b[8])
     even = even + x6 * b[6] + x4 * b[4] + x2 * b[2] + one * b[0]
     result = xp.linalg.solve(even - odd, even + odd)
-    for _ in range(squarings):
-        result = xp.matmul(result, result)
+    for step in range(_most(xp, steps) if reads else _MOST_SQUARINGS):
+        result = xp.where(steps > step, xp.matmul(result, result), result)
     return result
 
 
-def _sqrtm(xp: Any, x: Any) -> Any:
+def _most(xp: Any, steps: Any) -> int:
+    if not math.prod(steps.shape):
+        return 0
+    most = float(xp.max(steps))
+    return int(most) if math.isfinite(most) else 0
+
+
+def sqrtm_kernel(xp: Any, x: Any, reads: bool = False) -> Any:
     """The product form of the Denman-Beavers iteration (Cheng, Higham, Kenney and Laub 2001)."""
     one = _identity(xp, x)
     root, rest = x, x
     eps = float(xp.finfo(x.dtype).eps)
-    for _ in range(100):
+    for _ in range(100 if reads else 30):
         inverse = xp.linalg.inv(rest)
         root = xp.matmul(root, one + inverse) * 0.5
         rest = (one + (rest + inverse) * 0.5) * 0.5
-        if not _largest_norm(xp, rest - one) > x.shape[-1] * eps:
+        if reads and _is_close(xp, rest, x.shape[-1] * eps):
             break
     return root
 
@@ -92,15 +108,15 @@ def _sqrtm(xp: Any, x: Any) -> Any:
 _NODES, _WEIGHTS = (v.tolist() for v in np.polynomial.legendre.leggauss(8))
 
 
-def _logm(xp: Any, x: Any) -> Any:
+def logm_kernel(xp: Any, x: Any, reads: bool = False) -> Any:
     """Square roots until close to the identity, then the Padé approximant of log(1 + z).
 
     The approximant is Gauss quadrature of z / (1 + s z) over s from 0 to 1 (Higham 2001).
     """
     one = _identity(xp, x)
     roots = 0
-    while _largest_norm(xp, x - one) > 0.25 and roots < 60:
-        x = _sqrtm(xp, x)
+    while roots < 60 and not _is_close(xp, x, 0.25) if reads else roots < 8:
+        x = sqrtm_kernel(xp, x, reads)
         roots += 1
     small = x - one
     total = small * 0.0
@@ -109,9 +125,9 @@ def _logm(xp: Any, x: Any) -> Any:
     return total * 2.0**roots
 
 
-expm_p = _analytic("expm", _expm)
-sqrtm_p = _analytic("sqrtm", _sqrtm)
-logm_p = _analytic("logm", _logm)
+expm_p = _analytic("expm", expm_kernel)
+sqrtm_p = _analytic("sqrtm", sqrtm_kernel)
+logm_p = _analytic("logm", logm_kernel)
 
 
 def expm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name

@@ -18,11 +18,11 @@ from tapegrad.ops.linalg.solve import inv_p
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.powers import power, rsqrt
-from tapegrad.ops.products import move_axis
 from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import maximum
+from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.squares import euclidean_norm, sum_of_squares
 
 root_p = elementwise(
@@ -80,7 +80,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
         sums = total(absolute(x), inner, True)
         found = (largest if ord > 0 else smallest)(sums, outer, True)
     elif ord in (2, -2, "nuc"):
-        values = svdvals_p(move_axis(move_axis(x, row, -1), column - (row < column), -1))
+        values = svdvals_p(moveaxis(x, (row, column), (-2, -1)))
         found = _reduced_values(values, ord)
     else:
         raise ArgumentError(

@@ -12,7 +12,8 @@ from tapegrad.ops.basic import permute_p, reshape_p, sum_p
 from tapegrad.ops.joining import stack
 from tapegrad.ops.linalg.common import diagonal_of
 from tapegrad.ops.linalg.solve import inv_p, solve
-from tapegrad.ops.products import matmul, move_axis
+from tapegrad.ops.products import matmul
+from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.slicing import slice_p
 
 
@@ -39,7 +40,7 @@ def cross(a: Any, b: Any, axis: int = -1, name: str | None = None) -> Any:
     """
     a, b = as_operand(a), as_operand(b)
     if axis != -1:
-        a, b = move_axis(a, axis, -1), move_axis(b, axis, -1)
+        a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != 3 or b.shape[-1] != 3:
         raise ShapeError(
             f"cross needs vectors of length 3. Got shapes {tuple(a.shape)} and {tuple(b.shape)}."
@@ -47,7 +48,7 @@ def cross(a: Any, b: Any, axis: int = -1, name: str | None = None) -> Any:
     x, y, z = (_entry(a, i) for i in range(3))
     u, v, w = (_entry(b, i) for i in range(3))
     result = stack([y * w - z * v, z * u - x * w, x * v - y * u], -1)
-    return move_axis(result, -1, axis)
+    return moveaxis(result, -1, axis)
 
 
 def _entry(x: Any, i: int) -> Any:

@@ -31,6 +31,13 @@ def _gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def _slope(function: Callable[..., Any], x: Any) -> Any:
+    """Central difference, good to about nine digits."""
+    h = 1e-3
+    outer = function(x + 2 * h) - function(x - 2 * h)
+    return (8 * (function(x + h) - function(x - h)) - outer) / (12 * h)
+
+
 _ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
     ("relu", activations.relu, lambda x: np.maximum(x, 0), normal(2, 3)),
     ("relu-0d", activations.relu, lambda x: np.maximum(x, 0), fixed(1.5)),
@@ -96,6 +103,13 @@ _ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
     ("mish", sigmoids.mish, lambda x: x * np.tanh(np.logaddexp(x, 0)), _WIDE),
     ("gelu", sigmoids.gelu, _gelu, _WIDE),
     ("gelu_tanh", lambda x: sigmoids.gelu(x, approximate=True), _gelu_tanh, _WIDE),
+    (
+        "silu_slope",
+        lambda x: sigmoids.silu_slope_p(x, beta=1.5),
+        lambda x: _slope(lambda v: v * _sigmoid(1.5 * v), x),
+        _WIDE,
+    ),
+    ("gelu_tanh_slope", sigmoids.gelu_tanh_slope, lambda x: _slope(_gelu_tanh, x), _WIDE),
     ("tanh_shrink", sigmoids.tanh_shrink, lambda x: x - np.tanh(x), _WIDE),
     ("squareplus", sigmoids.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2, _WIDE),
 ]

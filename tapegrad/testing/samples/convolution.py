@@ -23,7 +23,7 @@ def _correlate(
         (size - (k - 1) * d - 1) // s + 1
         for size, k, d, s in zip(x.shape[1:-1], window, dilation, strides)
     ]
-    y = np.zeros((x.shape[0], *counts, c_out), np.result_type(x, w))
+    y: Any = np.zeros((x.shape[0], *counts, c_out), np.result_type(x, w))
     for at, place in product(product(*map(range, counts)), product(*map(range, window))):
         seen = tuple(o * s + p * d for o, s, p, d in zip(at, strides, place, dilation))
         for c in range(c_out):
@@ -55,73 +55,134 @@ _NONE = ((0, 0), (0, 0))
 _ONE = ((1, 1), (1, 1))
 
 SAMPLES = [
-    Sample("conv1d", lambda x, w: conv.conv1d(x, w, 2, "SAME"), [normal(2, 5, 2), normal(3, 2, 3)],
-           lambda x, w: _correlate(x, w, (2,), ((1, 1),))),
-    Sample("conv1d-batches", lambda x, w: conv.conv1d(x, w, 1, "VALID"),
-           [normal(2, 2, 4, 1), normal(2, 1, 2)],
-           lambda x, w: _correlate(x.reshape(4, 4, 1), w, (1,), ((0, 0),)).reshape(2, 2, 3, 2)),
-    Sample("conv2d", lambda x, w: conv.conv2d(x, w, 1, "SAME"),
-           [normal(2, 4, 3, 2), normal(3, 3, 2, 3)],
-           lambda x, w: _correlate(x, w, (1, 1), _ONE)),
-    Sample("conv2d-stride", lambda x, w: conv.conv2d(x, w, [1, 2, 1, 1], "SAME"),
-           [normal(1, 5, 4, 1), normal(2, 2, 1, 2)],
-           lambda x, w: _correlate(x, w, (2, 1), ((0, 1), (0, 1)))),
-    Sample("conv2d-valid-dilated", lambda x, w: conv.conv2d(x, w, 1, "VALID", dilations=[2, 1]),
-           [normal(1, 5, 4, 2), normal(2, 2, 2, 2)],
-           lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 1))),
-    Sample("conv2d-explicit",
-           lambda x, w: conv.conv2d(x, w, 1, [[0, 0], [2, 0], [0, 1], [0, 0]]),
-           [normal(1, 3, 3, 1), normal(2, 2, 1, 1)],
-           lambda x, w: _correlate(x, w, (1, 1), ((2, 0), (0, 1)))),
-    Sample("conv2d-groups", lambda x, w: conv.conv2d(x, w, 1, "VALID"),
-           [normal(2, 3, 3, 4), normal(2, 2, 2, 4)],
-           lambda x, w: _correlate(x, w, (1, 1), _NONE, None, 2)),
-    Sample("conv2d-channels-first",
-           lambda x, w: conv.conv2d(x, w, 2, "SAME", data_format="NCHW"),
-           [normal(2, 2, 4, 3), normal(3, 3, 2, 1)],
-           lambda x, w: _first(_correlate(_last(x), w, (2, 2), ((0, 1), (1, 1))))),
-    Sample("conv2d-pointwise", lambda x, w: conv.conv2d(x, w, 1, "SAME"),
-           [normal(2, 2, 3, 3), normal(1, 1, 3, 2)], lambda x, w: x @ w[0, 0]),
-    Sample("conv2d-complex", lambda x, w: conv.conv2d(x, w, 1, "VALID"),
-           [complex_normal(1, 3, 3, 2), complex_normal(2, 2, 2, 2)],
-           lambda x, w: _correlate(x, w, (1, 1), _NONE)),
-    Sample("conv3d", lambda x, w: conv.conv3d(x, w, 1, "SAME"),
-           [normal(1, 2, 3, 2, 2), normal(2, 2, 1, 2, 2)],
-           lambda x, w: _correlate(x, w, (1, 1, 1), ((0, 1), (0, 1), (0, 0)))),
-    Sample("convolution", lambda x, w: conv.convolution(x, w, [2], "VALID"),
-           [normal(2, 5, 2), normal(2, 2, 2)], lambda x, w: _correlate(x, w, (2,), ((0, 0),))),
-    Sample("conv_transpose", lambda t, w: conv.conv_transpose(t, w, (1, 3, 3, 1), 1, "VALID"),
-           [normal(1, 2, 2, 2), normal(2, 2, 1, 2)],
-           lambda t, w: _transposed(t, w, (1, 3, 3, 1), (1, 1), _NONE)),
-    Sample("conv1d_transpose", lambda t, w: conv.conv1d_transpose(t, w, (2, 4, 2), 2),
-           [normal(2, 2, 3), normal(3, 2, 3)],
-           lambda t, w: _transposed(t, w, (2, 4, 2), (2,), ((0, 1),))),
-    Sample("conv2d_transpose", lambda t, w: conv.conv2d_transpose(t, w, (1, 4, 3, 2), [2, 2]),
-           [normal(1, 2, 2, 1), normal(3, 3, 2, 1)],
-           lambda t, w: _transposed(t, w, (1, 4, 3, 2), (2, 2), ((0, 1), (1, 1)))),
-    Sample("conv2d_transpose-channels-first",
-           lambda t, w: conv.conv2d_transpose(t, w, (1, 2, 3, 3), 1, "VALID", "NCHW"),
-           [normal(1, 1, 2, 2), normal(2, 2, 2, 1)],
-           lambda t, w: _first(_transposed(_last(t), w, (1, 3, 3, 2), (1, 1), _NONE))),
-    Sample("conv3d_transpose",
-           lambda t, w: conv.conv3d_transpose(t, w, (1, 2, 2, 3, 1), 1, "VALID"),
-           [normal(1, 1, 2, 2, 2), normal(2, 1, 2, 1, 2)],
-           lambda t, w: _transposed(t, w, (1, 2, 2, 3, 1), (1, 1, 1), ((0, 0),) * 3)),
-    Sample("depthwise_conv2d", lambda x, w: conv.depthwise_conv2d(x, w, 1, "SAME"),
-           [normal(2, 3, 3, 2), normal(3, 3, 2, 2)],
-           lambda x, w: _correlate(x, w.reshape(3, 3, 1, 4), (1, 1), _ONE, None, 2)),
-    Sample("separable_conv2d",
-           lambda x, d, p: conv.separable_conv2d(x, d, p, 1, "VALID"),
-           [normal(1, 3, 3, 2), normal(2, 2, 2, 1), normal(1, 1, 2, 3)],
-           lambda x, d, p: _correlate(x, d.reshape(2, 2, 1, 2), (1, 1), _NONE, None, 2) @ p[0, 0]),
-    Sample("atrous_conv2d", lambda x, w: conv.atrous_conv2d(x, w, 2, "VALID"),
-           [normal(1, 4, 4, 1), normal(2, 2, 1, 1)],
-           lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 2))),
-    Sample("atrous_conv2d_transpose",
-           lambda t, w: conv.atrous_conv2d_transpose(t, w, (1, 4, 4, 1), 2, "VALID"),
-           [normal(1, 2, 2, 1), normal(2, 2, 1, 1)],
-           lambda t, w: sum(
-               np.pad(t * w[i, j, 0, 0], ((0, 0), (2 * i, 2 - 2 * i), (2 * j, 2 - 2 * j), (0, 0)))
-               for i in (0, 1) for j in (0, 1)
-           )),
+    Sample(
+        "conv1d",
+        lambda x, w: conv.conv1d(x, w, 2, "SAME"),
+        [normal(2, 5, 2), normal(3, 2, 3)],
+        lambda x, w: _correlate(x, w, (2,), ((1, 1),)),
+    ),
+    Sample(
+        "conv1d-batches",
+        lambda x, w: conv.conv1d(x, w, 1, "VALID"),
+        [normal(2, 2, 4, 1), normal(2, 1, 2)],
+        lambda x, w: _correlate(x.reshape(4, 4, 1), w, (1,), ((0, 0),)).reshape(2, 2, 3, 2),
+    ),
+    Sample(
+        "conv2d",
+        lambda x, w: conv.conv2d(x, w, 1, "SAME"),
+        [normal(2, 4, 3, 2), normal(3, 3, 2, 3)],
+        lambda x, w: _correlate(x, w, (1, 1), _ONE),
+    ),
+    Sample(
+        "conv2d-stride",
+        lambda x, w: conv.conv2d(x, w, [1, 2, 1, 1], "SAME"),
+        [normal(1, 5, 4, 1), normal(2, 2, 1, 2)],
+        lambda x, w: _correlate(x, w, (2, 1), ((0, 1), (0, 1))),
+    ),
+    Sample(
+        "conv2d-valid-dilated",
+        lambda x, w: conv.conv2d(x, w, 1, "VALID", dilations=[2, 1]),
+        [normal(1, 5, 4, 2), normal(2, 2, 2, 2)],
+        lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 1)),
+    ),
+    Sample(
+        "conv2d-explicit",
+        lambda x, w: conv.conv2d(x, w, 1, [[0, 0], [2, 0], [0, 1], [0, 0]]),
+        [normal(1, 3, 3, 1), normal(2, 2, 1, 1)],
+        lambda x, w: _correlate(x, w, (1, 1), ((2, 0), (0, 1))),
+    ),
+    Sample(
+        "conv2d-groups",
+        lambda x, w: conv.conv2d(x, w, 1, "VALID"),
+        [normal(2, 3, 3, 4), normal(2, 2, 2, 4)],
+        lambda x, w: _correlate(x, w, (1, 1), _NONE, None, 2),
+    ),
+    Sample(
+        "conv2d-channels-first",
+        lambda x, w: conv.conv2d(x, w, 2, "SAME", data_format="NCHW"),
+        [normal(2, 2, 4, 3), normal(3, 3, 2, 1)],
+        lambda x, w: _first(_correlate(_last(x), w, (2, 2), ((0, 1), (1, 1)))),
+    ),
+    Sample(
+        "conv2d-pointwise",
+        lambda x, w: conv.conv2d(x, w, 1, "SAME"),
+        [normal(2, 2, 3, 3), normal(1, 1, 3, 2)],
+        lambda x, w: x @ w[0, 0],
+    ),
+    Sample(
+        "conv2d-complex",
+        lambda x, w: conv.conv2d(x, w, 1, "VALID"),
+        [complex_normal(1, 3, 3, 2), complex_normal(2, 2, 2, 2)],
+        lambda x, w: _correlate(x, w, (1, 1), _NONE),
+    ),
+    Sample(
+        "conv3d",
+        lambda x, w: conv.conv3d(x, w, 1, "SAME"),
+        [normal(1, 2, 3, 2, 2), normal(2, 2, 1, 2, 2)],
+        lambda x, w: _correlate(x, w, (1, 1, 1), ((0, 1), (0, 1), (0, 0))),
+    ),
+    Sample(
+        "convolution",
+        lambda x, w: conv.convolution(x, w, [2], "VALID"),
+        [normal(2, 5, 2), normal(2, 2, 2)],
+        lambda x, w: _correlate(x, w, (2,), ((0, 0),)),
+    ),
+    Sample(
+        "conv_transpose",
+        lambda t, w: conv.conv_transpose(t, w, (1, 3, 3, 1), 1, "VALID"),
+        [normal(1, 2, 2, 2), normal(2, 2, 1, 2)],
+        lambda t, w: _transposed(t, w, (1, 3, 3, 1), (1, 1), _NONE),
+    ),
+    Sample(
+        "conv1d_transpose",
+        lambda t, w: conv.conv1d_transpose(t, w, (2, 4, 2), 2),
+        [normal(2, 2, 3), normal(3, 2, 3)],
+        lambda t, w: _transposed(t, w, (2, 4, 2), (2,), ((0, 1),)),
+    ),
+    Sample(
+        "conv2d_transpose",
+        lambda t, w: conv.conv2d_transpose(t, w, (1, 4, 3, 2), [2, 2]),
+        [normal(1, 2, 2, 1), normal(3, 3, 2, 1)],
+        lambda t, w: _transposed(t, w, (1, 4, 3, 2), (2, 2), ((0, 1), (1, 1))),
+    ),
+    Sample(
+        "conv2d_transpose-channels-first",
+        lambda t, w: conv.conv2d_transpose(t, w, (1, 2, 3, 3), 1, "VALID", "NCHW"),
+        [normal(1, 1, 2, 2), normal(2, 2, 2, 1)],
+        lambda t, w: _first(_transposed(_last(t), w, (1, 3, 3, 2), (1, 1), _NONE)),
+    ),
+    Sample(
+        "conv3d_transpose",
+        lambda t, w: conv.conv3d_transpose(t, w, (1, 2, 2, 3, 1), 1, "VALID"),
+        [normal(1, 1, 2, 2, 2), normal(2, 1, 2, 1, 2)],
+        lambda t, w: _transposed(t, w, (1, 2, 2, 3, 1), (1, 1, 1), ((0, 0),) * 3),
+    ),
+    Sample(
+        "depthwise_conv2d",
+        lambda x, w: conv.depthwise_conv2d(x, w, 1, "SAME"),
+        [normal(2, 3, 3, 2), normal(3, 3, 2, 2)],
+        lambda x, w: _correlate(x, w.reshape(3, 3, 1, 4), (1, 1), _ONE, None, 2),
+    ),
+    Sample(
+        "separable_conv2d",
+        lambda x, d, p: conv.separable_conv2d(x, d, p, 1, "VALID"),
+        [normal(1, 3, 3, 2), normal(2, 2, 2, 1), normal(1, 1, 2, 3)],
+        lambda x, d, p: _correlate(x, d.reshape(2, 2, 1, 2), (1, 1), _NONE, None, 2) @ p[0, 0],
+    ),
+    Sample(
+        "atrous_conv2d",
+        lambda x, w: conv.atrous_conv2d(x, w, 2, "VALID"),
+        [normal(1, 4, 4, 1), normal(2, 2, 1, 1)],
+        lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 2)),
+    ),
+    Sample(
+        "atrous_conv2d_transpose",
+        lambda t, w: conv.atrous_conv2d_transpose(t, w, (1, 4, 4, 1), 2, "VALID"),
+        [normal(1, 2, 2, 1), normal(2, 2, 1, 1)],
+        lambda t, w: sum(
+            np.pad(t * w[i, j, 0, 0], ((0, 0), (2 * i, 2 - 2 * i), (2 * j, 2 - 2 * j), (0, 0)))
+            for i in (0, 1)
+            for j in (0, 1)
+        ),
+    ),
 ]

@@ -54,7 +54,7 @@ def _herm(x: Any) -> Any:
     return (x + x.conj().swapaxes(-1, -2)) / 2
 
 
-def _H(x: Any) -> Any:  # noqa: N802  # the maths letter
+def _turned(x: Any) -> Any:
     return x.conj().swapaxes(-1, -2)
 
 
@@ -81,7 +81,7 @@ def _svd_invariants(x: Any) -> Any:
 def _svd_reference(x: Any) -> Any:
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     weights = s * s + 1 / s
-    return s, u @ vh, (u * weights[..., None, :]) @ _H(u), (_H(vh) * weights[..., None, :]) @ vh
+    return s, u @ vh, (u * weights[..., None, :]) @ _turned(u), (_turned(vh) * weights[..., None, :]) @ vh
 
 
 def _eig_rebuilt(x: Any) -> Any:
@@ -97,7 +97,7 @@ def _eig_moduli(x: Any) -> Any:
 
 def _eig_moduli_reference(x: Any) -> Any:
     w, v = np.linalg.eig(x)
-    return (v * w[..., None, :]) @ _H(v)
+    return (v * w[..., None, :]) @ _turned(v)
 
 
 def _lu_rebuilt(x: Any) -> Any:
@@ -131,7 +131,7 @@ SAMPLES = [
     Sample("solve-broadcast", solve.solve, [regular(3), normal(2, 3, 2)], np.linalg.solve),
     Sample("solve-adjoint", lambda a, b: solve.solve(a, b, adjoint=True),
            [regular(3, imaginary=True), complex_normal(3, 2)],
-           lambda a, b: np.linalg.solve(_H(a), b)),
+           lambda a, b: np.linalg.solve(_turned(a), b)),
     Sample("solve-complex", solve.solve, [regular(3, imaginary=True), complex_normal(3, 2)],
            np.linalg.solve),
     Sample("triangular_solve", solve.triangular_solve, [regular(3, 2), normal(2, 3, 2)],
@@ -140,12 +140,12 @@ SAMPLES = [
            [regular(3), normal(4, 3, 2)], lambda a, b: np.linalg.solve(np.triu(a), b)),
     Sample("triangular_solve-adjoint", lambda a, b: solve.triangular_solve(a, b, adjoint=True),
            [regular(3, imaginary=True), complex_normal(3)],
-           lambda a, b: np.linalg.solve(_H(np.tril(a)), b)),
+           lambda a, b: np.linalg.solve(_turned(np.tril(a)), b)),
     Sample("cholesky_solve", solve.cholesky_solve, [regular(3), normal(3, 2)],
            lambda c, b: np.linalg.solve(np.tril(c) @ np.tril(c).T, b)),
     Sample("inv", solve.inv, [regular(3, 2)], np.linalg.inv),
     Sample("inv-complex", lambda x: solve.inv(x, adjoint=True), [regular(3, imaginary=True)],
-           lambda x: _H(np.linalg.inv(x))),
+           lambda x: _turned(np.linalg.inv(x))),
     Sample("pinv-tall", solve.pinv, [normal(4, 2)], np.linalg.pinv),
     Sample("pinv-wide", solve.pinv, [complex_normal(2, 4)], np.linalg.pinv),
     Sample("lstsq-tall", solve.lstsq, [normal(5, 3), normal(5, 2)], _lstsq_reference),
