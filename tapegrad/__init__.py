@@ -18,7 +18,7 @@ from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
 )
 from tapegrad.autodiff.batching import vectorized_map, vmap
-from tapegrad.autodiff.gradient_tape import GradientTape, UnconnectedGradients
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.convert import register_tensor_conversion_function
 from tapegrad.core.device import device, list_devices
 from tapegrad.core.dtypes import (

@@ -5,7 +5,8 @@
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
     │   └── DeviceError                       unknown or mixed devices
-    ├── ArgumentTypeError (TypeError)         a value of the wrong type or dtype
+    ├── ArgumentTypeError (TypeError)         a value of the wrong type
+    │   └── DTypeError (also ArgumentError)   a dtype that does not fit
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
@@ -39,7 +40,11 @@ class DeviceError(ArgumentError):
 
 
 class ArgumentTypeError(TapegradError, TypeError):
-    """An argument has a type or dtype that is not allowed."""
+    """An argument has a type that is not allowed."""
+
+
+class DTypeError(ArgumentTypeError, ArgumentError):
+    """A dtype does not fit; TensorFlow reports it as ValueError in places, so both are caught."""
 
 
 class TapeError(TapegradError, RuntimeError):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-
-from tapegrad.ops.linalg.functions import expm_kernel, logm_kernel, sqrtm_kernel
 
 _BLOCK = 64
 """Rows per step of a triangular solve: large enough for BLAS, small enough to stay cubic-free."""
@@ -84,13 +81,73 @@ def eigvals(x: Any) -> Any:
     return _as_complex(np.linalg.eigvals(x))
 
 
+# Coefficients of the [13/13] Padé approximant of exp, divided by the first.
+_PADE = [
+    1, 1 / 2, 3 / 25, 11 / 600, 11 / 5520, 3 / 18400, 1 / 96600, 1 / 1932000, 1 / 48944000,
+    1 / 1585785600, 1 / 67395888000, 1 / 3953892096000, 1 / 355850288640000,
+    1 / 64764752532480000,
+]  # fmt: skip
+
+
+def _norm(x: Any) -> float:
+    return float(np.abs(x).sum(axis=-2).max(initial=0.0))
+
+
+def expm(x: Any) -> Any:
+    """Scale, approximate, square: only as often as the largest matrix needs."""
+    norm = _norm(x)
+    if not np.isfinite(norm):
+        return np.full_like(x, np.nan)
+    squarings = max(0, int(np.ceil(np.log2(norm / 5.37)))) if norm > 5.37 else 0
+    x = x * x.dtype.type(2.0**-squarings)
+    b, one = _PADE, np.eye(x.shape[-1], dtype=x.dtype)
+    x2 = x @ x
+    x4 = x2 @ x2
+    x6 = x4 @ x2
+    odd = x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2
+    even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2
+    odd = x @ (odd + b[1] * one)
+    even = even + one
+    result = np.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = result @ result
+    return result
+
+
+def sqrtm(x: Any) -> Any:
+    """Iterate (Denman and Beavers, product form) until nothing changes any more."""
+    one = np.eye(x.shape[-1], dtype=x.dtype)
+    root = rest = x
+    limit = x.shape[-1] * np.finfo(x.dtype).eps
+    for _ in range(100):
+        inverse = np.linalg.inv(rest)
+        root = root @ (one + inverse) / 2
+        rest = (one + (rest + inverse) / 2) / 2
+        if not _norm(rest - one) > limit:
+            break
+    return root
+
+
+def logm(x: Any) -> Any:
+    """Take roots until close to the identity, then approximate log(1 + z) by quadrature."""
+    one = np.eye(x.shape[-1], dtype=x.dtype)
+    roots = 0
+    while _norm(x - one) > 0.25 and roots < 60:
+        x = sqrtm(x)
+        roots += 1
+    nodes, weights = (v.astype(x.real.dtype) for v in np.polynomial.legendre.leggauss(8))
+    small = x - one
+    parts = [np.linalg.solve(one + s * small, small) for s in (nodes + 1) / 2]
+    return sum(w * part for w, part in zip(weights / 2, parts, strict=True)) * 2.0**roots
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "triangular_solve": triangular_solve,
     "lu_pivots": lu_pivots,
     "lu_unpivoted": lu_unpivoted,
     "eig": eig,
     "eigvals": eigvals,
-    "expm": partial(expm_kernel, np, reads=True),
-    "sqrtm": partial(sqrtm_kernel, np, reads=True),
-    "logm": partial(logm_kernel, np, reads=True),
+    "expm": expm,
+    "sqrtm": sqrtm,
+    "logm": logm,
 }

@@ -63,7 +63,7 @@ class CustomCall:
 
     differentiable = True
     many = True
-    broadcasts = conjugates = False
+    broadcasts = conjugates = takes_none = False
     needs_tensors = True
     plain_rules = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 

@@ -76,7 +76,7 @@ class Sweep:
         self.plan = plan
         self.token = token
         self.release = release
-        self.grads: dict[Node, Any] = {}
+        self.grads: dict[Any, Any] = {}
         self._owned: set[Node] = set()
 
     def run(self, seeds: Sequence[tuple[Node, Any]]) -> dict[Node, Any]:
@@ -256,9 +256,7 @@ def pull(operation: Operation, t: Any) -> list[Any]:
             params = {**params, "needs": tuple(node is not None for node in operation.nodes)}
         return list(rule(t, rule.read_again(operation), params))
     return [
-        None
-        if rule is None or node is None
-        else rule(t, rule.read_again(operation), params)
+        None if rule is None or node is None else rule(t, rule.read_again(operation), params)
         for rule, node in zip(primitive.vjp_rules, operation.nodes, strict=True)
     ]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.convert import NUMBERS
 from tapegrad.core.primitive import (
     Primitive,
     RuleFunction,
@@ -116,9 +115,7 @@ def binary(
     doc: str | None = None,
 ) -> Function:
     """Declare an elementwise function of two operands that broadcast, and return it."""
-    primitive = elementwise(
-        name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates
-    )
+    primitive = elementwise(name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates)
     kernels = primitive.kernels
     save1 = _saver(primitive, (True, False))
     save2 = _saver(primitive, (False, True))

@@ -36,7 +36,7 @@ from tapegrad.core.recorder import (
 from tapegrad.core.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentTypeError, MissingRuleError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, MissingRuleError, ShapeError
 
 RuleFunction = Callable[..., Any] | None
 
@@ -101,6 +101,15 @@ class Primitive:
         It may take a keyword `needs`: a tuple of bools that says which are wanted.
         """
         self.joint_vjp = Rule(rule)
+        return rule
+
+    def sparse(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule used instead of the first one when the input is a variable itself.
+
+        It reads the same values and returns the rows that were touched.
+        """
+        self.sparse_vjp = Rule(rule)
+        self.plain_rules = None
         return rule
 
     def jvps(self, *rules: RuleFunction) -> Primitive:
@@ -253,7 +262,10 @@ def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Except
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     refuse_mixed_devices(primitive.name, arrays)
     came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
-    kind = ShapeError if isinstance(error, ValueError) else ArgumentTypeError
+    kind: type[Exception] = ArgumentTypeError
+    if isinstance(error, ValueError):
+        about_shapes = any(word in str(error) for word in ("shape", "broadcast", "dimension"))
+        kind = ShapeError if about_shapes else ArgumentError
     raise kind(f"{primitive.name} cannot take {came}: {error}") from error
 
 
@@ -336,10 +348,12 @@ def saved_values(
     rules = primitive.vjp_rules
     if rules is None:
         return None
-    saved = []
-    for rule, node in zip(rules, nodes):  # noqa: B905  # `strict` doubles the cost, on the hot path
-        use = node is not None and rule is not None
-        saved.append(rule.pick(operands, result) if use else None)
+    saved: list[Any] = []
+    for rule, node in zip(rules, nodes):  # without `strict`, which doubles the cost
+        if rule is None or node is None:
+            saved.append(None)
+        else:
+            saved.append(rule.pick(operands, result))
     return saved
 
 

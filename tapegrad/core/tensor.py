@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype
 from tapegrad.core.recorder import Node
 from tapegrad.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from tapegrad.core.operator_types import HasOperators
+else:
+    HasOperators = object
 
 _new = object.__new__
 
@@ -62,7 +67,7 @@ class TensorRef:
         return f"<ref of {self._referent!r}>"
 
 
-class Tensor:
+class Tensor(HasOperators):
     """An array with a place on the tape. Make one with `tapegrad.constant`.
 
     `node` says what the active recorders know about the value (None: nothing). `base` is set
@@ -133,16 +138,20 @@ class Tensor:
 
     def __buffer__(self, flags: int) -> memoryview:
         """Give `memoryview(x)` a copy that cannot be written to (Python 3.12 and later)."""
-        return memoryview(host.fetch(self.array, self.node, "memoryview()")).toreadonly()
+        return host.fetch(self.array, self.node, "memoryview()").data.toreadonly()
 
     def __dlpack__(self, **options: Any) -> Any:
-        return np.asarray(self.array).__dlpack__(**options) if self._on_host else (
-            self.array.__dlpack__(**options)
+        return (
+            np.asarray(self.array).__dlpack__(**options)
+            if self._on_host
+            else (self.array.__dlpack__(**options))
         )
 
     def __dlpack_device__(self) -> Any:
-        return np.asarray(self.array).__dlpack_device__() if self._on_host else (
-            self.array.__dlpack_device__()
+        return (
+            np.asarray(self.array).__dlpack_device__()
+            if self._on_host
+            else (self.array.__dlpack_device__())
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
@@ -13,13 +13,18 @@ from tapegrad.core.convert import register_tensor_conversion_function, to_host_a
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
-from tapegrad.errors import ArgumentError, ArgumentTypeError, InPlaceError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, InPlaceError, ShapeError
+
+if TYPE_CHECKING:
+    from tapegrad.core.operator_types import HasOperators
+else:
+    HasOperators = object
 
 _next_number = count(1).__next__
 _IS_VARIABLE = {"variable": True}
 
 
-class Variable:
+class Variable(HasOperators):
     """A value that can be assigned to, watched by every active tape that reads it.
 
     Reads are snapshots: a tensor read before an `assign` keeps its value.
@@ -146,7 +151,7 @@ class Variable:
         elif not isinstance(value, Tensor):
             value = _convert_operand(value, self)
         if value.dtype != self.dtype:
-            raise ArgumentTypeErrorAsValue(
+            raise DTypeError(
                 f"{method} on {self.name!r} expects {self.dtype}. Got a tensor of {value.dtype}; "
                 f"cast it with tapegrad.cast(x, '{self.dtype}')."
             )
@@ -231,10 +236,6 @@ class Variable:
         return value, self.trainable, self.name, self.device, constraint
 
 
-class ArgumentTypeErrorAsValue(ArgumentTypeError, ArgumentError):
-    """A dtype mismatch that TensorFlow reports as ValueError; both can be caught."""
-
-
 def _initial_array(initial_value: Any, dtype: Any) -> Array:
     """The first value as an array that nobody else can change."""
     if isinstance(initial_value, Variable):
@@ -244,8 +245,10 @@ def _initial_array(initial_value: Any, dtype: Any) -> Array:
             return initial_value.array
         value = host.fetch(initial_value.array, None, "Variable()")
         return host.place_like(value.astype(numpy_dtype(dtype)), initial_value.array)
-    return to_tensor(initial_value, dtype).array if dtype is None else host.place(
-        to_host_array(initial_value, dtype)
+    return (
+        to_tensor(initial_value, dtype).array
+        if dtype is None
+        else host.place(to_host_array(initial_value, dtype))
     )
 
 
@@ -275,9 +278,7 @@ def _accepts(declared: tuple[int | None, ...] | None, actual: tuple[int, ...]) -
     )
 
 
-def _restore(
-    value: Any, trainable: bool, name: str, device: str, constraint: Any
-) -> Variable:
+def _restore(value: Any, trainable: bool, name: str, device: str, constraint: Any) -> Variable:
     """Make a Variable again from its pickled state."""
     variable = Variable(
         wrap(host.place(value, device)), trainable, name.removesuffix(":0"), constraint=constraint

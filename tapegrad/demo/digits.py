@@ -65,8 +65,10 @@ class Network:
         self.variables = [self.w1, self.b1, self.w2, self.b2]
 
     def __call__(self, images: Array | Tensor) -> Tensor:
+        """Return one logit per image and digit."""
         hidden = relu(images @ self.w1 + self.b1)
-        return hidden @ self.w2 + self.b2
+        logits: Tensor = hidden @ self.w2 + self.b2
+        return logits
 
 
 @dataclass(frozen=True)

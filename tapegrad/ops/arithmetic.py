@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tapegrad.core.families import binary, elementwise, nondifferentiable, unary
-from tapegrad.core.primitive import bind
+from tapegrad.core.families import Function, binary, unary
 
 add = binary("add", lambda t: t, lambda t: t, doc="Return x + y.")
 subtract = binary("subtract", lambda t: t, lambda t: -t, doc="Return x - y.")
 multiply = binary("multiply", lambda t, x2: t * x2, lambda t, x1: t * x1, doc="Return x * y.")
-divide = binary(
-    "divide", lambda t, x2: t / x2, lambda t, y, x2: -t * y / x2, doc="Return x / y."
-)
+divide = binary("divide", lambda t, x2: t / x2, lambda t, y, x2: -t * y / x2, doc="Return x / y.")
 negative = unary("negative", lambda t: -t, doc="Return -x.")
 positive = unary("positive", lambda t: t, doc="Return +x, a new tensor.")
 
 # No rule conjugates here: both are linear over the reals, and this is the transpose.
-conj = unary("conj", lambda t: conj(t), conjugates=False, doc="Return the complex conjugate.")
+conj: Function = unary(
+    "conj", lambda t: conj(t), conjugates=False, doc="Return the complex conjugate."
+)

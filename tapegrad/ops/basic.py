@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.families import linear
+from tapegrad.core.primitive import Primitive
+
 
 def _batch_shape(size: int, batched: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return reshape_p(x, shape=(size, *shape))
 
 
-reshape_p = linear(
+reshape_p: Primitive = linear(
     "reshape",
     lambda xp, x, *, shape: xp.reshape(x, shape),
     transpose=lambda t, x_shape: reshape_p(t, shape=x_shape),
     batch=_batch_shape,
 )
 
-permute_p = linear(
+permute_p: Primitive = linear(
     "permute_dims",
     lambda xp, x, *, axes: xp.permute_dims(x, axes),
     transpose=lambda t, *, axes: permute_p(t, axes=_inverse(axes)),
@@ -38,7 +40,7 @@ def _batch_broadcast(size: int, batched: Any, x: Any, *, shape: tuple[int, ...])
     return broadcast_p(aligned, shape=(size, *shape))
 
 
-broadcast_p = linear(
+broadcast_p: Primitive = linear(
     "broadcast_to",
     lambda xp, x, *, shape: xp.broadcast_to(x, shape),
     transpose=lambda t, x_shape: sum_to_shape(t, x_shape),
@@ -61,7 +63,7 @@ def _sum(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return xp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
-sum_p = linear(
+sum_p: Primitive = linear(
     "sum",
     _sum,
     transpose=_sum_transpose,

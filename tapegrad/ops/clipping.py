@@ -77,5 +77,3 @@ def _check_list(t_list: Any) -> None:
         raise ArgumentTypeError(
             f"Expected a list of tensors. Got {type(t_list).__name__}; wrap one tensor as [t]."
         )
-
-

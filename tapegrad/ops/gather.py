@@ -19,7 +19,6 @@ from tapegrad.core.families import nondifferentiable
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import INTERPRETERS, Primitive
-from tapegrad.core.rule import Rule
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -363,7 +362,7 @@ def _sparse_cotangent(t: Any, x1_shape: tuple[int, ...], x2: Any) -> Any:
     return RowGradient(rows, reshape_p(x2, shape=(count,)), tuple(x1_shape))
 
 
-gather_rows_p.sparse_vjp = Rule(_sparse_cotangent)
+gather_rows_p.sparse(_sparse_cotangent)
 gather_rows_p.plain_rules = None  # the fast sweep would not ask for the sparse rule
 
 

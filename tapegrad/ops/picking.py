@@ -21,7 +21,7 @@ from tapegrad.ops.index_plan import nonzero_p
 from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.joining import stack
 from tapegrad.ops.scatter import like
-from tapegrad.ops.selection import where
+from tapegrad.ops.selection import where as choose_where
 from tapegrad.ops.shape import ravel
 from tapegrad.ops.slicing import slice_p
 
@@ -113,6 +113,19 @@ def argwhere(condition: Any, name: str | None = None) -> Any:
     [[0, 0], [1, 1]]
     """
     return stack(nonzero(condition), axis=1)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Return `x` where the condition holds, else `y`; with a condition alone, `argwhere` of it.
+
+    >>> where([True, False], [1.0, 2.0], 0.0).numpy().tolist(), where([False, True]).shape
+    ([1.0, 0.0], (1, 1))
+    """
+    if x is None and y is None:
+        return argwhere(condition)
+    if x is None or y is None:
+        raise ArgumentError("where needs both x and y, or neither of them.")
+    return choose_where(condition, x, y)
 
 
 def flatnonzero(x: Any) -> Any:
@@ -278,7 +291,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = where(condition, choice, result)
+        result = choose_where(condition, choice, result)
     return result
 
 
@@ -316,7 +329,7 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any]) -> Any:
     extra = functions.pop() if len(functions) > len(condlist) else 0
     result = _value_of(extra, x)
     for condition, function in zip(condlist, functions, strict=True):
-        result = where(condition, _value_of(function, x), result)
+        result = choose_where(condition, _value_of(function, x), result)
     return result
 
 

@@ -17,6 +17,8 @@ from tapegrad.errors import ArgumentError
 from tapegrad.ops import window_kernels
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.cast import cast
+from tapegrad.ops.reduction import max as maximum_of
+from tapegrad.ops.reduction import mean
 from tapegrad.ops.windows import (
     Padding,
     Shape,
@@ -326,3 +328,25 @@ def max_pool_with_argmax(
         image = np.arange(n).reshape(n, 1, 1, 1)
         positions = positions + image * (height * width * channels)
     return frame.finish(values), frame.finish(cast(positions, output_dtype))
+
+
+def global_avg_pool(input: Any, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return the mean over all spatial dimensions of `[batch, *spatial, channels]`.
+
+    >>> import numpy as np
+    >>> global_avg_pool(np.arange(4.0).reshape(1, 2, 2, 1)).numpy().tolist()
+    [[1.5]]
+    """
+    x = as_operand(input)
+    return mean(x, axis=tuple(range(1, len(x.shape) - 1)), keepdims=keepdims)
+
+
+def global_max_pool(input: Any, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return the maximum over all spatial dimensions of `[batch, *spatial, channels]`.
+
+    >>> import numpy as np
+    >>> global_max_pool(np.arange(4.0).reshape(1, 2, 2, 1)).numpy().tolist()
+    [[3.0]]
+    """
+    x = as_operand(input)
+    return maximum_of(x, axis=tuple(range(1, len(x.shape) - 1)), keepdims=keepdims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.families import linear
+from tapegrad.core.primitive import Primitive
 
 
 def _unslice(xp: Any, t: Any, *, index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -24,14 +25,14 @@ def write(xp: Any, array: Any, value: Any, index: tuple[Any, ...]) -> None:
     array[index] = value
 
 
-slice_p = linear(
+slice_p: Primitive = linear(
     "slice",
     lambda xp, x, *, index: x[index],
     transpose=lambda t, x_shape, *, index: unslice_p(t, index=index, shape=x_shape),
     batch=lambda size, batched, x, *, index: slice_p(x, index=(slice(None), *index)),
 )
 
-unslice_p = linear(
+unslice_p: Primitive = linear(
     "unslice",
     _unslice,
     transpose=lambda t, *, index, shape: slice_p(t, index=index),

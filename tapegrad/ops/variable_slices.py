@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core import host
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import EMPTY, note_cut, using_stack
@@ -143,12 +145,25 @@ def _divided(tensor: Any, indices: Any, updates: Any) -> Any:
 
 
 def _repeatedly(function: Callable[..., Any], tensor: Any, indices: Any, updates: Any) -> Any:
-    """Apply a function row by row, because repeated rows must all take effect."""
-    for k in range(indices.shape[0]):
-        row = indices[k : k + 1]
-        new = function(gather_nd(tensor, row), updates[k : k + 1])
-        tensor = scatter.tensor_scatter_nd_update(tensor, row, new)
+    """Apply a function to all rows at once, and again for those that come more than once."""
+    wanted = indices.numpy().reshape(-1)
+    turns = _occurrences(wanted)
+    for turn in range(int(turns.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(turns == turn)
+        rows = wanted[chosen].reshape(-1, 1)
+        new = function(gather_nd(tensor, rows), getitem(updates, chosen))
+        tensor = scatter.tensor_scatter_nd_update(tensor, rows, new)
     return tensor
+
+
+def _occurrences(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Number each value by how often it came before."""
+    seen: dict[int, int] = {}
+    turns = np.zeros(values.size, np.int64)
+    for position, value in enumerate(values.tolist()):
+        turns[position] = seen.get(value, 0)
+        seen[value] = int(turns[position]) + 1
+    return turns
 
 
 def _sparse_read(self: Variable, indices: Any, name: Any = None) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive import Primitive
 from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.primitive import Primitive
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.ops import gather, scatter

@@ -141,12 +141,16 @@ def _is_float(array: Array) -> bool:
 
 def _directions(arrays: Sequence[Array], seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(100 + seed)
-    return [_random_like(rng, array) if _is_float(array) else np.zeros(array.shape) for array in arrays]
+    return [
+        _random_like(rng, array) if _is_float(array) else np.zeros(array.shape) for array in arrays
+    ]
 
 
 def _random_like(rng: np.random.Generator, array: Array) -> Array:
     value = rng.normal(size=array.shape)
-    return np.asarray(value + 1j * rng.normal(size=array.shape) if array.dtype.kind == "c" else value)
+    return np.asarray(
+        value + 1j * rng.normal(size=array.shape) if array.dtype.kind == "c" else value
+    )
 
 
 def _seeds(sample: Sample, arrays: Sequence[Array]) -> list[Array]:
@@ -162,14 +166,16 @@ def _inner(first: Any, second: Any) -> float:
 def _weighted(sample: Sample, arrays: Sequence[Array], seeds: Sequence[Array]) -> float:
     outputs = _outputs(sample, _tensors(arrays))
     return sum(
-        _inner(u, out.numpy()) for u, out in zip(seeds, outputs, strict=True)
+        _inner(u, out.numpy())
+        for u, out in zip(seeds, outputs, strict=True)
         if out.dtype.is_differentiable
     )
 
 
 def _shifted(arrays: Sequence[Array], directions: Sequence[Array], h: float) -> list[Array]:
     return [
-        np.asarray(x + h * d) if _is_float(x) else x for x, d in zip(arrays, directions, strict=True)
+        np.asarray(x + h * d) if _is_float(x) else x
+        for x, d in zip(arrays, directions, strict=True)
     ]
 
 
@@ -189,7 +195,10 @@ def _difference(
 
 def _agree(value: float, expected: float, sample: Sample, what: str) -> None:
     np.testing.assert_allclose(
-        value, expected, rtol=sample.rtol * 10, atol=sample.rtol * 10,
+        value,
+        expected,
+        rtol=sample.rtol * 10,
+        atol=sample.rtol * 10,
         err_msg=f"{sample.name}: {what}",
     )
 
@@ -214,7 +223,8 @@ def _weigh(results: Sequence[Any], seeds: Sequence[Array], sources: Sequence[Any
 def _jvp(sample: Sample, arrays: Sequence[Array], directions: Sequence[Array]) -> list[Any]:
     tensors = _tensors(arrays)
     pairs = [
-        (x, d) for x, d in zip(tensors, _tensors(directions), strict=True)
+        (x, d)
+        for x, d in zip(tensors, _tensors(directions), strict=True)
         if x.dtype.is_differentiable
     ]
     with ForwardAccumulator([x for x, _ in pairs], [d for _, d in pairs]) as accumulator:
@@ -232,9 +242,7 @@ def _inner_gradients(sample: Sample, tensors: Sequence[Tensor], seeds: Sequence[
 
 
 def _floats(arrays: Sequence[Array], tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [
-        a for a, t in zip(_tensors(arrays), tensors, strict=True) if t.dtype.is_differentiable
-    ]
+    return [a for a, t in zip(_tensors(arrays), tensors, strict=True) if t.dtype.is_differentiable]
 
 
 def _reverse_reverse(
@@ -245,12 +253,14 @@ def _reverse_reverse(
     with GradientTape() as outer:
         outer.watch(sources)
         gradients = _inner_gradients(sample, tensors, seeds)
-    pairs = [(g, w) for g, w in zip(gradients, _floats(weights, tensors), strict=True)
-             if g is not None]
+    pairs = [
+        (g, w) for g, w in zip(gradients, _floats(weights, tensors), strict=True) if g is not None
+    ]
     second = outer.gradient([g for g, _ in pairs], sources, [w for _, w in pairs])
     return sum(
         _inner(g.numpy(), d.numpy())
-        for g, d in zip(second, _floats(directions, tensors), strict=True) if g is not None
+        for g, d in zip(second, _floats(directions, tensors), strict=True)
+        if g is not None
     )
 
 
@@ -268,9 +278,7 @@ def _forward_reverse(
     return total
 
 
-def _check_batching(
-    sample: Sample, examples: list[list[Array]], batched: tuple[bool, ...]
-) -> None:
+def _check_batching(sample: Sample, examples: list[list[Array]], batched: tuple[bool, ...]) -> None:
     stacked = [
         np.stack([e[i] for e in examples]) if flag else examples[0][i]
         for i, flag in enumerate(batched)

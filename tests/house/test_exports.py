@@ -12,18 +12,13 @@ from tests.house.sources import find_modules
 
 
 def undeclared_names(module: ModuleType) -> set[str]:
-    """Public names that a user would see but `__all__` does not list.
+    """Public names that `dir` shows to a user but `__all__` does not list.
 
     The package's own modules do not count: they appear as soon as anything imports them.
     """
-    visible = {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, type(annotations))
-        and not is_own_module(value)
-    }
-    return visible - set(module.__all__)
+    visible = {name for name in dir(module) if not name.startswith("_")}
+    undeclared = visible - set(module.__all__)
+    return {name for name in undeclared if not is_own_module(vars(module).get(name))}
 
 
 def is_own_module(value: object) -> bool:

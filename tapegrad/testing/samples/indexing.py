@@ -313,6 +313,20 @@ PICKED = [
         differentiable=False,
     ),
     Sample(
+        "where-both",
+        lambda x, y: picking.where(_MASK, x, y),
+        [normal(2, 3), normal(3)],
+        lambda x, y: np.where(_MASK, x, y),
+    ),
+    Sample(
+        "where-condition",
+        picking.where,
+        [fixed(_MASK)],
+        np.argwhere,
+        batches=False,
+        differentiable=False,
+    ),
+    Sample(
         "flatnonzero",
         picking.flatnonzero,
         [fixed(_MASK)],

@@ -81,7 +81,8 @@ def _svd_invariants(x: Any) -> Any:
 def _svd_reference(x: Any) -> Any:
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     weights = s * s + 1 / s
-    return s, u @ vh, (u * weights[..., None, :]) @ _turned(u), (_turned(vh) * weights[..., None, :]) @ vh
+    row = weights[..., None, :]
+    return s, u @ vh, (u * row) @ _turned(u), (_turned(vh) * row) @ vh
 
 
 def _eig_rebuilt(x: Any) -> Any:

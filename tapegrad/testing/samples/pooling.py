@@ -104,4 +104,13 @@ SAMPLES = [
         [normal(1, 3, 4, 1)],
         lambda x: _pooled(x, np.mean, (2, 2), (1, 2), (0, 0), (2, 2)),
     ),
+    Sample(
+        "global_avg_pool", pooling.global_avg_pool, [normal(2, 3, 2, 2)], lambda x: x.mean((1, 2))
+    ),
+    Sample(
+        "global_max_pool",
+        lambda x: pooling.global_max_pool(x, keepdims=True),
+        [distinct(2, 3, 2, 2)],
+        lambda x: x.max((1, 2), keepdims=True),
+    ),
 ]

@@ -1,0 +1,374 @@
+"""Differentiation of functions: grad, vjp, jvp, jacobian, hessian, hvp, vmap, checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+
+
+@pytest.fixture
+def x():
+    return tf.constant([1.0, 2.0])
+
+
+def cubes(x):
+    return tf.reduce_sum(x * x * x)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, tf.constant, tf.Variable])
+def test_grad_takes_anything_that_can_be_a_tensor(kind):
+    assert tf.grad(cubes)(kind([1.0, 2.0])).numpy().tolist() == [3.0, 12.0]
+
+
+def test_value_and_grad_gives_both(x):
+    value, gradient = tf.value_and_grad(cubes)(x)
+
+    assert (float(value), gradient.numpy().tolist()) == (9.0, [3.0, 12.0])
+
+
+@pytest.mark.parametrize(("argnums", "expected"), [(0, 5.0), (1, 3.0), (-1, 3.0)])
+def test_grad_by_another_argument(argnums, expected):
+    assert float(tf.grad(lambda a, b: a * b, argnums)(3.0, 5.0)) == expected
+
+
+def test_grad_by_several_arguments():
+    gradients = tf.grad(lambda a, b: a * b, (1, 0))(3.0, 5.0)
+
+    assert [float(g) for g in gradients] == [3.0, 5.0]
+
+
+def test_an_argument_number_out_of_range_is_told():
+    with pytest.raises(ValueError, match="argnums=2 is out of range: 1 arguments"):
+        tf.grad(cubes, 2)(1.0)
+
+
+def test_grad_by_a_structure():
+    gradients = tf.grad(lambda p: p["a"] * p["b"][0])({"a": tf.constant(2.0), "b": [tf.constant(3.0)]})
+
+    assert (float(gradients["a"]), float(gradients["b"][0])) == (3.0, 2.0)
+
+
+def test_grad_passes_auxiliary_values_on():
+    gradient, extra = tf.grad(lambda x: (x * x, "extra"), has_aux=True)(3.0)
+
+    assert (float(gradient), extra) == (6.0, "extra")
+
+
+def test_value_and_grad_passes_auxiliary_values_on():
+    (value, extra), gradient = tf.value_and_grad(lambda x: (x * x, "extra"), has_aux=True)(3.0)
+
+    assert (float(value), extra, float(gradient)) == (9.0, "extra", 6.0)
+
+
+def test_grad_of_an_argument_that_is_not_used_is_zero(x):
+    assert tf.grad(lambda x: tf.constant(1.0))(x).numpy().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_grad_nests(order):
+    function = lambda x: x * x * x * x  # noqa: E731
+    for _ in range(order):
+        function = tf.grad(function)
+
+    assert float(function(2.0)) == [32.0, 48.0, 48.0, 24.0][order - 1]
+
+
+def test_nested_grads_by_different_variables_are_not_confused():
+    inner = lambda x: tf.grad(lambda y: x * y)(1.0)  # noqa: E731
+
+    assert float(tf.grad(lambda x: x * inner(x))(3.0)) == 6.0
+
+
+def test_an_argument_that_is_also_captured_is_two_sources(x):
+    assert tf.grad(lambda y: tf.reduce_sum(x * y))(x).numpy().tolist() == [1.0, 2.0]
+
+
+def test_grad_of_several_outputs_is_refused(x):
+    with pytest.raises(ValueError, match=r"scalar.*shape \(2,\); use jacobian or vjp"):
+        tf.grad(lambda x: x * x)(x)
+
+
+def test_grad_of_something_else_is_refused(x):
+    with pytest.raises(TypeError, match="must return a scalar tensor"):
+        tf.grad(lambda x: "text")(x)
+
+
+def test_grad_keeps_the_name():
+    assert tf.grad(cubes).__name__ == "cubes"
+
+
+def test_keywords_are_passed_on():
+    assert float(tf.grad(lambda x, factor: x * factor)(1.0, factor=5.0)) == 5.0
+
+
+def test_an_outer_tape_sees_through_grad():
+    w = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = tf.grad(lambda x: x * x * w)(3.0)
+
+    assert float(tape.gradient(y, w)) == 6.0
+
+
+def test_vjp_gives_the_value_and_a_pullback(x):
+    value, pullback = tf.vjp(lambda x: x * x, x)
+
+    assert value.numpy().tolist() == [1.0, 4.0]
+    assert pullback(tf.constant([1.0, 10.0])).numpy().tolist() == [2.0, 40.0]
+
+
+def test_the_pullback_can_be_called_again(x):
+    _, pullback = tf.vjp(lambda x: x * x, x)
+    pullback([1.0, 1.0])
+
+    assert pullback([0.0, 1.0]).numpy().tolist() == [0.0, 4.0]
+
+
+def test_vjp_of_several_arguments_and_outputs():
+    _, pullback = tf.vjp(lambda a, b: (a * b, a), tf.constant(2.0), tf.constant(3.0))
+
+    assert [float(g) for g in pullback((1.0, 10.0))] == [13.0, 2.0]
+
+
+def test_jvp_gives_the_value_and_the_derivative_along_the_tangent(x):
+    value, tangent = tf.jvp(lambda x: x * x, [x], [[1.0, 10.0]])
+
+    assert value.numpy().tolist() == [1.0, 4.0]
+    assert tangent.numpy().tolist() == [2.0, 40.0]
+
+
+def test_jvp_of_a_constant_function_is_zero(x):
+    assert tf.jvp(lambda x: tf.constant(1.0), [x], [x])[1].numpy() == 0.0
+
+
+def test_jvp_needs_lists(x):
+    with pytest.raises(TypeError, match="lists or tuples"):
+        tf.jvp(cubes, x, x)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", None])
+@pytest.mark.parametrize("chunk_size", [None, 1, 3])
+def test_jacobian_in_every_mode(mode, chunk_size):
+    w = tf.constant(np.arange(6.0).reshape(3, 2))
+    x = tf.constant(np.array([1.0, 2.0]))
+    jacobian = tf.jacobian(lambda x: tf.linalg.matvec(w, x), mode=mode, chunk_size=chunk_size)(x)
+
+    assert jacobian.numpy().tolist() == w.numpy().tolist()
+
+
+@pytest.mark.parametrize(("size_in", "size_out"), [(1, 20), (20, 1), (3, 3)])
+def test_the_mode_that_is_chosen_does_not_change_the_result(size_in, size_out):
+    w = tf.constant(np.arange(1.0, 1.0 + size_in * size_out).reshape(size_out, size_in))
+    x = tf.constant(np.ones(size_in))
+
+    assert tf.jacobian(lambda x: tf.linalg.matvec(w, x))(x).numpy().tolist() == w.numpy().tolist()
+
+
+def test_jacobian_by_a_structure_in_reverse_mode():
+    jacobian = tf.jacobian(lambda p: p["a"] * p["b"])(
+        {"a": tf.constant([1.0, 2.0]), "b": tf.constant(3.0)}
+    )
+
+    assert jacobian["a"].numpy().tolist() == [[3.0, 0.0], [0.0, 3.0]]
+    assert jacobian["b"].numpy().tolist() == [1.0, 2.0]
+
+
+def test_an_unknown_mode_is_told():
+    with pytest.raises(ValueError, match="'forward', 'reverse' or None. Got 'sideways'"):
+        tf.jacobian(cubes, mode="sideways")
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_hessian(x, chunk_size):
+    assert tf.hessian(cubes, chunk_size=chunk_size)(x).numpy().tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
+def test_hessian_of_a_matrix_argument():
+    hessian = tf.hessian(lambda w: tf.reduce_sum(w * w))(tf.constant(np.ones((2, 3))))
+
+    assert hessian.shape == (2, 3, 2, 3)
+    assert hessian.numpy().reshape(6, 6).tolist() == (2 * np.eye(6)).tolist()
+
+
+def test_hvp_is_the_hessian_times_a_vector(x):
+    assert tf.hvp(cubes, x, [1.0, 10.0]).numpy().tolist() == [6.0, 120.0]
+
+
+def test_vmap_runs_a_function_of_one_example_on_many():
+    a, b = np.arange(6.0).reshape(3, 2), np.ones((3, 2))
+
+    result = tf.vmap(lambda a, b: tf.reduce_sum(a * b))(a, b)
+
+    assert result.numpy().tolist() == a.sum(1).tolist()
+
+
+def test_vmap_along_other_axes():
+    a = np.arange(6.0).reshape(2, 3)
+
+    result = tf.vmap(lambda a: a * 2.0, in_axes=1, out_axes=1)(a)
+
+    assert result.numpy().tolist() == (2 * a).tolist()
+
+
+def test_vmap_shares_arguments_without_axis(x):
+    result = tf.vmap(lambda a, b: a * b, in_axes=(0, None))(x, tf.constant([10.0, 100.0]))
+
+    assert result.numpy().tolist() == [[10.0, 100.0], [20.0, 200.0]]
+
+
+def test_vmap_takes_and_gives_structures(x):
+    result = tf.vmap(lambda p: {"twice": p["x"] * 2.0})({"x": x})
+
+    assert result["twice"].numpy().tolist() == [2.0, 4.0]
+
+
+def test_vmap_repeats_results_that_do_not_depend_on_the_example(x):
+    assert tf.vmap(lambda a: tf.constant(7.0))(x).numpy().tolist() == [7.0, 7.0]
+
+
+def test_vmap_nests(x):
+    table = tf.vmap(lambda a: tf.vmap(lambda b: a * b)(x))(x)
+
+    assert table.numpy().tolist() == [[1.0, 2.0], [2.0, 4.0]]
+
+
+def test_vmap_of_grad_gives_gradients_per_example(x):
+    assert tf.vmap(tf.grad(lambda x: x * x * x))(x).numpy().tolist() == [3.0, 12.0]
+
+
+def test_grad_of_vmap(x):
+    gradient = tf.grad(lambda x: tf.reduce_sum(tf.vmap(lambda a: a * a)(x)))(x)
+
+    assert gradient.numpy().tolist() == [2.0, 4.0]
+
+
+def test_vmap_of_jacobian():
+    points = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+
+    jacobians = tf.vmap(tf.jacobian(lambda x: x * x, mode="reverse"))(points)
+
+    assert jacobians.numpy().tolist() == [[[2.0, 0.0], [0.0, 4.0]], [[6.0, 0.0], [0.0, 8.0]]]
+
+
+def test_vmap_of_hessian():
+    points = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+
+    hessians = tf.vmap(tf.hessian(cubes))(points)
+
+    assert hessians.numpy()[1].tolist() == [[18.0, 0.0], [0.0, 24.0]]
+
+
+def test_vmap_of_hvp():
+    points = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+
+    products = tf.vmap(lambda x: tf.hvp(cubes, x, tf.constant([1.0, 0.0])))(points)
+
+    assert products.numpy().tolist() == [[6.0, 0.0], [18.0, 0.0]]
+
+
+def test_a_value_inside_vmap_cannot_be_read(x):
+    with pytest.raises(TypeError, match="Inside vmap.*where"):
+        tf.vmap(lambda a: a * 2.0 if a > 1.0 else a)(x)
+
+
+def test_different_numbers_of_examples_are_told(x):
+    with pytest.raises(ValueError, match=r"different numbers of examples: \[2, 3\]"):
+        tf.vmap(lambda a, b: a * b)(x, np.ones(3))
+
+
+def test_the_wrong_number_of_axes_is_told(x):
+    with pytest.raises(ValueError, match="one entry per argument: 1. Got 2"):
+        tf.vmap(lambda a: a, in_axes=(0, 0))(x)
+
+
+def test_no_argument_with_examples_is_told(x):
+    with pytest.raises(ValueError, match="at least one argument"):
+        tf.vmap(lambda a: a, in_axes=None)(x)
+
+
+@pytest.fixture
+def layer():
+    return tf.Variable([[1.0, 2.0], [3.0, 4.0]]), tf.Variable([0.5, -0.5])
+
+
+def loss_of(layer, row):
+    w, b = layer
+    return tf.reduce_sum(tf.tanh(tf.linalg.matvec(w, row, transpose_a=True) + b))
+
+
+ROWS = np.array([[0.1, 0.2], [0.3, -0.4], [-0.5, 0.6]], "float32")
+
+
+def test_per_example_gradients_of_variables_agree_with_a_loop(layer):
+    def gradients(row):
+        with tf.GradientTape() as tape:
+            loss = loss_of(layer, row)
+        return tape.gradient(loss, list(layer))
+
+    batched = tf.vmap(gradients)(ROWS)
+    looped = [gradients(tf.constant(row)) for row in ROWS]
+
+    for k in range(2):
+        expected = np.stack([one[k].numpy() for one in looped])
+        np.testing.assert_allclose(batched[k].numpy(), expected, rtol=1e-5)
+
+
+def test_per_example_gradients_add_up_to_the_gradient_of_the_sum(layer):
+    def gradient(row):
+        with tf.GradientTape() as tape:
+            loss = loss_of(layer, row)
+        return tape.gradient(loss, layer[0])
+
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.vmap(lambda row: loss_of(layer, row))(ROWS))
+
+    np.testing.assert_allclose(
+        tf.vmap(gradient)(ROWS).numpy().sum(0), tape.gradient(total, layer[0]).numpy(), rtol=1e-5
+    )
+
+
+def test_a_tape_inside_vmap_watches_the_example(x):
+    def gradient(a):
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            y = a * a * a
+        return tape.gradient(y, a)
+
+    assert tf.vmap(gradient)(x).numpy().tolist() == [3.0, 12.0]
+
+
+def test_a_tape_inside_vmap_refuses_to_watch_a_shared_tensor(x):
+    def watch(a):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+
+    with pytest.raises(ValueError, match="differ by example"):
+        tf.vmap(watch)(x)
+
+
+def test_an_outer_tape_differentiates_per_example_gradients(layer):
+    def norm_of_gradient(row):
+        with tf.GradientTape() as tape:
+            loss = loss_of(layer, row)
+        gradient = tape.gradient(loss, layer[1])
+        return tf.reduce_sum(gradient * gradient)
+
+    with tf.GradientTape() as outer:
+        y = tf.reduce_sum(tf.vmap(norm_of_gradient)(ROWS))
+    batched = outer.gradient(y, layer[1])
+
+    with tf.GradientTape() as outer:
+        y = sum(norm_of_gradient(tf.constant(row)) for row in ROWS)
+
+    np.testing.assert_allclose(batched.numpy(), outer.gradient(y, layer[1]).numpy(), rtol=1e-5)
+
+
+def test_checkpoint_gives_the_same_gradient(x):
+    assert tf.grad(tf.checkpoint(cubes))(x).numpy().tolist() == [3.0, 12.0]
+
+
+def test_checkpoint_inside_vmap(x):
+    squares = tf.vmap(tf.grad(tf.checkpoint(lambda x: x * x)))
+
+    assert squares(x).numpy().tolist() == [2.0, 4.0]
