@@ -17,6 +17,7 @@ from tapegrad_numpy.pooling import KERNELS as POOLING
 from tapegrad_numpy.products import KERNELS as PRODUCTS
 from tapegrad_numpy.reduction import KERNELS as REDUCTION
 from tapegrad_numpy.segment import KERNELS as SEGMENT
+from tapegrad_numpy.shape import KERNELS as SHAPE
 from tapegrad_numpy.softmax import KERNELS as SOFTMAX
 from tapegrad_numpy.sorting import KERNELS as SORTING
 from tapegrad_numpy.special import KERNELS as SPECIAL
@@ -38,5 +39,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **SOFTMAX,
     **SPECIAL,
     **NORMALIZATION,
+    **SHAPE,
     **UPDATES,
 }

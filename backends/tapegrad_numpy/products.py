@@ -17,4 +17,9 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     return np.matmul(a, b)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul}
+def matvec(a: Any, x: Any, *, transpose: bool) -> Any:
+    """Return a matrix (or its transpose) times a vector."""
+    return np.matmul(x, a) if transpose else np.matmul(a, x)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul, "matvec": matvec}

@@ -172,52 +172,43 @@ def batching(size: int) -> Iterator[Frame]:
         _frame.reset(token)
 
 
+def frames_around(frame: Frame | None) -> list[Frame]:
+    """All running `vmap`s from the outermost down to `frame`."""
+    frames: list[Frame] = []
+    while frame is not None:
+        frames.insert(0, frame)
+        frame = frame.parent
+    return frames
+
+
 def spread_over_examples(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
     """Make one value for each example of all running `vmap`s, by one call with all of them."""
-    frames = []
-    frame = current_frame()
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.parent
-    frames.reverse()
+    frames = frames_around(current_frame())
     value = make((*[frame.size for frame in frames], *shape))
-    for frame in frames:
-        value = Batched(value, frame.level)
-    return value
+    return dress(value, [frame.level for frame in frames])
 
 
 register_spread(spread_over_examples)
 
 
-def physical(value: Any, frame: Frame | None) -> Any:
-    """The tensor that a tape made inside `frame` really records: with all examples."""
-    if frame is not None and is_batched(value) and value.level == frame.level:
-        return value.tensor
-    return value
-
-
-def examples_of(value: Any, frame: Frame | None) -> Any:
-    """Like `physical`, for a value to watch: inside a batch it must have a value per example."""
-    if frame is not None and not (is_batched(value) and value.level == frame.level):
-        raise ArgumentError(
-            "Inside vmap a tape can watch values that differ by example. Pass this tensor as an "
-            "argument of the mapped function, or make it a Variable."
-        )
-    return physical(value, frame)
-
-
 def per_example(value: Any, frame: Frame | None) -> Any:
-    """Give a value that all examples share its own copy (a view) per example."""
-    if frame is None or (is_batched(value) and value.level == frame.level):
+    """Give a value that examples share its own copy (a view) for each, in all running `vmap`s."""
+    if frame is None:
         return value
-    return Batched(lift(value, frame.size), frame.level)
+    if is_batched(value) and value.level == frame.level:
+        return Batched(per_example(value.tensor, frame.parent), frame.level)
+    return Batched(lift(per_example(value, frame.parent), frame.size), frame.level)
 
 
-def logical(value: Any, frame: Frame | None) -> Any:
-    """Undo `physical` for a gradient: one example again."""
-    if frame is not None:
-        return Batched(value, frame.level)
-    return value
+def align(value: Any, like: Any) -> Any:
+    """Give a value the leading axes of examples that the batched value `like` has inside."""
+    if not is_batched(like):
+        return value
+    if is_batched(value) and value.level == like.level:
+        value = value.tensor
+    else:
+        value = lift(value, like.tensor.shape[0])
+    return align(value, like.tensor)
 
 
 def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[int, ...]]:

@@ -65,6 +65,7 @@ class CustomCall:
     many = True
     broadcasts = conjugates = takes_none = False
     needs_tensors = True
+    takes_none = False
     plain_rules = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Function) -> None:

@@ -71,7 +71,7 @@ class ForwardAccumulator:
         else:
             _refuse_examples_of_shared(primal, tangent, position)
             node = follow(batching.peel(primal)[0], self.token)
-            self._set(node, _with_all_examples(tangent, primal))
+            self._set(node, batching.align(tangent, primal))
 
     def _set(self, node: Node, tangent: Any) -> None:
         if node.tangents is None:
@@ -187,17 +187,6 @@ def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
             f"Got {tuple(tangent.shape)}."
         )
     return tangent
-
-
-def _with_all_examples(tangent: Any, primal: Any) -> Any:
-    """Give a tangent the leading axes that its batched primal has."""
-    if not batching.is_batched(primal):
-        return tangent
-    if batching.is_batched(tangent) and tangent.level == primal.level:
-        tangent = tangent.tensor
-    else:
-        tangent = batching.lift(tangent, primal.tensor.shape[0])
-    return _with_all_examples(tangent, primal.tensor)
 
 
 def _refuse_examples_of_shared(primal: Any, tangent: Any, position: int) -> None:

@@ -74,6 +74,7 @@ class GradientTape:
         self.listens = persistent
         self.watches_variables = watch_accessed_variables
         self.frame = batching.current_frame()
+        self._levels = [frame.level for frame in batching.frames_around(self.frame)]
         self._persistent = persistent
         self._on_none = on_none
         self._recording = False
@@ -186,19 +187,18 @@ class GradientTape:
 
     def read_per_example(self, variable: Variable) -> Any:
         """Read a variable for a tape made inside vmap: one copy (a view) per example."""
-        assert self.frame is not None
         stack = active_stack()
         key = (variable.number, id(variable.array), stack.tokens)
         known = self._per_example.get(key)
         if known is None:
             inside = [r for r in stack.recorders if r.frame is self.frame]
             with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
-                known = batching.lift(variable.value(), self.frame.size)
+                known = batching.per_example(variable.value(), self.frame)
             for recorder in inside:
-                node = follow(known, recorder.token)
+                node = follow(batching.peel(known)[0], recorder.token)
                 recorder.follows_variable(variable, node)
             self._per_example[key] = known
-        return batching.Batched(known, self.frame.level)
+        return known
 
     def note_cut(self, reason: str, node: Node, where: str) -> None:
         """Remember where followed values ended, for `explain`."""
@@ -230,7 +230,26 @@ class GradientTape:
             self._variables.setdefault(leaf.number, (leaf, []))
             leaf.forget_leaf()
         else:
-            follow(batching.examples_of(leaf, self.frame), self.token)
+            follow(self._examples_of(leaf), self.token)
+
+    def _examples_of(self, value: Any) -> Tensor:
+        """The tensor to watch: inside vmap it must have a value for each example."""
+        if len(batching.peel(value)[1]) < len(self._levels):
+            raise ArgumentError(
+                "Inside vmap a tape can watch values that differ by example. Pass this tensor "
+                "as an argument of the mapped function, or make it a Variable."
+            )
+        return self._inside(value)
+
+    def _inside(self, value: Any) -> Tensor:
+        """The tensor that this tape really records: with all examples of the vmaps around it."""
+        inside, levels = batching.peel(value)
+        if not set(levels).issubset(self._levels):
+            raise TapeError(
+                "A tape made outside vmap cannot differentiate one example inside it. Make the "
+                "tape inside the mapped function, or differentiate what vmap returns."
+            )
+        return inside  # type: ignore[no-any-return]
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Return the variables this tape has seen, in the order of their creation."""
@@ -263,7 +282,7 @@ class GradientTape:
         for one, seed in zip(targets, seeds, strict=True):
             node = self._target_node(one, flat)
             if node is not None:
-                starts.append((node, batching.physical(seed, self.frame)))
+                starts.append((node, batching.align(seed, one)))
         grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
         results = [
             grad
@@ -308,13 +327,14 @@ class GradientTape:
     def _jacobian_of(self, target: Any, flat: list[Any], unconnected: Any, chunk: Any) -> Any:
         node = self._target_node(target, flat)
         wanted = [self._source_nodes(source) for source in flat]
+        shape = tuple(target.shape)
         rows = jacobian.by_rows(
-            to_tensor(target),
+            target.value() if isinstance(target, Variable) else self._inside(target),
+            shape,
             lambda seed: self._sweep([(node, seed)] if node else [], wanted, keep=True),
             len(flat),
             chunk,
         )
-        shape = tuple(target.shape)
         return [
             self._finish_rows(source, grad, shape, unconnected)
             for source, grad in zip(flat, rows, strict=True)
@@ -323,10 +343,11 @@ class GradientTape:
     def _finish_rows(self, source: Any, rows: Any, shape: tuple[int, ...], mode: Any) -> Any:
         full = (*shape, *source.shape)
         if rows is not None:
-            return jacobian.shaped(rows, full)
+            return batching.dress(jacobian.shaped(rows, full, len(self._levels)), self._levels)
         if mode is UnconnectedGradients.NONE:
             return None
-        return creation.zeros_for(to_tensor(source), full, source.dtype.dtype)
+        example = source.value() if isinstance(source, Variable) else source
+        return creation.zeros_for(example, full, source.dtype.dtype)
 
     def batch_jacobian(
         self,
@@ -348,6 +369,8 @@ class GradientTape:
         check_tensors([target], "target")
         check_tensors([source], "source")
         jacobian.check_batch(target, source)
+        if self._levels:
+            raise TapeError("batch_jacobian() is for use outside vmap. Use jacobian() inside it.")
         chunk = jacobian.check_chunk(chunk_size, parallel_iterations)
         self._begin()
         node = self._target_node(target, [source])
@@ -413,8 +436,9 @@ class GradientTape:
     def _quiet_gradient(self, target: Any, source: Any) -> Any:
         wanted = [self._source_nodes(source)]
         node = self._target_node(target, [source])
-        start = [] if node is None else [(node, creation.ones_like(target))]
-        return self._sweep(start, wanted, keep=True)[0]
+        seed = batching.align(creation.ones_like(target), target)
+        grad = self._sweep([] if node is None else [(node, seed)], wanted, keep=True)[0]
+        return self._finish(source, grad, UnconnectedGradients.NONE)
 
     # Steps of a differentiation
 
@@ -452,7 +476,7 @@ class GradientTape:
     def _source_nodes(self, source: Any) -> list[Node]:
         if isinstance(source, Variable):
             return self._variables.get(source.number, (source, []))[1]
-        node = batching.physical(source, self.frame).node
+        node = (source if type(source) is Tensor else self._inside(source)).node
         return [node] if node is not None and self.token in node.tokens else []
 
     def _target_node(self, target: Any, sources: list[Any]) -> Node | None:
@@ -468,7 +492,7 @@ class GradientTape:
             leaf = make_leaf((self.token,))
             self._variables.setdefault(target.number, (target, []))[1].append(leaf)
             return leaf
-        return follow(batching.physical(target, self.frame), self.token)
+        return follow(self._inside(target), self.token)
 
     def _sweep(
         self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
@@ -487,7 +511,7 @@ class GradientTape:
             if unconnected is UnconnectedGradients.NONE:
                 return None
             return creation.zeros_like(source)
-        return batching.logical(grad, self.frame)
+        return batching.dress(grad, self._levels)
 
     def _report_none(self, reasons: list[str], results: list[Any]) -> None:
         for reason, result in zip(reasons, results, strict=True):

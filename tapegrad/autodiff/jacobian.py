@@ -28,25 +28,38 @@ def check_chunk(chunk_size: Any, parallel_iterations: Any = None) -> int | None:
 
 
 def by_rows(
-    target: Tensor, sweep: Callable[[Any], list[Any]], count: int, chunk: int | None
+    target: Tensor,
+    shape: tuple[int, ...],
+    sweep: Callable[[Any], list[Any]],
+    count: int,
+    chunk: int | None,
 ) -> list[Any]:
-    """Sweep one seed per element of `target`; return the rows per source, or None."""
-    size = target.size
+    """Sweep one seed per element of a target; return the rows per source, or None.
+
+    `shape` is that of one example; axes of `target` before it are examples of a running vmap.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
     step = chunk or max(1, CHUNK_BYTES // max(1, target.nbytes))
     parts: list[list[Any]] = [[] for _ in range(count)]
     for start in range(0, max(size, 1), step):
         rows = min(step, size - start)
         level = new_level()
-        for position, grad in enumerate(sweep(Batched(one_hot_rows(target, start, rows), level))):
+        seeds = Batched(one_hot_rows(target, start, rows, shape), level)
+        for position, grad in enumerate(sweep(seeds)):
             parts[position].append(_rows(grad, rows, level))
     return [None if part[0] is None else _joined(part) for part in parts]
 
 
-def one_hot_rows(target: Tensor, start: int, rows: int) -> Tensor:
-    """Seeds number start ... start + rows of the identity."""
-    seeds = np.zeros((rows, target.size), target.dtype.dtype)
+def one_hot_rows(
+    target: Tensor, start: int, rows: int, shape: tuple[int, ...] | None = None
+) -> Tensor:
+    """Seeds number start ... start + rows of the identity, the same for all examples."""
+    shape = tuple(target.shape) if shape is None else shape
+    seeds = np.zeros((rows, int(np.prod(shape, dtype=np.int64))), target.dtype.dtype)
     seeds[np.arange(rows), start + np.arange(rows)] = 1
-    return wrap(place_like(seeds.reshape(rows, *target.shape), target.array))
+    examples = target.ndim - len(shape)
+    seeds = seeds.reshape(rows, *[1] * examples, *shape)
+    return wrap(place_like(np.broadcast_to(seeds, (rows, *target.shape)), target.array))
 
 
 def _rows(grad: Any, rows: int, level: int) -> Any:
@@ -62,9 +75,13 @@ def _joined(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else joining.concat(parts, axis=0)
 
 
-def shaped(rows: Any, full: tuple[int, ...]) -> Any:
-    """Give stacked rows the jacobian's shape."""
-    return shapes.reshape(rows, full)
+def shaped(rows: Any, full: tuple[int, ...], examples: int) -> Any:
+    """Give stacked rows the jacobian's shape; axes of examples go to the front."""
+    lead = tuple(rows.shape[1 : 1 + examples])
+    if examples:
+        order = (*range(1, 1 + examples), 0, *range(1 + examples, len(rows.shape)))
+        rows = shapes.permute_dims(rows, order)
+    return shapes.reshape(rows, (*lead, *full))
 
 
 def check_batch(target: Any, source: Any) -> None:

@@ -41,7 +41,7 @@ def value_and_grad(
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         args, sources = _inputs(args, argnums)
         with GradientTape() as tape:
-            tape.watch([x for x in nest.flatten(sources) if not isinstance(x, Variable)])
+            tape.watch(_floating(sources, f))
             result = f(*args, **kwargs)
         value, aux = result if has_aux else (result, None)
         _check_scalar(value, f)
@@ -78,7 +78,9 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     """
     args, sources = _inputs(primals, tuple(range(len(primals))))
     with GradientTape(persistent=True) as tape:
-        tape.watch([x for x in nest.flatten(sources) if not isinstance(x, Variable)])
+        floating = [x for x in nest.flatten(sources) if x.dtype.is_differentiable]
+        if floating:
+            tape.watch(floating)
         value = f(*args)
 
     def pullback(cotangents: Any) -> Any:
@@ -130,7 +132,7 @@ def jacobian(
         if mode == "forward":
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
         with GradientTape() as tape:
-            tape.watch(source)
+            tape.watch(_floating(source, f))
             value = f(*fixed, **kwargs)
         if mode is None and _forward_pays(value, source):
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
@@ -232,6 +234,18 @@ def _fresh(value: Any) -> Any:
         return per_example(arithmetic.positive(value), frame)
     tensor = to_tensor(value)
     return wrap(tensor.array) if tensor.node is None else arithmetic.positive(tensor)
+
+
+def _floating(sources: Any, f: Function) -> list[Any]:
+    """The arguments to differentiate by; integers have no derivative."""
+    leaves = nest.flatten(sources)
+    for leaf in leaves:
+        if not leaf.dtype.is_differentiable:
+            raise ArgumentTypeError(
+                f"{getattr(f, '__name__', 'The function')} can be differentiated by floating and "
+                f"complex arguments. Got {leaf.dtype}; write 3.0 for 3, or cast the argument."
+            )
+    return leaves
 
 
 def _check_scalar(value: Any, f: Function) -> None:

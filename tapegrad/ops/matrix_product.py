@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.core.primitive import Primitive, explain_failure, record
-from tapegrad.core.recorder import active_stack, make_node
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.primitive import Primitive
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.basic import permute_p, reshape_p, sum_to_shape
 from tapegrad.ops.kinds import is_complex
@@ -112,34 +110,41 @@ def swap_last(x: Any) -> Any:
     return permute_p(x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
-PARAMS = {
-    (first, second): {"transpose_a": first, "transpose_b": second}
-    for first in (False, True)
-    for second in (False, True)
-}
+# A matrix and a vector: no axis has to come and go, which would be three primitives.
 
 
-def matmul_tensors(a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
-    """Bind `matmul_p` to two matrices, spelled out: every dense layer comes this way."""
-    x, y = a.array, b.array
-    try:
-        result = matmul_p.kernel(type(x))(x, y, **params)
-    except (ValueError, TypeError) as error:
-        explain_failure(matmul_p, (x, y), error)
-    node1, node2 = a.node, b.node
-    if node1 is None and node2 is None:
-        return wrap(result)
-    stack = active_stack()
-    tokens, dtype = stack.tokens, result.dtype
-    if (
-        (node1 is None or node1.tokens is tokens)
-        and (node2 is None or node2.tokens is tokens)
-        and not stack.listeners
-        and x.dtype == dtype
-        and y.dtype == dtype
-    ):
-        saved1 = None if node1 is None else (y, x.shape)
-        saved2 = None if node2 is None else (x, y.shape)
-        inputs, saved = (node1, node2), (saved1, saved2)
-        return wrap(result, make_node(tokens, matmul_p, params, inputs, saved, None))
-    return wrap(result, record(stack, matmul_p, params, (x, y), (node1, node2), result))
+def _matvec(xp: Any, a: Any, x: Any, *, transpose: bool) -> Any:
+    return xp.matmul(x, a) if transpose else xp.matmul(a, x)
+
+
+matvec_p = Primitive("matvec", _matvec)
+
+
+def _matvec_vjp_a(t: Any, x2: Any, *, transpose: bool) -> Any:
+    """dA = t x^H, or its transpose."""
+    x = conjugate(x2)
+    first, second = (x, t) if transpose else (t, x)
+    return reshape_p(first, shape=(*first.shape, 1)) * second
+
+
+matvec_p.vjps(
+    _matvec_vjp_a,
+    lambda t, x1, *, transpose: matvec_p(conjugate(x1), t, transpose=not transpose),
+)
+matvec_p.jvps(
+    lambda t, x2, *, transpose: matvec_p(t, x2, transpose=transpose),
+    lambda t, x1, *, transpose: matvec_p(x1, t, transpose=transpose),
+)
+
+
+@matvec_p.batch
+def _batch_matvec(
+    size: int, batched: tuple[bool, bool], a: Any, x: Any, *, transpose: bool
+) -> Any:
+    if not batched[0]:
+        return matmul_p(x, a, transpose_a=False, transpose_b=not transpose)
+    column = (size if batched[1] else 1, x.shape[-1], 1)
+    product = matmul_p(
+        a, reshape_p(x, shape=column), transpose_a=transpose, transpose_b=False
+    )
+    return reshape_p(product, shape=tuple(product.shape[:-1]))

@@ -6,15 +6,13 @@ import math
 from typing import Any
 
 from tapegrad.core.operand import as_operand, normalize_axis
-from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import permute_p, reshape_p
 from tapegrad.ops.matrix_product import (
-    PARAMS,
     conjugate,
     fold_left,
     matmul_p,
-    matmul_tensors,
+    matvec_p,
     swap_last,
 )
 from tapegrad.ops.shape import moveaxis
@@ -56,10 +54,6 @@ def matmul(
     >>> float(matmul(a, a, transpose_b=True)[0, 0])
     5.0
     """
-    if type(a) is Tensor and type(b) is Tensor and not adjoint_a and not adjoint_b:
-        x, y = a.array, b.array
-        if len(x.shape) == 2 and len(y.shape) == 2 and type(x) is type(y):
-            return matmul_tensors(a, b, PARAMS[bool(transpose_a), bool(transpose_b)])
     a, b = as_operand(a), as_operand(b)
     if adjoint_a:
         _refuse_both(transpose_a, "a")
@@ -69,7 +63,11 @@ def matmul(
         b, transpose_b = conjugate(b), True
     rank_a, rank_b = len(a.shape), len(b.shape)
     if rank_a == 2 and rank_b == 2:
-        return matmul_p(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return matmul_p(a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
+    if rank_a == 2 and rank_b == 1:
+        return matvec_p(a, b, transpose=bool(transpose_a))
+    if rank_a == 1 and rank_b == 2:
+        return matvec_p(b, a, transpose=not transpose_b)
     if rank_a > 2 and rank_b == 2 and not transpose_a:
         return fold_left(a, b, transpose_b)
     return _matmul_any(a, b, transpose_a, transpose_b)
@@ -124,6 +122,8 @@ def matvec(
     [3.0, 7.0]
     """
     a, b = as_operand(a), as_operand(b)
+    if len(a.shape) == 2 and len(b.shape) == 1 and not adjoint_a:
+        return matvec_p(a, b, transpose=bool(transpose_a))
     column = reshape_p(b, shape=(*b.shape, 1))
     product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
     return reshape_p(product, shape=tuple(product.shape[:-1]))

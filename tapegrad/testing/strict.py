@@ -1,9 +1,9 @@
 """A stand-in for a GPU in tests: array_api_strict arrays on a device that is not the host.
 
 It refuses implicit host copies, mixed devices and everything beyond the Array API, so a test
-suite that passes on it touches the host nowhere in rules or in the engine. Kernels that NumPy's
-backend replaces run through NumPy inside, as a GPU library would run its own; all others run in
-their generic form on the strict namespace.
+suite that passes on it touches the host nowhere in rules or in the engine. Primitives run in their
+generic form on the strict namespace; only those that have none borrow NumPy's kernel, as a GPU
+library would bring its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import array_api_strict as strict
 import numpy as np
 
 from tapegrad.core.backend import get_backend
+from tapegrad.core.primitive import PRIMITIVES
 
 DEVICE = strict.Device("device1")
 Array: Any = type(strict.zeros(1))
@@ -68,12 +69,14 @@ def _strict_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 class _HostedKernels(Mapping[str, Callable[..., Any]]):
-    """The NumPy backend's own kernels, each unpacking and packing strict arrays."""
+    """NumPy's kernels of primitives without a generic form, on unpacked strict arrays."""
 
     def __init__(self) -> None:
         self._kernels = get_backend("numpy").kernels
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
+        if PRIMITIVES[name].forward is not None or hasattr(strict, name):
+            raise KeyError(name)
         kernel = self._kernels[name]
 
         def hosted(*arrays: Any, **params: Any) -> Any:

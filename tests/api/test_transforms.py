@@ -95,6 +95,24 @@ def test_grad_of_something_else_is_refused(x):
         tf.grad(lambda x: "text")(x)
 
 
+@pytest.mark.parametrize("transform", [tf.grad, tf.value_and_grad, tf.jacobian])
+def test_an_integer_argument_is_refused(transform):
+    with pytest.raises(TypeError, match=r"int32; write 3.0 for 3"):
+        transform(lambda x: x * 2.0)(3)
+
+
+def test_grad_by_a_variable_that_is_not_trainable():
+    v = tf.Variable(3.0, trainable=False)
+
+    assert float(tf.grad(lambda v: v * v)(v)) == 6.0
+
+
+def test_vjp_leaves_integer_arguments_alone(x):
+    _, pullback = tf.vjp(lambda x, n: x * tf.cast(n, "float32"), x, tf.constant([2, 3]))
+
+    assert pullback([1.0, 1.0])[0].numpy().tolist() == [2.0, 3.0]
+
+
 def test_grad_keeps_the_name():
     assert tf.grad(cubes).__name__ == "cubes"
 
@@ -235,6 +253,80 @@ def test_vmap_nests(x):
 
 def test_vmap_of_grad_gives_gradients_per_example(x):
     assert tf.vmap(tf.grad(lambda x: x * x * x))(x).numpy().tolist() == [3.0, 12.0]
+
+
+def test_vmap_of_vmap_of_grad():
+    table = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+
+    gradients = tf.vmap(tf.vmap(tf.grad(lambda x: x * x * x)))(table)
+
+    assert gradients.numpy().tolist() == [[3.0, 12.0], [27.0, 48.0]]
+
+
+def test_grad_by_a_value_that_the_inner_examples_share(x):
+    def outer(row):
+        return tf.vmap(lambda b: tf.grad(lambda w: w * w * b)(row))(tf.constant([1.0, 10.0]))
+
+    assert tf.vmap(outer)(x).numpy().tolist() == [[2.0, 20.0], [4.0, 40.0]]
+
+
+def test_grad_by_a_value_that_the_outer_examples_share(x):
+    def outer(a):
+        return tf.vmap(lambda b: tf.grad(lambda w: w * w * a)(b))(tf.constant([1.0, 10.0]))
+
+    assert tf.vmap(outer)(x).numpy().tolist() == [[2.0, 20.0], [4.0, 40.0]]
+
+
+def test_a_variable_and_a_tape_inside_two_vmaps(x):
+    v = tf.Variable(2.0)
+
+    def inner(a, b):
+        with tf.GradientTape() as tape:
+            y = v * v * a * b
+        return tape.gradient(y, v)
+
+    table = tf.vmap(lambda a: tf.vmap(lambda b: inner(a, b))(tf.constant([1.0, 10.0])))(x)
+
+    assert table.numpy().tolist() == [[4.0, 40.0], [8.0, 80.0]]
+
+
+def test_output_gradients_that_examples_share(x):
+    def weighted(a):
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            y = a * a
+        return tape.gradient(y, a, output_gradients=10.0)
+
+    assert tf.vmap(weighted)(x).numpy().tolist() == [20.0, 40.0]
+
+
+def test_output_gradients_per_example_on_a_tape_outside(x):
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+    seeds = tf.constant([[1.0, 0.0], [0.0, 1.0]])
+
+    rows = tf.vmap(lambda seed: tape.gradient(y, x, output_gradients=seed))(seeds)
+
+    assert rows.numpy().tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_a_tape_made_outside_vmap_refuses_to_differentiate_inside(x):
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        with pytest.raises(RuntimeError, match="made outside vmap"):
+            tf.vmap(lambda a: tape.gradient(a * a, a))(x)
+
+
+def test_batch_jacobian_inside_vmap_is_refused():
+    def jacobian(a):
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            y = a * a
+        return tape.batch_jacobian(y, a)
+
+    with pytest.raises(RuntimeError, match="Use jacobian"):
+        tf.vmap(jacobian)(np.ones((2, 3, 4)))
 
 
 def test_grad_of_vmap(x):

@@ -91,7 +91,7 @@ class Row:
 # Against 40-digit arithmetic every kernel of one argument was within 1.4e-15. Where rtol or atol is
 # wider than that, the comment names the cause.
 ROWS = {
-    # The float32 kernel is a quotient of polynomials evaluated in float32.
+    # The float32 kernel is a tanh of a polynomial, both evaluated in float32.
     "erf": Row(sp.erf, points(line(-6, 6), both(decades(-300, 1))), single=4e-7),
     # SciPy loses the rounding of x^2 in exp(x^2): up to 700 eps.
     "erfc": Row(sp.erfc, points(line(-7, 26), both(decades(-20, 1))), rtol=2e-13),

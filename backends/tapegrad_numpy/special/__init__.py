@@ -4,6 +4,8 @@ Each kernel takes arrays that broadcast, float16 to float64 (bfloat16 where ml_d
 integers, and returns an array of the widest floating dtype it was given.
 """
 
+from __future__ import annotations
+
 from tapegrad_numpy.special import (
     bessel,
     bessel_modified,

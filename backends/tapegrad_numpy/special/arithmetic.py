@@ -1,9 +1,11 @@
 """Building blocks shared by the families: polynomials, exact squares, logarithms near 1.
 
 Coefficient tables in this package run from the highest power down. They are near-minimax fits of
-the quotient named beside each, computed in 50-digit arithmetic to a relative error below 3e-17 and
-rounded to float64.
+the quotient named beside each, computed in 50-digit arithmetic to a relative error below 5e-17,
+unless the comment says otherwise, and rounded to float64.
 """
+
+from __future__ import annotations
 
 import numpy as np
 

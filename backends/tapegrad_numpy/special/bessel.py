@@ -4,6 +4,8 @@ Around their zeros the error is absolute, in units of the amplitude sqrt(2 / (pi
 zeros of J0 and J1 keep relative accuracy.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Modified Bessel functions I and K of orders 0 and 1, plain and exponentially scaled."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -3,6 +3,8 @@
 The families in this package are plain functions on 1-D float64 blocks; nothing here knows them.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,5 +1,7 @@
 """The logarithms of gamma and beta, and digamma."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The regularised incomplete beta function."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from tapegrad_numpy.special.arithmetic import log_excess

@@ -1,5 +1,7 @@
 """Regularised incomplete gamma functions, the a-derivative, and the gradient of gamma samples."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from tapegrad_numpy.special.arithmetic import log_excess

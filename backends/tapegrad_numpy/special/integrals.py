@@ -1,5 +1,7 @@
 """Single integrals: Dawson's, the exponential integral, the dilogarithm, Fresnel's."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -108,7 +110,7 @@ _C_SMALL = (
     -7.02832013271463e-07, 1.776427735491043e-05, -0.0003307760776437529, 0.004287818385200536,
     -0.03562664664995534, 0.1664430599115466, -0.3498350978515388, 0.4434581121445708,
 )
-# pi x f(x) and pi^2 x^3 g(x) as quotients in 1/x^4, for x > 1.6.
+# pi x f(x), and pi^2 x^3 g(x) to 6e-16, as quotients in 1/x^4, for x > 1.6; g is small.
 _F_NUM = (
     261470124.06187448, 2339084501.3231635, 3380201769.714117, 1596393059.0740209,
     315160956.3542232, 29091065.14763813, 1314308.4297167994, 28904.93843523874, 287.21889654374195,

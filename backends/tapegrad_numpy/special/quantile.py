@@ -1,5 +1,7 @@
 """Inverses of the error function and of the normal distribution function."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -4,6 +4,8 @@ With ratio = x/a and eta^2/2 = ratio - 1 - log(ratio), signed like ratio - 1,
 Q(a, x) = erfc(eta sqrt(a/2))/2 + exp(-a eta^2/2) / sqrt(2 pi a) * sum_k c_k(eta) a^-k.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

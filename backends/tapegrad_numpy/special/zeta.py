@@ -1,5 +1,7 @@
 """Hurwitz zeta by the Euler-Maclaurin formula, and polygamma on top of it."""
 
+from __future__ import annotations
+
 import functools
 import math
 

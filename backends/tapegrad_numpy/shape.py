@@ -1,0 +1,46 @@
+"""Changes of shape by the cheapest call NumPy has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
+    return x.reshape(shape)
+
+
+def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
+    if x.size != 1:
+        return np.broadcast_to(x, shape)
+    # One number everywhere: a view with zero strides, several times faster than NumPy's own way.
+    view: Array = np.ndarray(shape, x.dtype, np.ascontiguousarray(x), 0, (0,) * len(shape))
+    view.flags.writeable = False
+    return view
+
+
+def permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
+    return x.transpose(axes)
+
+
+def take_slice(x: Array, *, index: tuple[Any, ...]) -> Array:
+    return x[index]
+
+
+def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+    array = np.empty(shape, dtype)
+    array.fill(value)
+    return array
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "broadcast_to": broadcast_to,
+    "full_like": full_like,
+    "permute_dims": permute_dims,
+    "reshape": reshape,
+    "slice": take_slice,
+}
