@@ -12,57 +12,152 @@ Array = Any
 
 
 def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array]:
-    step = np.asarray(g * float(rate), p.dtype)
-    return (np.subtract(p, step, out=step if step.ndim else None),)
+    step = np.multiply(g, -float(rate), dtype=_wide(p))
+    return (_moved(p, step),)
+
+
+def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple[Array]:
+    new = np.array(p)
+    _add_rows(new, indices, np.multiply(rows, -float(rate), dtype=p.dtype))
+    return (new,)
 
 
 def momentum_update(
-    p: Array, g: Array, m: Array, rate: Array, *, momentum: float, nesterov: bool
+    p: Array, g: Array, rate: Array, m: Array, *, momentum: float, nesterov: bool
 ) -> tuple[Array, Array]:
-    step = np.asarray(g * -float(rate), p.dtype)
+    step = np.multiply(g, -float(rate), dtype=m.dtype)
     m = m * momentum
     m += step
     if not nesterov:
-        return p + m, m
+        return (p + m).astype(p.dtype, copy=False), m
     step += momentum * m
-    step += p
-    return step, m
+    return _moved(p, step), m
 
 
 def adam_update(
     p: Array,
     g: Array,
-    m: Array,
-    v: Array,
     rate: Array,
     step: Array,
-    *,
+    m: Array,
+    v: Array,
+    *peak: Array,
     beta_1: float,
     beta_2: float,
     epsilon: float,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, ...]:
     t = int(step)
     scale = float(rate) * math.sqrt(1.0 - beta_2**t) / (1.0 - beta_1**t)
-    new_m = _toward(m, np.asarray(g, p.dtype), 1.0 - beta_1)
-    new_v = _toward(v, np.square(g, dtype=p.dtype), 1.0 - beta_2)
-    change = np.asarray(np.sqrt(new_v))
-    change += epsilon
-    np.divide(new_m, change, out=change)
+    m = _toward(m, g, 1.0 - beta_1)
+    v = _toward(v, _square(g, v.dtype), 1.0 - beta_2)
+    peak = tuple([np.maximum(old, v) for old in peak])
+    divisor = np.sqrt(peak[0] if peak else v)
+    divisor += epsilon
+    change = np.divide(m, divisor)
     change *= -scale
+    return _moved(p, change), m, v, *peak
+
+
+def rmsprop_update(
+    p: Array,
+    g: Array,
+    rate: Array,
+    v: Array,
+    *others: Array,
+    rho: float,
+    momentum: float,
+    epsilon: float,
+    centered: bool,
+) -> tuple[Array, ...]:
+    v = _toward(v, _square(g, v.dtype), 1.0 - rho)
+    slots = [v]
+    spread = v
+    if centered:
+        mean = _toward(others[0], g, 1.0 - rho)
+        spread = v - _square(mean, v.dtype)
+        slots.append(mean)
+    divisor = spread + epsilon
+    np.sqrt(divisor, out=divisor if divisor.ndim else None)
+    change = np.divide(g, divisor if divisor.ndim else np.sqrt(spread + epsilon))
+    change *= -float(rate)
+    if momentum:
+        total = others[-1] * momentum
+        total -= change
+        slots.append(total)
+        return (p - total).astype(p.dtype, copy=False), *slots
+    return _moved(p, change), *slots
+
+
+def adagrad_update(
+    p: Array, g: Array, rate: Array, total: Array, *, epsilon: float
+) -> tuple[Array, Array]:
+    total = total + _square(g, total.dtype)
+    return _moved(p, _scaled(g, rate, total, epsilon)), total
+
+
+def adagrad_rows_update(
+    p: Array, rows: Array, indices: Array, rate: Array, total: Array, *, epsilon: float
+) -> tuple[Array, Array]:
+    new, total = np.array(p), np.array(total)
+    _add_rows(total, indices, _square(rows, total.dtype))
+    change = _scaled(rows, rate, total[indices], epsilon)
+    _add_rows(new, indices, change.astype(p.dtype, copy=False))
+    return new, total
+
+
+def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
+    return (p * (1.0 - float(rate) * amount),)
+
+
+def _wide(p: Array) -> np.dtype[Any]:
+    """The dtype to compute in: half precision would round each step."""
+    dtype: np.dtype[Any] = p.dtype
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def _moved(p: Array, change: Array) -> Array:
+    """p + change in the parameter's dtype; the change's buffer is used where it fits."""
     change += p
-    return change, new_m, new_v
+    return change if change.dtype == p.dtype else change.astype(p.dtype)
 
 
 def _toward(average: Array, value: Array, share: float) -> Array:
     """average + share * (value - average), in one new buffer."""
-    result = np.asarray(value - average)
+    result = np.subtract(value, average, dtype=average.dtype)
     result *= share
     result += average
     return result
 
 
+def _square(g: Array, dtype: np.dtype[Any]) -> Array:
+    """|g|^2, which is real also for complex gradients."""
+    if g.dtype.kind != "c":
+        return np.square(g, dtype=dtype)
+    return (np.square(g.real) + np.square(g.imag)).astype(dtype, copy=False)
+
+
+def _scaled(g: Array, rate: Array, total: Array, epsilon: float) -> Array:
+    """-rate * g / sqrt(total + epsilon)."""
+    change = np.divide(g, np.sqrt(total + epsilon))
+    change *= -float(rate)
+    return change
+
+
+def _add_rows(array: Array, indices: Array, rows: Array) -> None:
+    """Add rows in place; an index may repeat."""
+    width = math.prod(array.shape[1:])
+    places = indices.astype(np.intp)[:, None] * width + np.arange(width)
+    # One-dimensional and contiguous is ufunc.at's fast case.
+    np.add.at(array.reshape(-1), places.reshape(-1), rows.reshape(-1))
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
+    "adagrad_rows_update": adagrad_rows_update,
+    "adagrad_update": adagrad_update,
     "adam_update": adam_update,
+    "decay_update": decay_update,
     "momentum_update": momentum_update,
+    "rmsprop_update": rmsprop_update,
+    "sgd_rows_update": sgd_rows_update,
     "sgd_update": sgd_update,
 }

@@ -80,7 +80,7 @@ def seeds_for(targets: list[Any], output_gradients: Any) -> list[Any]:
 
 def _fit_seed(seed: Any, target: Any, position: int) -> Any:
     if not batching.is_batched(seed):
-        seed = to_tensor(seed, like=to_tensor(target))
+        seed = to_tensor(seed, like=None if batching.is_batched(target) else to_tensor(target))
     if seed.dtype != target.dtype:
         seed = cast.cast(seed, target.dtype)
     if tuple(seed.shape) != tuple(target.shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from typing import Any, NamedTuple
 
 from tapegrad.autodiff.sweep import Plan
@@ -11,11 +12,17 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import UnconnectedGradientError
 
 
+CONNECTED = "The target depends on the source: this gradient is not None."
+
+
 class Cut(NamedTuple):
-    """A place where followed values went out of the tape's sight."""
+    """A place where a followed value went out of the tape's sight.
+
+    The value's node is held weakly: an explanation must not keep a whole computation alive.
+    """
 
     reason: str
-    node: Node
+    node: weakref.ref[Node]
     where: str
 
 
@@ -36,7 +43,7 @@ def explain(tape: Any, targets: list[Any], source: Any) -> str:
         )
     ends = [node for target in live for node in tape._source_nodes(target)]
     if any(_connected(tape, [end], starts) for end in ends):
-        return "The target depends on the source: this gradient is not None."
+        return CONNECTED
     cuts = _cuts(tape, starts)
     if cuts:
         return f"The target does not depend on the source as the tape saw it.{cuts}"
@@ -76,17 +83,25 @@ def _connected(tape: Any, ends: list[Node], starts: list[Node]) -> bool:
 
 def _cuts(tape: Any, starts: list[Node]) -> str:
     """Where values made from the source ended: the last few places, the latest first."""
-    found = dict.fromkeys(
-        f"{cut.reason} ({cut.where})"
-        for cut in reversed(tape.cuts)
-        if _connected(tape, [cut.node], starts)
-    )
-    places = "; ".join(list(found)[:3])
-    return f" A value made from the source ended here: {places}." if found else ""
+    certain: dict[str, None] = {}
+    possible: dict[str, None] = {}
+    for cut in reversed(tape.cuts):
+        node = cut.node()
+        if node is None:
+            possible[f"{cut.reason} ({cut.where})"] = None
+        elif _connected(tape, [node], starts):
+            certain[f"{cut.reason} ({cut.where})"] = None
+    if certain:
+        return f" A value made from the source ended here: {'; '.join(list(certain)[:3])}."
+    if possible:
+        return f" A value that the tape followed ended here: {'; '.join(list(possible)[:3])}."
+    return ""
 
 
 def report(sentence: str, on_none: str) -> None:
     """Warn or raise with the explanation."""
+    if sentence == CONNECTED:
+        sentence = "The target depends on the source, but a gradient rule on the way gave none."
     if on_none == "raise":
         raise UnconnectedGradientError(f"A gradient is None. {sentence}")
     warnings.warn(f"A gradient is None. {sentence}", stacklevel=4)

@@ -74,7 +74,8 @@ class GradientTape:
         self.listens = persistent
         self.watches_variables = watch_accessed_variables
         self.frame = batching.current_frame()
-        self._levels = [frame.level for frame in batching.frames_around(self.frame)]
+        around = () if self.frame is None else batching.frames_around(self.frame)
+        self._levels = [frame.level for frame in around]
         self._persistent = persistent
         self._on_none = on_none
         self._recording = False
@@ -82,8 +83,9 @@ class GradientTape:
         self._used_up = ""
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
         self._per_example: dict[Any, Tensor] = {}
-        self._history: weakref.WeakSet[Node] = weakref.WeakSet()
         self.cuts: deque[explain.Cut] = deque(maxlen=256)
+        if persistent:
+            self._history: weakref.WeakSet[Node] = weakref.WeakSet()
 
     # Life cycle
 
@@ -150,6 +152,8 @@ class GradientTape:
 
     def _release_history(self) -> None:
         self.token.open = False
+        if not self._persistent:
+            return
         for node in self._history:
             if not any(token.open and token.keeps_history for token in node.tokens):
                 node.release()
@@ -159,8 +163,7 @@ class GradientTape:
         token = getattr(self, "token", None)  # absent when __init__ raised
         if token is not None:
             token.open = False
-            if self._persistent:
-                self._release_history()
+            self._release_history()
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
@@ -202,7 +205,7 @@ class GradientTape:
 
     def note_cut(self, reason: str, node: Node, where: str) -> None:
         """Remember where followed values ended, for `explain`."""
-        self.cuts.append(explain.Cut(reason, node, where))
+        self.cuts.append(explain.Cut(reason, weakref.ref(node), where))
 
     # Watching
 
@@ -243,6 +246,8 @@ class GradientTape:
 
     def _inside(self, value: Any) -> Tensor:
         """The tensor that this tape really records: with all examples of the vmaps around it."""
+        if type(value) is Tensor:
+            return value
         inside, levels = batching.peel(value)
         if not set(levels).issubset(self._levels):
             raise TapeError(
@@ -520,7 +525,8 @@ class GradientTape:
 
     def explain(self, target: Any, source: Any) -> str:
         """Say in one sentence why the gradient of target by source is None, or that it is not."""
-        return explain.explain(self, nest.flatten(target), source)
+        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
+        return explain.explain(self, targets, check_tensors([source], "source")[0])
 
 
 def _total(parts: list[Any]) -> Any:

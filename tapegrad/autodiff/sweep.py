@@ -96,9 +96,9 @@ class Sweep:
     def _run_raw(self) -> None:
         """The fast sweep: rules on raw arrays, no tensor is made."""
         grads, needed = self.grads, self.plan.needed
-        kept = frozenset(node for node in self.plan.sources if node.primitive is not None)
+        kept = [node for node in self.plan.sources if node.primitive is not None]
         take = grads.pop
-        has_kind = all(hasattr(grad.dtype, "kind") for grad in grads.values())
+        has_kind = all([hasattr(grad.dtype, "kind") for grad in grads.values()])
         for node in self.plan.nodes:
             primitive = node.primitive
             if primitive is None:
@@ -111,13 +111,16 @@ class Sweep:
                 self._pull(node, t, raw=True)
             else:
                 saved, fit, i = node.saved, node.fit, -1
+                wants = primitive.rule_wants
                 for source in node.inputs:
                     i += 1
                     read = saved[i]
                     if read is None or (needed is not None and source not in needed):
                         continue
                     # Spelled out because an unpacked call costs twice as much.
-                    if not read:
+                    if wants is not None:
+                        share = rules[i](t, *read, **_selected(node.params, wants[i]))
+                    elif not read:
                         share = rules[i](t)
                     elif len(read) == 1:
                         share = rules[i](t, read[0])
@@ -265,6 +268,11 @@ def _sum(first: Any, second: Any) -> Any:
     if isinstance(first, gather.RowGradient) or isinstance(second, gather.RowGradient):
         return gather.add_row_gradients(first, second)
     return arithmetic.add(first, second)
+
+
+def _selected(params: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of a primitive's params that a rule asks for."""
+    return params if len(names) == len(params) else {name: params[name] for name in names}
 
 
 def _is_complex(value: Any) -> bool:

@@ -74,6 +74,7 @@ class Primitive:
         self.takes_none = False
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
+        self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
         self.joint_vjp: Rule | None = None
         self.jvp_rules: tuple[Rule | None, ...] | None = None
@@ -91,8 +92,9 @@ class Primitive:
     def vjps(self, *rules: RuleFunction) -> Primitive:
         """Set one VJP rule per input: cotangent in, that input's cotangent out."""
         self.vjp_rules = tuple(Rule(rule) if rule else None for rule in rules)
-        if not any(rule is not None and rule.wants for rule in self.vjp_rules):
-            self.plain_rules = tuple(rules)
+        self.plain_rules = tuple(rules)
+        if any(rule is not None and rule.wants for rule in self.vjp_rules):
+            self.rule_wants = tuple(() if rule is None else rule.wants for rule in self.vjp_rules)
         return self
 
     def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,8 +10,7 @@ listener.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
@@ -141,14 +140,19 @@ _stack: ContextVar[Stack] = ContextVar("tapegrad_recorders", default=EMPTY)
 active_stack = _stack.get
 
 
-@contextmanager
-def using_stack(stack: Stack) -> Iterator[None]:
+class using_stack:  # noqa: N801  # a function to its users; as a generator it costs twice
     """Let exactly the recorders of `stack` listen inside the block."""
-    token = _stack.set(stack)
-    try:
-        yield
-    finally:
-        _stack.reset(token)
+
+    __slots__ = ("_stack", "_token")
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def __enter__(self) -> None:
+        self._token = _stack.set(self._stack)
+
+    def __exit__(self, *_: object) -> None:
+        _stack.reset(self._token)
 
 
 def enter_recorder(recorder: Any) -> None:

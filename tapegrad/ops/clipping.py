@@ -36,8 +36,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     limit = maximum(as_operand(clip_norm), 0.0)
     # Where nothing is clipped the factor is exactly 1, also for an infinite limit.
     clipped = norm > limit
-    factor = where(clipped, limit / where(clipped, norm, 1.0), 1.0)
-    return t * factor
+    return t * (where(clipped, limit, 1.0) / where(clipped, norm, 1.0))
 
 
 def clip_by_global_norm(

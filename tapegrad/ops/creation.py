@@ -78,6 +78,11 @@ def convert_to_tensor(
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
     """Return a tensor of `x`'s shape, dtype and device, filled with one number."""
     x = as_operand(x)
+    if type(x) is Tensor and dtype is None:
+        # Only its shape matters, so nobody is told that a followed value has been used.
+        array = x.array
+        kernel = full_like_p.kernel(type(array))
+        return wrap(kernel(array, shape=array.shape, value=value, dtype=array.dtype))
     return full_like_p(x, shape=tuple(x.shape), value=value, dtype=_dtype_or(dtype, x))
 
 

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core import host
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.primitive import Primitive
 from tapegrad.core.recorder import EMPTY, using_stack
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import clipping, creation, segment
+from tapegrad.ops import clipping, creation
+from tapegrad.ops.rows import merged
+from tapegrad.optimizers.pairs import checked_pairs
 from tapegrad.optimizers.updates import decay_update
+
+
+class Scalars(NamedTuple):
+    """The learning rate and the number of this step, as arrays on a variable's device."""
+
+    rate: Any
+    step: Any
 
 
 class Optimizer:
     """Base of all optimizers; subclasses say which slots they keep and how one step goes.
 
     `slots` names the arrays kept per variable, `update` makes one step. `learning_rate` is a
-    number, or a schedule: a function of the step count.
+    number, or a schedule: a function of the number of steps made so far.
     """
 
     slots: tuple[str, ...] = ()
@@ -37,14 +48,7 @@ class Optimizer:
         ema_momentum: float = 0.99,
         name: str | None = None,
     ) -> None:
-        given = [c for c in (clipnorm, clipvalue, global_clipnorm) if c is not None]
-        if len(given) > 1:
-            raise ArgumentError(
-                "Give only one of clipnorm, clipvalue and global_clipnorm. "
-                f"Got {clipnorm=}, {clipvalue=}, {global_clipnorm=}."
-            )
-        if any(limit <= 0 for limit in given):
-            raise ArgumentError(f"A clipping limit must be positive. Got {given[0]}.")
+        _check_limits(clipnorm=clipnorm, clipvalue=clipvalue, global_clipnorm=global_clipnorm)
         self.name = name or type(self).__name__.lower()
         self.weight_decay = weight_decay
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
@@ -53,8 +57,10 @@ class Optimizer:
         self._schedule: Callable[[Any], Any] | None = None
         self._rate = Variable(0.0, trainable=False, name="learning_rate", dtype="float32")
         self.learning_rate = learning_rate
-        self._state: dict[int, dict[str, Variable]] = {}
+        self._slots: dict[int, list[Variable]] = {}
+        self._averages: dict[int, Variable] = {}
         self._known: dict[int, Variable] = {}
+        self._without_decay: set[int] = set()
 
     @property
     def learning_rate(self) -> Any:
@@ -66,37 +72,53 @@ class Optimizer:
         if callable(value) and not isinstance(value, Tensor | Variable):
             self._schedule = value
             return
-        self._schedule = None
         rate = to_tensor(value, "float32")
         if tuple(rate.shape):
             raise ShapeError(f"learning_rate must be a number. Got shape {tuple(rate.shape)}.")
-        self._rate.assign(rate if rate.dtype == "float32" else float(rate))
+        self._schedule = None
+        self._rate.assign(rate if rate.dtype == "float32" else float(rate), read_value=False)
 
     lr = learning_rate
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything to save: the step count, the rate and all slots."""
-        slots = [slot for state in self._state.values() for slot in state.values()]
-        return [self.iterations, self._rate, *slots]
+        """Everything to save: the step count, the rate, all slots and averages."""
+        slots = [slot for slots in self._slots.values() for slot in slots]
+        return [self.iterations, self._rate, *slots, *self._averages.values()]
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Make the slots of the given variables now instead of at the first step."""
         for variable in var_list:
             self._slots_of(variable)
 
-    def _slots_of(self, variable: Variable) -> dict[str, Variable]:
-        state = self._state.get(variable.number)
-        if state is None:
-            names = (*self.slots, "average") if self.ema_momentum is not None else self.slots
-            state = {name: self._new_slot(name, variable) for name in names}
-            self._state[variable.number] = state
+    def exclude_from_weight_decay(
+        self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
+    ) -> None:
+        """Do not decay these variables, nor those of `build` whose name contains one of the words.
+
+        >>> import tapegrad
+        >>> w, bias = tapegrad.Variable(1.0), tapegrad.Variable(1.0)
+        >>> optimizer = tapegrad.optimizers.SGD(0.5, weight_decay=0.5)
+        >>> optimizer.exclude_from_weight_decay([bias])
+        >>> step = optimizer.apply_gradients([(0.0, w), (0.0, bias)])
+        >>> float(w), float(bias)
+        (0.75, 1.0)
+        """
+        words = list(var_names or ())
+        named = [v for v in self._known.values() if any(word in v.name for word in words)]
+        self._without_decay.update(variable.number for variable in [*(var_list or ()), *named])
+
+    def _slots_of(self, variable: Variable) -> list[Variable]:
+        slots = self._slots.get(variable.number)
+        if slots is None:
+            slots = [self._new_slot(name, variable) for name in self.slots]
+            self._slots[variable.number] = slots
             self._known[variable.number] = variable
-        return state
+        return slots
 
     def _new_slot(self, name: str, variable: Variable) -> Variable:
-        start = self.initial_slot(name)
-        value = variable.value() if name == "average" else creation.full_like(variable, start)
+        dtype = _slot_dtype(name, variable)
+        value = creation.full_like(variable.value(), self.initial_slot(name), dtype)
         label = f"{variable.name.removesuffix(':0')}/{name}"
         return Variable(value, trainable=False, name=label)
 
@@ -112,7 +134,8 @@ class Optimizer:
     ) -> Variable:
         """Make one step from pairs of gradient and variable; return the step count.
 
-        Pairs without a gradient are skipped with a warning; if all are, it is an error.
+        Pairs without a gradient are skipped with a warning; if all are, it is an error. Nothing
+        changes if any pair is wrong, and no tape records the step.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -120,19 +143,34 @@ class Optimizer:
         >>> float(w)
         0.5
         """
-        pairs = _checked_pairs(grads_and_vars)
         with using_stack(EMPTY):
-            gradients = self._clipped([gradient for gradient, _ in pairs])
-            self.iterations.assign_add(1, read_value=False)
-            rate = to_tensor(self.learning_rate, "float32").array
-            for gradient, (_, variable) in zip(gradients, pairs, strict=True):
-                self._step(gradient, variable, rate)
+            pairs, missing = checked_pairs(grads_and_vars)
+            if missing:
+                warnings.warn(
+                    f"Gradients do not exist for variables {', '.join(missing)}; "
+                    "they are not changed.",
+                    stacklevel=2,
+                )
+            if pairs:
+                self._apply(pairs)
         return self.iterations
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
-        """Make one step; without variables, those of `build` or of the last step."""
-        known = list(self._known.values()) if trainable_variables is None else trainable_variables
-        self.apply_gradients(list(zip(grads, known, strict=True)))
+        """Make one step; without variables, those of `build` or of earlier steps.
+
+        >>> import tapegrad
+        >>> w = tapegrad.Variable(1.0)
+        >>> tapegrad.optimizers.SGD(0.5).apply([tapegrad.constant(1.0)], [w])
+        >>> float(w)
+        0.5
+        """
+        known = self._known.values() if trainable_variables is None else trainable_variables
+        variables = list(known)
+        if len(grads) != len(variables):
+            raise ArgumentError(
+                f"apply() got {len(grads)} gradients for {len(variables)} variables."
+            )
+        self.apply_gradients(list(zip(grads, variables)))
 
     def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> Variable:
         """Differentiate `loss` (a function, or a tensor with the tape that saw it) and step.
@@ -143,97 +181,140 @@ class Optimizer:
         >>> float(w)
         0.5
         """
-        if not callable(loss) and tape is None:
-            raise ArgumentError("minimize() takes a function, or a loss tensor together with tape=.")
-        if callable(loss) and not isinstance(loss, Tensor):
+        if not callable(loss):
+            if tape is None:
+                raise ArgumentError(
+                    "minimize() takes a function, or a loss tensor together with tape=."
+                )
+        else:
             with tape or GradientTape() as tape:
                 loss = loss()
-        assert tape is not None
         variables = list(var_list() if callable(var_list) else var_list)
         gradients = tape.gradient(loss, variables)
-        return self.apply_gradients(list(zip(gradients, variables, strict=True)))
+        return self.apply_gradients(list(zip(gradients, variables)))
+
+    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+        gradients = self._clipped([gradient for gradient, _ in pairs])
+        rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
+        self.iterations.array = self.iterations.array + 1
+        here = Scalars(rate.array, self.iterations.array)
+        device, scalars = self.iterations.device, {self.iterations.device: here}
+        for gradient, (_, variable) in zip(gradients, pairs):
+            device = variable.device
+            if device not in scalars:
+                scalars[device] = Scalars(*(host.move(array, device) for array in here))
+            self._step(gradient, variable, scalars[device])
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:
-            return [clipping.clip_by_value(g, -self.clipvalue, self.clipvalue) for g in gradients]
+            return [_clip_by_value(gradient, self.clipvalue) for gradient in gradients]
         if self.clipnorm is not None:
-            return [clipping.clip_by_norm(g, self.clipnorm) for g in gradients]
+            return [clipping.clip_by_norm(gradient, self.clipnorm) for gradient in gradients]
         if self.global_clipnorm is not None:
-            return list(clipping.clip_by_global_norm(gradients, self.global_clipnorm)[0])
+            return clipping.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return gradients
 
-    def _step(self, gradient: Any, variable: Variable, rate: Any) -> None:
-        state = self._slots_of(variable)
-        if self.weight_decay:
-            new = decay_update(variable.value(), wrap(rate), amount=self.weight_decay)[0]
-            variable.array = new.array
+    def _step(self, gradient: Any, variable: Variable, scalars: Scalars) -> None:
+        slots = self._slots.get(variable.number) or self._slots_of(variable)
+        if self.weight_decay and variable.number not in self._without_decay:
+            run_update(decay_update, variable, (scalars.rate,), [], amount=self.weight_decay)
         if isinstance(gradient, IndexedSlices):
-            self.update_rows(_merged(gradient), variable, state, rate)
+            self.update_rows(gradient, variable, slots, scalars)
         else:
-            self.update(gradient.array, variable, state, rate)
+            self.update(gradient.array, variable, slots, scalars)
         if variable.constraint is not None:
             variable.assign(variable.constraint(variable.value()), read_value=False)
         if self.ema_momentum is not None:
-            average = state["average"]
-            average.array = average.array + (variable.array - average.array) * (
-                1.0 - self.ema_momentum
-            )
+            self._average(variable, self.ema_momentum)
 
-    def update(self, gradient: Any, variable: Variable, state: Any, rate: Any) -> None:
+    def _average(self, variable: Variable, momentum: float) -> None:
+        average = self._averages.get(variable.number)
+        if average is None:
+            label = f"{variable.name.removesuffix(':0')}/average"
+            self._averages[variable.number] = Variable(
+                variable.value(), trainable=False, name=label
+            )
+            return
+        average.array = average.array + (variable.array - average.array) * (1.0 - momentum)
+
+    def update(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> None:
         """Make the step of one variable from a dense gradient array."""
         raise NotImplementedError(f"{type(self).__name__} must define update().")
 
     def update_rows(
-        self, rows: IndexedSlices, variable: Variable, state: dict[str, Variable], rate: Any
+        self,
+        gradient: IndexedSlices,
+        variable: Variable,
+        slots: list[Variable],
+        scalars: Scalars,
     ) -> None:
-        """Make the step from a sparse gradient whose rows are unique; dense by default."""
-        self.update(rows.dense().array, variable, state, rate)
+        """Make the step from a sparse gradient, whose rows may repeat; dense by default."""
+        self.update(gradient.dense().array, variable, slots, scalars)
 
     def swap_in_averages(self) -> None:
-        """Exchange each variable with its moving average (call again to go back)."""
-        for number, state in self._state.items():
-            variable, average = self._known[number], state["average"]
+        """Exchange each variable with its moving average (call again to go back).
+
+        >>> import tapegrad
+        >>> w = tapegrad.Variable(1.0)
+        >>> optimizer = tapegrad.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5)
+        >>> for _ in range(2):
+        ...     step = optimizer.apply_gradients([(1.0, w)])
+        >>> optimizer.swap_in_averages()
+        >>> float(w)
+        0.25
+        """
+        for number, average in self._averages.items():
+            variable = self._known[number]
             variable.array, average.array = average.array, variable.array
 
 
-def _merged(gradient: IndexedSlices) -> IndexedSlices:
-    """Add up rows that occur more than once."""
-    values, indices = segment.merge_rows(gradient.values, gradient.indices)
-    return IndexedSlices(values, indices, gradient.dense_shape)
+def run_update(
+    update: Primitive,
+    variable: Variable,
+    arrays: tuple[Any, ...],
+    slots: list[Variable],
+    **params: Any,
+) -> None:
+    """Run an update's kernel and put its results into the variable and its slots.
+
+    It calls the kernel on raw arrays: no tape may see the step, and wrapping each array would
+    cost as much as the arithmetic of a small variable.
+    """
+    old = variable.array
+    kernel = update.kernel(type(old))
+    new = kernel(old, *arrays, *[slot.array for slot in slots], **params)
+    variable.array = new[0]
+    for slot, array in zip(slots, new[1:]):
+        slot.array = array
 
 
-def _checked_pairs(grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
-    """Drop pairs without a gradient; check shapes, dtypes and types before anything changes."""
-    pairs, missing = [], []
-    for position, pair in enumerate(grads_and_vars):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ArgumentTypeError(f"Entry {position} must be a (gradient, variable) pair.")
-        gradient, variable = pair
-        if not isinstance(variable, Variable):
-            raise ArgumentTypeError(
-                f"Entry {position} pairs a gradient with {type(variable).__name__}; expected a "
-                "Variable. The order is (gradient, variable)."
-            )
-        if gradient is None:
-            missing.append(variable.name)
-            continue
-        pairs.append((_checked_gradient(gradient, variable), variable))
-    if missing and not pairs:
-        raise ArgumentError(f"No gradients provided for any variable: {', '.join(missing)}.")
-    if missing:
-        warnings.warn(
-            f"Gradients do not exist for variables {', '.join(missing)}; they are not changed.",
-            stacklevel=4,
-        )
-    return pairs
+def _slot_dtype(name: str, variable: Variable) -> str:
+    """Half precision is too coarse for slots; squared gradients are real."""
+    dtype = variable.dtype.name
+    if dtype in ("float16", "bfloat16"):
+        return "float32"
+    if name in ("velocity", "peak", "accumulator"):
+        return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+    return dtype
 
 
-def _checked_gradient(gradient: Any, variable: Variable) -> Any:
+def _clip_by_value(gradient: Any, limit: float) -> Any:
+    """Clip to ±limit; rows that are not there are 0 and stay so."""
     if not isinstance(gradient, IndexedSlices):
-        gradient = to_tensor(gradient, like=variable.value())
-    if tuple(gradient.shape) != tuple(variable.shape):
-        raise ShapeError(
-            f"The gradient of {variable.name!r} must have shape {tuple(variable.shape)}. "
-            f"Got {tuple(gradient.shape)}."
-        )
-    return gradient
+        return clipping.clip_by_value(gradient, -limit, limit)
+    gradient = merged(gradient)
+    values = clipping.clip_by_value(gradient.values, -limit, limit)
+    return IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def _check_limits(**limits: float | None) -> None:
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if len(given) > 1:
+        raise ArgumentError(f"Give only one of {', '.join(limits)}. Got {given}.")
+    for name, limit in given.items():
+        if not isinstance(limit, int | float):
+            raise ArgumentTypeError(f"{name} must be a number. Got {type(limit).__name__}.")
+        if not limit > 0:
+            raise ArgumentError(f"{name} must be positive. Got {limit}.")

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.primitive import Primitive
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
-from tapegrad.ops import gather, scatter
+from tapegrad.ops.rows import merged
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.base import Optimizer
-
-
-def _run(update: Primitive, *arrays: Any, **params: Any) -> Any:
-    return update.kernel(type(arrays[0]))(*arrays, **params)
+from tapegrad.optimizers.base import Optimizer, Scalars, run_update
 
 
 class SGD(Optimizer):
@@ -22,9 +17,9 @@ class SGD(Optimizer):
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])
-    >>> _ = SGD(0.1).apply_gradients([(tapegrad.constant([1.0, 1.0]), w)])
+    >>> _ = SGD(0.5).apply_gradients([(tapegrad.constant([1.0, 2.0]), w)])
     >>> w.numpy().tolist()
-    [0.8999999761581421, 1.899999976158142]
+    [0.5, 1.0]
     """
 
     def __init__(
@@ -34,36 +29,38 @@ class SGD(Optimizer):
         nesterov: bool = False,
         **options: Any,
     ) -> None:
-        if not 0.0 <= momentum <= 1.0:
-            raise ArgumentError(f"momentum must be between 0 and 1. Got {momentum}.")
+        _check_share("momentum", momentum)
         super().__init__(learning_rate, **options)
         self.momentum, self.nesterov = momentum, nesterov
         self.slots = ("momentum",) if momentum else ()
 
-    def update(self, gradient: Any, variable: Variable, state: Any, rate: Any) -> None:
+    def update(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> None:
         if not self.momentum:
-            (variable.array,) = _run(updates.sgd_update, variable.array, gradient, rate)
+            run_update(updates.sgd_update, variable, (gradient, scalars.rate), slots)
             return
-        slot = state["momentum"]
-        variable.array, slot.array = _run(
+        run_update(
             updates.momentum_update,
-            variable.array,
-            gradient,
-            slot.array,
-            rate,
+            variable,
+            (gradient, scalars.rate),
+            slots,
             momentum=self.momentum,
             nesterov=self.nesterov,
         )
 
     def update_rows(
-        self, rows: IndexedSlices, variable: Variable, state: dict[str, Variable], rate: Any
+        self,
+        gradient: IndexedSlices,
+        variable: Variable,
+        slots: list[Variable],
+        scalars: Scalars,
     ) -> None:
         if self.momentum:
-            super().update_rows(rows, variable, state, rate)
+            super().update_rows(gradient, variable, slots, scalars)
             return
-        old = gather.gather(variable.value(), rows.indices)
-        (new,) = _run(updates.sgd_update, old.array, rows.values.array, rate)
-        variable.array = scatter.replace_rows(variable.array, rows.indices.array, new)
+        arrays = (gradient.values.array, gradient.indices.array, scalars.rate)
+        run_update(updates.sgd_rows_update, variable, arrays, slots)
 
 
 class Adam(Optimizer):
@@ -85,26 +82,24 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         **options: Any,
     ) -> None:
+        _check_share("beta_1", beta_1)
+        _check_share("beta_2", beta_2)
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
         self.slots = ("momentum", "velocity", "peak") if amsgrad else ("momentum", "velocity")
 
-    def update(self, gradient: Any, variable: Variable, state: Any, rate: Any) -> None:
-        slots = [state[name] for name in self.slots]
-        new = _run(
-            updates.adam_max_update if self.amsgrad else updates.adam_update,
-            variable.array,
-            gradient,
-            *(slot.array for slot in slots),
-            rate,
-            self.iterations.array,
+    def update(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> None:
+        run_update(
+            updates.adam_update,
+            variable,
+            (gradient, scalars.rate, scalars.step),
+            slots,
             beta_1=self.beta_1,
             beta_2=self.beta_2,
             epsilon=self.epsilon,
         )
-        variable.array = new[0]
-        for slot, array in zip(slots, new[1:], strict=True):
-            slot.array = array
 
 
 class AdamW(Adam):
@@ -118,9 +113,18 @@ class AdamW(Adam):
     """
 
     def __init__(
-        self, learning_rate: Any = 0.001, weight_decay: float = 0.004, **options: Any
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(learning_rate, weight_decay=weight_decay, **options)
+        super().__init__(
+            learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay=weight_decay, **options
+        )
 
 
 class RMSprop(Optimizer):
@@ -142,25 +146,26 @@ class RMSprop(Optimizer):
         centered: bool = False,
         **options: Any,
     ) -> None:
+        _check_share("rho", rho)
+        _check_share("momentum", momentum)
         super().__init__(learning_rate, **options)
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
-        self.slots = ("velocity", "mean", "momentum")
+        further = (("mean",) if centered else ()) + (("momentum",) if momentum else ())
+        self.slots = ("velocity", *further)
 
-    def update(self, gradient: Any, variable: Variable, state: Any, rate: Any) -> None:
-        slots = [state[name] for name in self.slots]
-        variable.array, *arrays = _run(
+    def update(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> None:
+        run_update(
             updates.rmsprop_update,
-            variable.array,
-            gradient,
-            *(slot.array for slot in slots),
-            rate,
+            variable,
+            (gradient, scalars.rate),
+            slots,
             rho=self.rho,
             momentum=self.momentum,
             epsilon=self.epsilon,
             centered=self.centered,
         )
-        for slot, array in zip(slots, arrays, strict=True):
-            slot.array = array
 
 
 class Adagrad(Optimizer):
@@ -173,8 +178,6 @@ class Adagrad(Optimizer):
     0.9
     """
 
-    slots = ("accumulator",)
-
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -182,27 +185,32 @@ class Adagrad(Optimizer):
         epsilon: float = 1e-7,
         **options: Any,
     ) -> None:
-        self.initial_accumulator_value = initial_accumulator_value
         super().__init__(learning_rate, **options)
+        self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
+        self.slots = ("accumulator",)
 
     def initial_slot(self, name: str) -> float:
         return self.initial_accumulator_value
 
-    def update(self, gradient: Any, variable: Variable, state: Any, rate: Any) -> None:
-        slot = state["accumulator"]
-        variable.array, slot.array = _run(
-            updates.adagrad_update, variable.array, gradient, slot.array, rate, epsilon=self.epsilon
-        )
+    def update(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> None:
+        arrays = (gradient, scalars.rate)
+        run_update(updates.adagrad_update, variable, arrays, slots, epsilon=self.epsilon)
 
     def update_rows(
-        self, rows: IndexedSlices, variable: Variable, state: dict[str, Variable], rate: Any
+        self,
+        gradient: IndexedSlices,
+        variable: Variable,
+        slots: list[Variable],
+        scalars: Scalars,
     ) -> None:
-        slot, where = state["accumulator"], rows.indices
-        old = gather.gather(variable.value(), where).array
-        total = gather.gather(slot.value(), where).array
-        new, total = _run(
-            updates.adagrad_update, old, rows.values.array, total, rate, epsilon=self.epsilon
-        )
-        variable.array = scatter.replace_rows(variable.array, where.array, new)
-        slot.array = scatter.replace_rows(slot.array, where.array, total)
+        rows = merged(gradient)
+        arrays = (rows.values.array, rows.indices.array, scalars.rate)
+        run_update(updates.adagrad_rows_update, variable, arrays, slots, epsilon=self.epsilon)
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")

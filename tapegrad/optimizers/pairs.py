@@ -1,0 +1,80 @@
+"""Checking pairs of gradient and variable before an optimizer changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tapegrad.core.backend import find_backend
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
+
+
+def checked_pairs(
+    grads_and_vars: Iterable[tuple[Any, Variable]],
+) -> tuple[list[tuple[Any, Variable]], list[str]]:
+    """Return the pairs that have a gradient, and the names of the variables that have none."""
+    pairs, missing = [], []
+    for position, pair in enumerate(grads_and_vars):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ArgumentTypeError(
+                f"Entry {position} must be a (gradient, variable) pair. "
+                f"Got {type(pair).__name__}; use zip(gradients, variables)."
+            )
+        gradient, variable = pair
+        if not isinstance(variable, Variable):
+            raise ArgumentTypeError(
+                f"Entry {position} pairs a gradient with {type(variable).__name__}; expected a "
+                "Variable. The order is (gradient, variable)."
+            )
+        if gradient is None:
+            missing.append(variable.name)
+        else:
+            pairs.append((_checked_gradient(gradient, variable), variable))
+    if missing and not pairs:
+        raise ArgumentError(
+            f"No gradients provided for any variable: {', '.join(missing)}. "
+            "tape.explain(loss, variable) says why."
+        )
+    return pairs, missing
+
+
+def _checked_gradient(gradient: Any, variable: Variable) -> Any:
+    """Return a gradient that fits the variable, or raise a sentence that names the variable."""
+    if type(gradient) is Tensor:
+        array, target = gradient.array, variable.array
+        # The usual case, in as few steps as possible.
+        if (
+            type(array) is type(target)
+            and array.shape == target.shape
+            and array.dtype == target.dtype
+            and _on_one_device(array, target)
+        ):
+            return gradient
+    elif not isinstance(gradient, IndexedSlices):
+        gradient = to_tensor(gradient, like=variable.value())
+    if tuple(gradient.shape) != tuple(variable.shape):
+        raise ShapeError(
+            f"The gradient of {variable.name!r} must have shape {tuple(variable.shape)}. "
+            f"Got {tuple(gradient.shape)}."
+        )
+    if gradient.dtype.is_complex and not variable.dtype.is_complex:
+        raise ArgumentTypeError(
+            f"The gradient of {variable.name!r} ({variable.dtype}) must be real. "
+            f"Got {gradient.dtype}."
+        )
+    if gradient.device != variable.device:
+        raise DeviceError(
+            f"The gradient of {variable.name!r} must be on its device {variable.device!r}. "
+            f"Got {gradient.device!r}; move it with tapegrad.to_device(x, {variable.device!r})."
+        )
+    return gradient
+
+
+def _on_one_device(first: Any, second: Any) -> bool:
+    """Whether two arrays of one type are on one device."""
+    backend = find_backend(type(first))
+    return backend is not None and backend.device_of(first) == backend.device_of(second)
