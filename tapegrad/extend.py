@@ -40,15 +40,38 @@ def register_gradient(primitive: Primitive) -> Callable[[Any], Any]:
     >>> float(tapegrad.grad(double)(3.0))
     2.0
     """
-    if not isinstance(primitive, Primitive):
-        raise ArgumentTypeError(
-            f"register_gradient takes a Primitive. Got {type(primitive).__name__}."
-        )
-    if primitive.vjp_rules is not None or primitive.joint_vjp is not None:
-        raise KeyError(f"{primitive.name} has a gradient rule already.")
+    _check_primitive(primitive, "register_gradient")
+    _check_open(primitive)
     return primitive.vjp
 
 
 def no_gradient(primitive: Primitive) -> None:
-    """Declare that a primitive has no derivative: gradients through it are None, not an error."""
+    """Declare that a primitive has no derivative: gradients through it are None, not an error.
+
+    >>> import tapegrad
+    >>> count = Primitive("no_gradient_example", lambda xp, x: xp.round(x))
+    >>> no_gradient(count)
+    >>> x = tapegrad.Variable(2.5)
+    >>> with tapegrad.GradientTape() as tape:
+    ...     y = count(x)
+    >>> tape.gradient(y, x) is None
+    True
+    """
+    _check_primitive(primitive, "no_gradient")
+    _check_open(primitive)
     primitive.differentiable = False
+
+
+def _check_primitive(primitive: Any, name: str) -> None:
+    if not isinstance(primitive, Primitive):
+        raise ArgumentTypeError(
+            f"{name} takes a Primitive. Got {type(primitive).__name__}; "
+            "PRIMITIVES['name'] finds one by its name."
+        )
+
+
+def _check_open(primitive: Primitive) -> None:
+    if primitive.vjp_rules is not None or primitive.joint_vjp is not None:
+        raise KeyError(f"{primitive.name} has a gradient rule already.")
+    if not primitive.differentiable:
+        raise KeyError(f"{primitive.name} is declared to have no gradient.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError
 
 
 class Module:
@@ -24,20 +25,23 @@ class Module:
     """
 
     def __init__(self, name: str | None = None) -> None:
+        if name is not None and not name.isidentifier():
+            raise ArgumentError(f"The name of a module must be a Python identifier. Got {name!r}.")
         self._name = name or _snake_case(type(self).__name__)
 
     @property
     def name(self) -> str:
         return getattr(self, "_name", _snake_case(type(self).__name__))
 
+    @classmethod
+    def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method as it is: variables here have no name scopes."""
+        return method
+
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All variables of this module and of the modules in its attributes."""
-        found: dict[int, Variable] = {}
-        for value in _walk(self, set()):
-            if isinstance(value, Variable):
-                found.setdefault(value.number, value)
-        return tuple(found.values())
+        return tuple(value for value in _walk(self, set()) if isinstance(value, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -56,24 +60,35 @@ class Module:
         return f"<{type(self).__name__} {self.name!r}: {len(self.variables)} variables>"
 
 
-def _walk(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield every variable and module reachable through attributes and containers, once."""
-    if id(value) in seen:
-        return
-    if isinstance(value, Variable):
-        seen.add(id(value))
+def _walk(module: Module, seen: set[int]) -> Iterator[Any]:
+    """Yield a module, its own variables by attribute name, then all that its modules hold."""
+    seen.add(id(module))
+    yield module
+    inner: list[Module] = []
+    for name in sorted(vars(module)):
+        for value in _leaves(vars(module)[name]):
+            if id(value) in seen:
+                continue
+            if isinstance(value, Variable):
+                seen.add(id(value))
+                yield value
+            elif isinstance(value, Module):
+                inner.append(value)
+    for value in inner:
+        if id(value) not in seen:
+            yield from _walk(value, seen)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the variables and modules in an attribute's lists, tuples and mappings."""
+    if isinstance(value, Variable | Module):
         yield value
-    elif isinstance(value, Module):
-        seen.add(id(value))
-        yield value
-        for name in sorted(vars(value)):
-            yield from _walk(vars(value)[name], seen)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _walk(item, seen)
+            yield from _leaves(item)
     elif isinstance(value, Mapping):
-        for key in value:
-            yield from _walk(value[key], seen)
+        for item in value.values():
+            yield from _leaves(item)
 
 
 def _snake_case(name: str) -> str:

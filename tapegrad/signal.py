@@ -1,5 +1,9 @@
-"""TensorFlow's `tf.signal` names: Fourier and cosine transforms, windows."""
+"""TensorFlow's `tf.signal` names: Fourier and cosine transforms, frames, windows, mel bands.
 
+`convolve` and `correlate` are NumPy's.
+"""
+
+from tapegrad.ops.convolve import convolve, correlate
 from tapegrad.ops.fft import (
     fft,
     fftn,
@@ -11,6 +15,13 @@ from tapegrad.ops.fft import (
     irfftn,
     rfft,
     rfftn,
+)
+from tapegrad.ops.signal import (
+    frame,
+    inverse_stft,
+    inverse_stft_window_fn,
+    overlap_and_add,
+    stft,
 )
 from tapegrad.ops.spectra import (
     dct,
@@ -28,8 +39,19 @@ from tapegrad.ops.spectra import (
     rfft3d,
     rfftfreq,
 )
+from tapegrad.ops.window_functions import (
+    hamming_window,
+    hann_window,
+    kaiser_bessel_derived_window,
+    kaiser_window,
+    linear_to_mel_weight_matrix,
+    mfccs_from_log_mel_spectrograms,
+    vorbis_window,
+)
 
 __all__ = [
+    "convolve",
+    "correlate",
     "dct",
     "fft",
     "fft2d",
@@ -37,6 +59,9 @@ __all__ = [
     "fftfreq",
     "fftn",
     "fftshift",
+    "frame",
+    "hamming_window",
+    "hann_window",
     "hfft",
     "idct",
     "ifft",
@@ -45,13 +70,22 @@ __all__ = [
     "ifftn",
     "ifftshift",
     "ihfft",
+    "inverse_stft",
+    "inverse_stft_window_fn",
     "irfft",
     "irfft2d",
     "irfft3d",
     "irfftn",
+    "kaiser_bessel_derived_window",
+    "kaiser_window",
+    "linear_to_mel_weight_matrix",
+    "mfccs_from_log_mel_spectrograms",
+    "overlap_and_add",
     "rfft",
     "rfft2d",
     "rfft3d",
     "rfftfreq",
     "rfftn",
+    "stft",
+    "vorbis_window",
 ]

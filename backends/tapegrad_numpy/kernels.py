@@ -18,6 +18,7 @@ from tapegrad_numpy.products import KERNELS as PRODUCTS
 from tapegrad_numpy.reduction import KERNELS as REDUCTION
 from tapegrad_numpy.segment import KERNELS as SEGMENT
 from tapegrad_numpy.shape import KERNELS as SHAPE
+from tapegrad_numpy.signal import KERNELS as SIGNAL
 from tapegrad_numpy.softmax import KERNELS as SOFTMAX
 from tapegrad_numpy.sorting import KERNELS as SORTING
 from tapegrad_numpy.special import KERNELS as SPECIAL
@@ -36,6 +37,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **CONVOLUTION,
     **POOLING,
     **PHILOX,
+    **SIGNAL,
     **SOFTMAX,
     **SPECIAL,
     **NORMALIZATION,

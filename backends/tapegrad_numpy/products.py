@@ -22,4 +22,8 @@ def matvec(a: Any, x: Any, *, transpose: bool) -> Any:
     return np.matmul(x, a) if transpose else np.matmul(a, x)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul, "matvec": matvec}
+KERNELS: dict[str, Callable[..., Any]] = {
+    "matmul": matmul,
+    "matmul_stack": matmul,
+    "matvec": matvec,
+}

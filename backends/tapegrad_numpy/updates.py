@@ -17,7 +17,7 @@ def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array]:
 
 
 def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple[Array]:
-    new = np.array(p)
+    new = np.array(p, order="C")
     _add_rows(new, indices, np.multiply(rows, -float(rate), dtype=p.dtype))
     return (new,)
 
@@ -76,10 +76,7 @@ def rmsprop_update(
         mean = _toward(others[0], g, 1.0 - rho)
         spread = v - _square(mean, v.dtype)
         slots.append(mean)
-    divisor = spread + epsilon
-    np.sqrt(divisor, out=divisor if divisor.ndim else None)
-    change = np.divide(g, divisor if divisor.ndim else np.sqrt(spread + epsilon))
-    change *= -float(rate)
+    change = _scaled(g, rate, spread, epsilon)
     if momentum:
         total = others[-1] * momentum
         total -= change
@@ -98,7 +95,7 @@ def adagrad_update(
 def adagrad_rows_update(
     p: Array, rows: Array, indices: Array, rate: Array, total: Array, *, epsilon: float
 ) -> tuple[Array, Array]:
-    new, total = np.array(p), np.array(total)
+    new, total = np.array(p, order="C"), np.array(total, order="C")
     _add_rows(total, indices, _square(rows, total.dtype))
     change = _scaled(rows, rate, total[indices], epsilon)
     _add_rows(new, indices, change.astype(p.dtype, copy=False))
@@ -106,7 +103,7 @@ def adagrad_rows_update(
 
 
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
-    return (p * (1.0 - float(rate) * amount),)
+    return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=_wide(p))),)
 
 
 def _wide(p: Array) -> np.dtype[Any]:

@@ -28,6 +28,12 @@ class UnconnectedGradients(enum.Enum):
     ZERO = "zero"
 
 
+def check_function(f: Any, name: str) -> None:
+    """Refuse anything but a function, where a function is to be transformed."""
+    if not callable(f):
+        raise ArgumentTypeError(f"{name} takes a function. Got {type(f).__name__}: {f!r}.")
+
+
 def check_watchable(leaf: Any, position: int) -> None:
     if type(leaf) not in _VALUES and not isinstance(leaf, _VALUES):
         raise ArgumentError(

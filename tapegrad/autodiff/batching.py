@@ -106,30 +106,33 @@ def new_level() -> int:
 
 def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to operands of which some are batched (the innermost batch first)."""
-    level = max(arg.level for arg in args if is_batched(arg))
-    batched = tuple(is_batched(arg) and arg.level == level for arg in args)
-    inner = [arg.tensor if flag else arg for arg, flag in zip(args, batched, strict=True)]
-    size = next(arg.shape[0] for arg, flag in zip(inner, batched, strict=True) if flag)
+    level = max([arg.level for arg in args if type(arg) is Batched])
+    batched = tuple([type(arg) is Batched and arg.level == level for arg in args])
+    inner = [arg.tensor if flag else arg for arg, flag in zip(args, batched)]
     if primitive.broadcasts:
-        result = bind(primitive, *_aligned(inner, batched), **params)
-    elif primitive.batch_rule is not None:
-        result = primitive.batch_rule(size, batched, *inner, **params)
+        result = (primitive.fast or primitive)(*_aligned(inner, batched), **params)
     else:
-        result = _loop(primitive, size, batched, inner, params)
+        size = inner[batched.index(True)].shape[0]
+        if primitive.batch_rule is not None:
+            result = primitive.batch_rule(size, batched, *inner, **params)
+        else:
+            result = _loop(primitive, size, batched, inner, params)
     if primitive.many:
-        return tuple(Batched(part, level) for part in result)
+        return tuple([Batched(part, level) for part in result])
     return Batched(result, level)
 
 
-def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> Sequence[Any]:
     """Give batched operands of lower rank unit axes behind the batch, so that they broadcast."""
-    ranks = [len(getattr(a, "shape", ())) - flag for a, flag in zip(args, batched, strict=True)]
+    ranks = [getattr(arg, "ndim", 0) - flag for arg, flag in zip(args, batched)]
     rank = max(ranks)
+    if all([own == rank or not flag for own, flag in zip(ranks, batched)]):
+        return args
     return [
         reshape_p(arg, shape=(arg.shape[0], *[1] * (rank - own), *arg.shape[1:]))
         if flag and own < rank
         else arg
-        for arg, flag, own in zip(args, batched, ranks, strict=True)
+        for arg, flag, own in zip(args, batched, ranks)
     ]
 
 
@@ -241,6 +244,9 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> C
     >>> dot(rows, tapegrad.constant([[1.0, 1.0], [1.0, 0.0]]))
     <tapegrad.Tensor: shape=(2,), dtype=float32, numpy=[3., 3.]>
     """
+
+    if not callable(function):
+        raise ArgumentTypeError(f"vmap takes a function. Got {type(function).__name__}.")
 
     def mapped(*args: Any) -> Any:
         axes = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(args)

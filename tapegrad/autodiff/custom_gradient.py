@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.autodiff import batching
-from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
@@ -112,7 +112,10 @@ def custom_gradient(f: Function | None = None) -> Function:
     >>> float(tape.gradient(y, x))
     1.0
     """
-    return custom_gradient if f is None else CustomGradient(f)
+    if f is None:
+        return custom_gradient
+    check_function(f, "custom_gradient")
+    return CustomGradient(f)
 
 
 class CustomGradient:
@@ -301,6 +304,7 @@ def recompute_grad(f: Function) -> Function:
     >>> float(tape.gradient(y, x))
     12.0
     """
+    check_function(f, "recompute_grad")
 
     @custom_gradient
     @functools.wraps(f)
@@ -356,6 +360,7 @@ def grad_pass_through(f: Function) -> Function:
     >>> float(y), float(tape.gradient(y, x))
     (1.0, 1.0)
     """
+    check_function(f, "grad_pass_through")
 
     @custom_gradient
     @functools.wraps(f)

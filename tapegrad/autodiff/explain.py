@@ -11,7 +11,6 @@ from tapegrad.core.recorder import Node
 from tapegrad.core.variable import Variable
 from tapegrad.errors import UnconnectedGradientError
 
-
 CONNECTED = "The target depends on the source: this gradient is not None."
 
 

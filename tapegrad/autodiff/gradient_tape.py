@@ -287,7 +287,7 @@ class GradientTape:
         for one, seed in zip(targets, seeds, strict=True):
             node = self._target_node(one, flat)
             if node is not None:
-                starts.append((node, batching.align(seed, one)))
+                starts.append((node, batching.align(seed, one) if self._levels else seed))
         grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
         results = [
             grad
@@ -326,6 +326,7 @@ class GradientTape:
         self._begin()
         results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
         self._end()
+        self._release_history_of(targets)
         packed = [nest.pack_sequence_as(sources, result) for result in results]
         return nest.pack_sequence_as(target, packed)
 
@@ -386,6 +387,7 @@ class GradientTape:
 
         result = jacobian.by_examples(to_tensor(target), source, sweep, chunk, check_independence)
         self._end()
+        self._release_history_of([target])
         return result
 
     def hessian(self, target: Any, source: Any, chunk_size: int | None = None) -> Any:
@@ -472,6 +474,15 @@ class GradientTape:
         if not self._persistent:
             self._used_up = "It was used up by an earlier call."
             self.token.open = False
+
+    def _release_history_of(self, targets: list[Any]) -> None:
+        """Free what a one-shot tape kept for the targets; a gradient's sweep does so on its way."""
+        if self._persistent:
+            return
+        ends = [node for target in targets for node in self._source_nodes(target)]
+        for node in Plan(ends, (), self.token).nodes:
+            if not any(token.open and token.keeps_history for token in node.tokens):
+                node.release()
 
     def _in_sight(self) -> AbstractContextManager[None]:
         """Let this tape see what happens in the block, even after its own was left."""

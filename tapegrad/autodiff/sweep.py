@@ -119,7 +119,10 @@ class Sweep:
                         continue
                     # Spelled out because an unpacked call costs twice as much.
                     if wants is not None:
-                        share = rules[i](t, *read, **_selected(node.params, wants[i]))
+                        params = node.params
+                        if len(params) != len(wants[i]):
+                            params = {name: params[name] for name in wants[i]}
+                        share = rules[i](t, *read, **params)
                     elif not read:
                         share = rules[i](t)
                     elif len(read) == 1:
@@ -134,7 +137,8 @@ class Sweep:
                         grads[source] = share
             if self.release:
                 if len(node.tokens) == 1:
-                    node.release()
+                    node.inputs = ()
+                    node.saved = node.fit = None
                 else:
                     self._release(node)
 
@@ -268,11 +272,6 @@ def _sum(first: Any, second: Any) -> Any:
     if isinstance(first, gather.RowGradient) or isinstance(second, gather.RowGradient):
         return gather.add_row_gradients(first, second)
     return arithmetic.add(first, second)
-
-
-def _selected(params: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of a primitive's params that a rule asks for."""
-    return params if len(names) == len(params) else {name: params[name] for name in names}
 
 
 def _is_complex(value: Any) -> bool:

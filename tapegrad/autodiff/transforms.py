@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
 from tapegrad.autodiff.batching import Batched, current_frame, is_batched, new_level, per_example
 from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.autodiff.forward import ForwardAccumulator
@@ -36,6 +36,7 @@ def value_and_grad(
     >>> float(value), gradient.numpy().tolist()
     (5.0, [2.0, 4.0])
     """
+    check_function(f, "value_and_grad")
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -58,6 +59,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     >>> float(grad(lambda x: x * x * x)(2.0))
     12.0
     """
+    check_function(f, "grad")
     both = value_and_grad(f, argnums, has_aux)
 
     @functools.wraps(f)
@@ -78,6 +80,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     >>> pullback(tapegrad.constant([1.0, 1.0])).numpy().tolist()
     [2.0, 6.0]
     """
+    check_function(f, "vjp")
     args, sources = _inputs(primals, tuple(range(len(primals))))
     with GradientTape(persistent=True) as tape:
         flat = nest.flatten(sources)
@@ -103,6 +106,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     >>> float(value), float(tangent)
     (9.0, 6.0)
     """
+    check_function(f, "jvp")
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise ArgumentTypeError("jvp takes primals and tangents as lists or tuples of arguments.")
     args, sources = _inputs(tuple(primals), tuple(range(len(primals))))
@@ -129,6 +133,7 @@ def jacobian(
     """
     if mode not in (None, "forward", "reverse"):
         raise ArgumentError(f"mode must be 'forward', 'reverse' or None. Got {mode!r}.")
+    check_function(f, "jacobian")
     check_chunk(chunk_size)
 
     @functools.wraps(f)

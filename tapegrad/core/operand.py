@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tapegrad.core.backend import find_backend
@@ -9,7 +10,8 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.tensor import Tensor
-from tapegrad.errors import ShapeError
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentTypeError, ShapeError
 
 
 def as_operand(value: Any) -> Any:
@@ -20,6 +22,8 @@ def as_operand(value: Any) -> Any:
     """
     if type(value) is Tensor or type(value) in INTERPRETERS:
         return value
+    if type(value) is Variable:
+        return value.value()
     if active_stack() is RAW and find_backend(type(value)) is not None:
         return value
     return to_tensor(value)
@@ -27,7 +31,10 @@ def as_operand(value: Any) -> Any:
 
 def normalize_axis(axis: int, ndim: int, name: str) -> int:
     """Return a non-negative axis or raise a sentence that names the function."""
-    index = int(axis)
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        raise ArgumentTypeError(f"{name} needs an integer axis. Got {axis!r}.") from None
     if not -ndim <= index < max(ndim, 1):
         raise ShapeError(f"{name} got axis {index} for a tensor of {ndim} dimensions.")
     return index + ndim if index < 0 else index

@@ -73,6 +73,7 @@ class Primitive:
         self.needs_tensors = False
         self.takes_none = False
         self.kernels: dict[type, Callable[..., Any]] = {}
+        self.fast: Callable[..., Any] | None = None
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
@@ -87,7 +88,21 @@ class Primitive:
         return f"<primitive {self.name}>"
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        return bind(self, *args, **params)
+        """Run the primitive, wrap what comes out, tell the recorders."""
+        operands, nodes = [], []
+        for arg in args:
+            if type(arg) is not Tensor:
+                if type(arg) is not Variable:
+                    kernel = self.kernels.get(type(arg)) if active_stack() is RAW else None
+                    if kernel is not None:
+                        return kernel(*args, **params)
+                    return bind_any(self, args, params)
+                arg = arg.value()
+                if type(arg) is not Tensor:
+                    return bind_any(self, args, params)
+            operands.append(arg.array)
+            nodes.append(arg.node)
+        return execute(self, operands, tuple(nodes), params)
 
     def vjps(self, *rules: RuleFunction) -> Primitive:
         """Set one VJP rule per input: cotangent in, that input's cotangent out."""
@@ -156,19 +171,7 @@ class Primitive:
         return kernel  # type: ignore[no-any-return]
 
 
-def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
-    """Run a primitive, wrap what comes out, tell the recorders."""
-    operands, nodes = [], []
-    for arg in args:
-        if type(arg) is not Tensor:
-            if type(arg) is not Variable:
-                return bind_any(primitive, args, params)
-            arg = arg.value()
-            if type(arg) is not Tensor:
-                return bind_any(primitive, args, params)
-        operands.append(arg.array)
-        nodes.append(arg.node)
-    return execute(primitive, operands, tuple(nodes), params)
+bind = Primitive.__call__
 
 
 def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
@@ -181,9 +184,8 @@ def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
             return _kernel_for(primitive, args)(*args, **params)
     args = [_adapted(arg) for arg in args]
     for arg in args:
-        interpreter = INTERPRETERS.get(type(arg))
-        if interpreter is not None:
-            return interpreter(primitive, args, params)
+        if type(arg) in INTERPRETERS:
+            return INTERPRETERS[type(arg)](primitive, args, params)
     args = _as_operands(primitive, args)
     operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
     nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
@@ -203,7 +205,8 @@ def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., 
 
 def _adapted(arg: Any) -> Any:
     """Read variables and turn other self-converting values into tensors; leave the rest."""
-    return arg if type(arg) is Tensor or type(arg) in NUMBERS else adapted(arg)
+    kind = type(arg)
+    return arg if kind is Tensor or kind in NUMBERS or kind in INTERPRETERS else adapted(arg)
 
 
 def _as_operands(primitive: Primitive, values: list[Any]) -> list[Any]:
@@ -226,10 +229,11 @@ def execute(
 ) -> Any:
     """Run the kernel on raw operands; wrap and record the result."""
     kind = type(operands[0])
-    for operand in operands:
-        if type(operand) is not kind:
-            kind = _check_kinds(primitive, operands)
-            break
+    if len(operands) > 1:
+        for operand in operands:
+            if type(operand) is not kind:
+                kind = _check_kinds(primitive, operands)
+                break
     try:
         kernel = primitive.kernels.get(kind) or primitive.kernel(kind)
         result = kernel(*operands, **params)
@@ -251,10 +255,11 @@ def execute(
 def _check_kinds(primitive: Primitive, operands: Sequence[Any]) -> type:
     """Check operands of several Python types and return the type to dispatch on."""
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
-    backends = {backend_of(array).name for array in arrays}
-    if len(backends) > 1:
-        refuse_mixed_devices(primitive.name, arrays)
-    return type(arrays[0])
+    kind = type(arrays[0])
+    for array in arrays:
+        if type(array) is not kind and find_backend(type(array)) is not find_backend(kind):
+            refuse_mixed_devices(primitive.name, arrays)
+    return kind
 
 
 def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
@@ -363,34 +368,34 @@ def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
     """Per input the (shape, dtype) that its gradient must be brought to; None if all fit."""
     if primitive.many:
         return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
-    if primitive.broadcasts:
-        return broadcast_fit(operands, result)
+    return (broadcast_fit if primitive.broadcasts else dtype_fit)(operands, result)
+
+
+def dtype_fit(operands: Sequence[Any], result: Any) -> Any:
+    """Fits for operands whose rules give the right shape: only the dtype may differ."""
     dtype = result.dtype
-    for operand in operands:
-        if type(operand) not in NUMBERS and operand.dtype != dtype:
-            break
-    else:
-        return None
-    return [
-        None if type(operand) in NUMBERS or operand.dtype == dtype else (None, operand.dtype)
-        for operand in operands
-    ]
+    fits: list[Any] | None = None
+    for i, operand in enumerate(operands):
+        own = getattr(operand, "dtype", dtype)
+        if own is not dtype and own != dtype:
+            fits = fits or [None] * len(operands)
+            fits[i] = (None, own)
+    return fits
 
 
 def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
     """Fits for operands that broadcast against each other."""
     shape, dtype = result.shape, result.dtype
-    for operand in operands:
-        if type(operand) not in NUMBERS and (operand.shape != shape or operand.dtype != dtype):
-            break
-    else:
-        return None
-    return [
-        None
-        if type(operand) in NUMBERS or (operand.shape == shape and operand.dtype == dtype)
-        else (
-            operand.shape if operand.shape != shape else None,
-            operand.dtype if operand.dtype != dtype else None,
-        )
-        for operand in operands
-    ]
+    fits: list[Any] | None = None
+    for i, operand in enumerate(operands):
+        if type(operand) in NUMBERS:
+            continue
+        own_shape, own_dtype = operand.shape, operand.dtype
+        same_dtype = own_dtype is dtype or own_dtype == dtype
+        if own_shape != shape or not same_dtype:
+            fits = fits or [None] * len(operands)
+            fits[i] = (
+                None if own_shape == shape else own_shape,
+                None if same_dtype else own_dtype,
+            )
+    return fits

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
 
-_next_order = count(1).__next__
+next_order = count(1).__next__
 _new = object.__new__
 
 
@@ -168,7 +168,7 @@ def leave_recorder(recorder: Any) -> None:
 def make_leaf(tokens: tuple[Token, ...]) -> Node:
     """Return the node of a watched value."""
     node: Node = _new(Node)
-    node.order = _next_order()
+    node.order = next_order()
     node.tokens = tokens
     node.primitive = None
     node.params = {}
@@ -187,7 +187,7 @@ def make_node(
 ) -> Node:
     """Return the node of a computed value."""
     node: Node = _new(Node)
-    node.order = _next_order()
+    node.order = next_order()
     node.tokens = tokens
     node.primitive = primitive
     node.params = params

@@ -5,6 +5,7 @@ It holds no maths: operators are bound from the table in `tapegrad.ops.operators
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ class TensorShape(tuple[int, ...]):
         return list(self)
 
     def num_elements(self) -> int:
-        return int(np.prod(self, dtype=np.int64))
+        return math.prod(self)
 
     def is_fully_defined(self) -> bool:
         return True
@@ -97,7 +98,7 @@ class Tensor(HasOperators):
 
     @property
     def ndim(self) -> int:
-        return len(self.array.shape)
+        return self.array.ndim  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:

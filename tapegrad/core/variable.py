@@ -13,7 +13,13 @@ from tapegrad.core.convert import register_tensor_conversion_function, to_host_a
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
-from tapegrad.errors import ArgumentError, DTypeError, InPlaceError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    InPlaceError,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
     from tapegrad.core.operator_types import HasOperators
@@ -149,7 +155,7 @@ class Variable(HasOperators):
         if isinstance(value, Variable):
             value = value.value()
         elif not isinstance(value, Tensor):
-            value = _convert_operand(value, self)
+            value = self._convert(value, method)
         if value.dtype != self.dtype:
             raise DTypeError(
                 f"{method} on {self.name!r} expects {self.dtype}. Got a tensor of {value.dtype}; "
@@ -163,6 +169,15 @@ class Variable(HasOperators):
         if value.node is not None:
             note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
         return host.move(value.array, self.device)
+
+    def _convert(self, value: Any, method: str) -> Tensor:
+        """Numbers, lists and arrays take our dtype; sparse and other kinds keep theirs."""
+        try:
+            return to_tensor(value, self.dtype)
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(
+                f"{method} on {self.name!r} cannot take this value. {error}"
+            ) from error
 
     def _refuse_in_place(self, other: Any) -> Any:
         raise InPlaceError(
@@ -207,7 +222,7 @@ class Variable(HasOperators):
         return complex(self.value())
 
     def __index__(self) -> int:
-        return self.value().__index__()
+        return int(self.value().__index__())
 
     def __format__(self, spec: str) -> str:
         return format(wrap(self.array), spec) if spec else str(self)
@@ -250,12 +265,6 @@ def _initial_array(initial_value: Any, dtype: Any) -> Array:
         if dtype is None
         else host.place(to_host_array(initial_value, dtype))
     )
-
-
-def _convert_operand(value: Any, variable: Variable) -> Tensor:
-    """Numbers, lists and arrays take the variable's dtype; sparse and other kinds keep theirs."""
-    converted = to_tensor(value, variable.dtype)
-    return converted
 
 
 def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | None:

@@ -75,10 +75,11 @@ sum_p: Primitive = linear(
 
 def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     """Undo a broadcast: sum `x` over the axes along which `shape` was stretched."""
-    extra = len(x.shape) - len(shape)
-    stretched = tuple(
-        i for i, n in enumerate(x.shape) if i < extra or (shape[i - extra] == 1 and n != 1)
-    )
-    if stretched:
-        x = sum_p(x, axis=stretched, keepdims=True)
+    have = x.shape
+    extra = len(have) - len(shape)
+    stretched = tuple([i for i, n in enumerate(shape, extra) if n == 1 and have[i] != 1])
+    if not stretched:
+        leading = tuple(range(extra))
+        return sum_p(x, axis=leading, keepdims=False) if extra else x
+    x = sum_p(x, axis=(*range(extra), *stretched), keepdims=True)
     return reshape_p(x, shape=tuple(shape)) if extra else x

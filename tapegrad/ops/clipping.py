@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.convert import NUMBERS
 from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.operand import as_operand, normalize_axes
+from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.ops import arithmetic, reduction
+from tapegrad.ops.cast import cast_like
 from tapegrad.ops.comparison import isfinite
+from tapegrad.ops.creation import constant
+from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.linalg.norms import global_norm
-from tapegrad.ops.powers import sqrt
+from tapegrad.ops.rows import merged
 from tapegrad.ops.selection import clip_by_value, maximum, where
+from tapegrad.ops.squares import euclidean_norm
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value"]
 
@@ -20,23 +24,24 @@ __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value"]
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Scale `t` down so that its norm (over `axes`) is at most `clip_norm`.
 
-    A negative limit counts as 0; zero vectors and infinite limits are safe.
+    A negative limit counts as 0; zero vectors and infinite limits are safe. Repeated rows of an
+    IndexedSlices are added up first, so that the norm is that of the tensor it stands for.
 
     >>> import tapegrad
-    >>> clip_by_norm(tapegrad.constant([3.0, 4.0]), 1.0).numpy().round(3).tolist()
-    [0.6, 0.8]
+    >>> clip_by_norm(tapegrad.constant([3.0, 4.0]), 2.5).numpy().tolist()
+    [1.5, 2.0]
     """
     if isinstance(t, IndexedSlices):
-        return IndexedSlices(clip_by_norm(t.values, clip_norm, axes), t.indices, t.dense_shape)
+        t = merged(t)
+        values = clip_by_norm(t.values, clip_norm, axes)
+        return IndexedSlices(values, t.indices, t.dense_shape)
     t = as_operand(t)
-    over = normalize_axes(axes, len(t.shape), "clip_by_norm")
-    square = reduction.sum(t * t, axis=over, keepdims=True)
-    positive = square > 0.0
-    norm = where(positive, sqrt(where(positive, square, 1.0)), 0.0)
-    limit = maximum(as_operand(clip_norm), 0.0)
-    # Where nothing is clipped the factor is exactly 1, also for an infinite limit.
-    clipped = norm > limit
-    return t * (where(clipped, limit, 1.0) / where(clipped, norm, 1.0))
+    norm = euclidean_norm(t, axes, keepdims=True)
+    if type(clip_norm) in NUMBERS:
+        limit: Any = max(float(clip_norm), 0.0)
+    else:
+        limit = maximum(as_operand(clip_norm), 0.0)
+    return t * _factor(norm, limit)
 
 
 def clip_by_global_norm(
@@ -48,19 +53,29 @@ def clip_by_global_norm(
     not finite makes everything NaN, so that it cannot pass unnoticed.
 
     >>> import tapegrad
-    >>> clipped, norm = clip_by_global_norm([tapegrad.constant([3.0]), tapegrad.constant([4.0])], 1.0)
-    >>> float(norm), round(float(clipped[1][0]), 3)
-    (5.0, 0.8)
+    >>> gradients = [tapegrad.constant([3.0]), None, tapegrad.constant([4.0])]
+    >>> clipped, norm = clip_by_global_norm(gradients, 2.5)
+    >>> clipped[0].numpy(), clipped[1], float(norm)
+    (array([1.5], dtype=float32), None, 5.0)
     """
-    _check_list(t_list)
+    if not isinstance(t_list, list | tuple):
+        raise ArgumentTypeError(
+            f"clip_by_global_norm expects a list of tensors. Got {type(t_list).__name__}; "
+            "wrap one tensor as [t]."
+        )
+    if all(t is None for t in t_list):
+        return list(t_list), constant(0.0)
     norm = global_norm(t_list) if use_norm is None else as_operand(use_norm)
-    if norm is None:
-        return list(t_list), None
-    limit = as_operand(clip_norm)
-    shrinks = norm > limit
-    factor = where(shrinks, limit / where(shrinks, norm, 1.0), 1.0)
-    factor = where(isfinite(norm), factor, float("nan"))
+    limit = clip_norm if type(clip_norm) in NUMBERS else as_operand(clip_norm)
+    factor = where(isfinite(norm), _factor(norm, limit), float("nan"))
     return [_scaled(t, factor) for t in t_list], norm
+
+
+def _factor(norm: Any, limit: Any) -> Any:
+    """limit / norm where the norm is larger or NaN; else exactly 1, also for infinite limits."""
+    fits = norm <= limit
+    divisor = where(fits, 1.0, norm)
+    return where(fits, divisor, limit) / divisor
 
 
 def _scaled(t: Any, factor: Any) -> Any:
@@ -68,11 +83,5 @@ def _scaled(t: Any, factor: Any) -> Any:
         return None
     if isinstance(t, IndexedSlices):
         return IndexedSlices(_scaled(t.values, factor), t.indices, t.dense_shape)
-    return arithmetic.multiply(as_operand(t), factor)
-
-
-def _check_list(t_list: Any) -> None:
-    if not isinstance(t_list, list | tuple):
-        raise ArgumentTypeError(
-            f"Expected a list of tensors. Got {type(t_list).__name__}; wrap one tensor as [t]."
-        )
+    t = as_operand(t)
+    return t * (factor if kind_of(t) == "c" else cast_like(factor, t.dtype))

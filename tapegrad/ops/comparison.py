@@ -37,8 +37,10 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None 
 
 
 def _isclose(xp: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
-    # The equality is for infinities, whose difference is NaN.
-    near = (x == y) | (xp.isfinite(y) & (xp.abs(x - y) <= atol + rtol * xp.abs(y)))
+    # Infinities that are equal are near, although their difference is not a number.
+    same = x == y
+    gap = xp.abs(xp.where(same, xp.zeros_like(x), x) - xp.where(same, xp.zeros_like(y), y))
+    near = same | (xp.isfinite(y) & (gap <= atol + rtol * xp.abs(y)))
     return near | (xp.isnan(x) & xp.isnan(y)) if equal_nan else near
 
 

@@ -13,10 +13,10 @@ from tapegrad.ops.basic import sum_p
 
 
 def _exp_difference(xp: Any, x: Any, y: Any) -> Any:
-    lowest = x == -math.inf
     zero = xp.zeros((), dtype=x.dtype, device=x.device)
-    difference = xp.where(x == y, zero, x - y)
-    return xp.where(lowest, zero, xp.exp(difference))
+    same = x == y
+    difference = xp.where(same, zero, x) - xp.where(same, zero, y)
+    return xp.where(x == -math.inf, zero, xp.exp(difference))
 
 
 # exp(x1 - x2), with exp(-inf) = 0 before all else and inf - inf = 0.

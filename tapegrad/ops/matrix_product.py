@@ -22,45 +22,80 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) ->
     return xp.matmul(a, b)
 
 
-matmul_p = Primitive("matmul", _matmul)
+# Two matrices: the product under every dense layer, so its rules read as little as they can.
+
+plane_p = Primitive("matmul", _matmul)
 
 
-def _matmul_vjp_a(
+def _plane_vjp_a(t: Any, x2: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    """dA = dY B^T, or its transpose; both are products again, so nothing is copied."""
+    if transpose_a:
+        return plane_p(x2, t, transpose_a=transpose_b, transpose_b=True)
+    return plane_p(t, x2, transpose_a=False, transpose_b=not transpose_b)
+
+
+def _plane_vjp_b(t: Any, x1: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    """dB = A^T dY, or its transpose."""
+    if transpose_b:
+        return plane_p(t, x1, transpose_a=True, transpose_b=transpose_a)
+    return plane_p(x1, t, transpose_a=not transpose_a, transpose_b=False)
+
+
+def _by_each_factor(primitive: Primitive) -> None:
+    """The JVP of a product: the product with one factor's tangent in its place."""
+    primitive.jvps(
+        lambda t, x2, *, transpose_a, transpose_b: primitive(
+            t, x2, transpose_a=transpose_a, transpose_b=transpose_b
+        ),
+        lambda t, x1, *, transpose_a, transpose_b: primitive(
+            x1, t, transpose_a=transpose_a, transpose_b=transpose_b
+        ),
+    )
+
+
+plane_p.vjps(_plane_vjp_a, _plane_vjp_b)
+plane_p.conjugates = True  # the sweep turns transposes into adjoints for complex values
+_by_each_factor(plane_p)
+
+# Stacks of matrices: leading axes broadcast, and are summed back.
+
+stack_p = Primitive("matmul_stack", _matmul)
+
+
+def _stack_vjp_a(
     t: Any, x2: Any, x1_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
 ) -> Any:
-    """dA = dY B^H, or its transpose; both are products again, so nothing is copied."""
-    b = conjugate(x2)
     if transpose_a:
-        share = matmul_p(b, t, transpose_a=transpose_b, transpose_b=True)
+        share = stack_p(x2, t, transpose_a=transpose_b, transpose_b=True)
     else:
-        share = matmul_p(t, b, transpose_a=False, transpose_b=not transpose_b)
+        share = stack_p(t, x2, transpose_a=False, transpose_b=not transpose_b)
     return share if share.shape == x1_shape else sum_to_shape(share, x1_shape)
 
 
-def _matmul_vjp_b(
+def _stack_vjp_b(
     t: Any, x1: Any, x2_shape: tuple[int, ...], *, transpose_a: bool, transpose_b: bool
 ) -> Any:
-    """dB = A^H dY, or its transpose."""
-    a = conjugate(x1)
     if transpose_b:
-        share = matmul_p(t, a, transpose_a=True, transpose_b=transpose_a)
+        share = stack_p(t, x1, transpose_a=True, transpose_b=transpose_a)
     else:
-        share = matmul_p(a, t, transpose_a=not transpose_a, transpose_b=False)
+        share = stack_p(x1, t, transpose_a=not transpose_a, transpose_b=False)
     return share if share.shape == x2_shape else sum_to_shape(share, x2_shape)
 
 
-matmul_p.vjps(_matmul_vjp_a, _matmul_vjp_b)
-matmul_p.jvps(
-    lambda t, x2, *, transpose_a, transpose_b: matmul_p(
-        t, x2, transpose_a=transpose_a, transpose_b=transpose_b
-    ),
-    lambda t, x1, *, transpose_a, transpose_b: matmul_p(
-        x1, t, transpose_a=transpose_a, transpose_b=transpose_b
-    ),
-)
+stack_p.vjps(_stack_vjp_a, _stack_vjp_b)
+stack_p.conjugates = True
+_by_each_factor(stack_p)
 
 
-@matmul_p.batch
+def matmul_p(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    """Multiply matrices or stacks of them by the primitive that fits."""
+    both = len(a.shape) == 2 and len(b.shape) == 2
+    primitive = plane_p if both else stack_p
+    return primitive(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+@plane_p.batch
+@stack_p.batch
 def _batch_matmul(
     size: int, batched: tuple[bool, ...], a: Any, b: Any, *, transpose_a: bool, transpose_b: bool
 ) -> Any:
@@ -121,16 +156,16 @@ matvec_p = Primitive("matvec", _matvec)
 
 
 def _matvec_vjp_a(t: Any, x2: Any, *, transpose: bool) -> Any:
-    """dA = t x^H, or its transpose."""
-    x = conjugate(x2)
-    first, second = (x, t) if transpose else (t, x)
+    """dA = t x^T, or its transpose."""
+    first, second = (x2, t) if transpose else (t, x2)
     return reshape_p(first, shape=(*first.shape, 1)) * second
 
 
 matvec_p.vjps(
     _matvec_vjp_a,
-    lambda t, x1, *, transpose: matvec_p(conjugate(x1), t, transpose=not transpose),
+    lambda t, x1, *, transpose: matvec_p(x1, t, transpose=not transpose),
 )
+matvec_p.conjugates = True
 matvec_p.jvps(
     lambda t, x2, *, transpose: matvec_p(t, x2, transpose=transpose),
     lambda t, x1, *, transpose: matvec_p(x1, t, transpose=transpose),
@@ -138,13 +173,9 @@ matvec_p.jvps(
 
 
 @matvec_p.batch
-def _batch_matvec(
-    size: int, batched: tuple[bool, bool], a: Any, x: Any, *, transpose: bool
-) -> Any:
+def _batch_matvec(size: int, batched: tuple[bool, bool], a: Any, x: Any, *, transpose: bool) -> Any:
     if not batched[0]:
         return matmul_p(x, a, transpose_a=False, transpose_b=not transpose)
     column = (size if batched[1] else 1, x.shape[-1], 1)
-    product = matmul_p(
-        a, reshape_p(x, shape=column), transpose_a=transpose, transpose_b=False
-    )
+    product = matmul_p(a, reshape_p(x, shape=column), transpose_a=transpose, transpose_b=False)
     return reshape_p(product, shape=tuple(product.shape[:-1]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.fastpath import two_operands
 from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import permute_p, reshape_p
 from tapegrad.ops.matrix_product import (
@@ -13,9 +15,13 @@ from tapegrad.ops.matrix_product import (
     fold_left,
     matmul_p,
     matvec_p,
+    plane_p,
     swap_last,
 )
 from tapegrad.ops.shape import moveaxis
+
+
+_plain_product = two_operands(plane_p, {"transpose_a": False, "transpose_b": False})
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Any:
@@ -54,16 +60,21 @@ def matmul(
     >>> float(matmul(a, a, transpose_b=True)[0, 0])
     5.0
     """
-    a, b = as_operand(a), as_operand(b)
+    if type(a) is not Tensor:
+        a = as_operand(a)
+    if type(b) is not Tensor:
+        b = as_operand(b)
+    if not (transpose_a or transpose_b or adjoint_a or adjoint_b) and a.ndim == b.ndim == 2:
+        return _plain_product(a, b)
     if adjoint_a:
         _refuse_both(transpose_a, "a")
         a, transpose_a = conjugate(a), True
     if adjoint_b:
         _refuse_both(transpose_b, "b")
         b, transpose_b = conjugate(b), True
-    rank_a, rank_b = len(a.shape), len(b.shape)
+    rank_a, rank_b = a.ndim, b.ndim
     if rank_a == 2 and rank_b == 2:
-        return matmul_p(a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
+        return plane_p(a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
     if rank_a == 2 and rank_b == 1:
         return matvec_p(a, b, transpose=bool(transpose_a))
     if rank_a == 1 and rank_b == 2:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.families import linear, nondifferentiable
+from tapegrad.core.families import Function, linear, nondifferentiable
+from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.along_axis import lift_unbatched
@@ -142,6 +143,19 @@ argmax_p = _arg_extreme("argmax")
 argmin_p = _arg_extreme("argmin")
 
 
+_full_reductions: dict[tuple[str, int], Function] = {}
+
+
+def over_everything(primitive: Primitive, x: Any) -> Any:
+    """Reduce over all axes: what ends almost every loss, so its params are made once."""
+    key = (primitive.name, x.ndim)
+    reduce = _full_reductions.get(key)
+    if reduce is None:
+        reduce = one_operand(primitive, {"axis": tuple(range(x.ndim)), "keepdims": False})
+        _full_reductions[key] = reduce
+    return reduce(x)
+
+
 def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the sum over `axis` (an int, several, or None for all).
 
@@ -152,6 +166,8 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     6.0
     """
     x = as_operand(x)
+    if axis is None and not keepdims:
+        return over_everything(sum_p, x)
     return sum_p(x, axis=normalize_axes(axis, x.ndim, "sum"), keepdims=bool(keepdims))
 
 
@@ -165,6 +181,8 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     3.0
     """
     x = as_operand(x)
+    if axis is None and not keepdims:
+        return over_everything(mean_p, x)
     return mean_p(x, axis=normalize_axes(axis, x.ndim, "mean"), keepdims=bool(keepdims))
 
 

@@ -161,6 +161,28 @@ def _extreme_jvp(ts: Any, x1: Any, x2: Any, x3: Any, y: Any) -> Any:
     return shares[0] if len(shares) == 1 else arithmetic.add(*shares)
 
 
+def _stacked(size: int, batched: tuple[bool, ...], *args: Any) -> tuple[Any, ...]:
+    """Lay the examples' rows under each other, and let each index count from its example's rows."""
+    x, v, indices, *rest = (
+        value if flag else broadcast_p(value, shape=(size, *value.shape))
+        for value, flag in zip(args, batched, strict=True)
+    )
+    shifted = offset_index_p(indices, axis=0, length=x.shape[1])
+    x, v, shifted, *rest = (merge_first(value, 0) for value in (x, v, shifted, *rest))
+    return (x, v, shifted, *rest)
+
+
+@take_extreme_p.batch
+def _batch_extreme(size: int, batched: tuple[bool, ...], *args: Any, largest: bool) -> Any:
+    return split_axis(take_extreme_p(*_stacked(size, batched, *args), largest=largest), 0, size)
+
+
+@extreme_shares_p.batch
+def _batch_shares(size: int, batched: tuple[bool, ...], *args: Any) -> tuple[Any, ...]:
+    shares = extreme_shares_p(*_stacked(size, batched, *args))
+    return tuple(split_axis(share, 0, size) for share in shares)
+
+
 # TensorFlow's functions: coordinates along the last axis of `indices`
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import NUMBERS
-from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.families import Function, binary, elementwise, unary
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import MissingRuleError, ShapeError
 from tapegrad.ops.arithmetic import add, subtract
 from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.exponential import exp, log, xlog1py, xlogy
 from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.no_nan import multiply_no_nan, xdivy
@@ -46,12 +46,12 @@ def _aligned(*args: Any) -> list[Any]:
     """Give all operands the widest floating dtype among them: numbers and integers adapt."""
     operands = [as_operand(arg) for arg in args]
     strong = [
-        as_dtype(operand.dtype).dtype
+        numpy_dtype_of(operand)
         for operand, arg in zip(operands, args, strict=True)
         if type(arg) not in NUMBERS and kind_of(operand) == "f"
     ]
     dtype = np.result_type(*strong) if strong else np.dtype(np.float32)
-    return [x if x.dtype == dtype else cast(x, dtype) for x in operands]
+    return [x if numpy_dtype_of(x) == dtype else cast(x, dtype) for x in operands]
 
 
 # The normal distribution and the error function

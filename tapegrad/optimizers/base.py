@@ -198,7 +198,7 @@ class Optimizer:
         rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
         self.iterations.array = self.iterations.array + 1
         here = Scalars(rate.array, self.iterations.array)
-        device, scalars = self.iterations.device, {self.iterations.device: here}
+        scalars = {self.iterations.device: here}
         for gradient, (_, variable) in zip(gradients, pairs):
             device = variable.device
             if device not in scalars:
@@ -216,12 +216,17 @@ class Optimizer:
 
     def _step(self, gradient: Any, variable: Variable, scalars: Scalars) -> None:
         slots = self._slots.get(variable.number) or self._slots_of(variable)
+        arrays = [slot.array for slot in slots]
+        p = variable.array
         if self.weight_decay and variable.number not in self._without_decay:
-            run_update(decay_update, variable, (scalars.rate,), [], amount=self.weight_decay)
-        if isinstance(gradient, IndexedSlices):
-            self.update_rows(gradient, variable, slots, scalars)
+            (p,) = run(decay_update, p, scalars.rate, amount=self.weight_decay)
+        if type(gradient) is IndexedSlices:
+            p, *arrays = self.update_rows(p, gradient, arrays, scalars)
         else:
-            self.update(gradient.array, variable, slots, scalars)
+            p, *arrays = self.update(p, gradient.array, arrays, scalars)
+        variable.array = p
+        for slot, array in zip(slots, arrays):
+            slot.array = array
         if variable.constraint is not None:
             variable.assign(variable.constraint(variable.value()), read_value=False)
         if self.ema_momentum is not None:
@@ -237,21 +242,15 @@ class Optimizer:
             return
         average.array = average.array + (variable.array - average.array) * (1.0 - momentum)
 
-    def update(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
-    ) -> None:
-        """Make the step of one variable from a dense gradient array."""
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
+        """Return the new parameter and slots from a dense gradient, all of them raw arrays."""
         raise NotImplementedError(f"{type(self).__name__} must define update().")
 
     def update_rows(
-        self,
-        gradient: IndexedSlices,
-        variable: Variable,
-        slots: list[Variable],
-        scalars: Scalars,
-    ) -> None:
-        """Make the step from a sparse gradient, whose rows may repeat; dense by default."""
-        self.update(gradient.dense().array, variable, slots, scalars)
+        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
+    ) -> Sequence[Any]:
+        """The same from a sparse gradient, whose rows may repeat; by default its dense form."""
+        return self.update(p, rows.dense().array, slots, scalars)
 
     def swap_in_averages(self) -> None:
         """Exchange each variable with its moving average (call again to go back).
@@ -270,24 +269,14 @@ class Optimizer:
             variable.array, average.array = average.array, variable.array
 
 
-def run_update(
-    update: Primitive,
-    variable: Variable,
-    arrays: tuple[Any, ...],
-    slots: list[Variable],
-    **params: Any,
-) -> None:
-    """Run an update's kernel and put its results into the variable and its slots.
+def run(update: Primitive, p: Any, *arrays: Any, **params: Any) -> Sequence[Any]:
+    """Run an update's kernel on raw arrays.
 
-    It calls the kernel on raw arrays: no tape may see the step, and wrapping each array would
-    cost as much as the arithmetic of a small variable.
+    No tape may see a step, and wrapping each array would cost as much as the arithmetic of a
+    small variable.
     """
-    old = variable.array
-    kernel = update.kernel(type(old))
-    new = kernel(old, *arrays, *[slot.array for slot in slots], **params)
-    variable.array = new[0]
-    for slot, array in zip(slots, new[1:]):
-        slot.array = array
+    new: Sequence[Any] = update.kernel(type(p))(p, *arrays, **params)
+    return new
 
 
 def _slot_dtype(name: str, variable: Variable) -> str:

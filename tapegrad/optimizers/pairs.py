@@ -14,7 +14,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, Shape
 
 
 def checked_pairs(
-    grads_and_vars: Iterable[tuple[Any, Variable]],
+    grads_and_vars: Iterable[Any],
 ) -> tuple[list[tuple[Any, Variable]], list[str]]:
     """Return the pairs that have a gradient, and the names of the variables that have none."""
     pairs, missing = [], []

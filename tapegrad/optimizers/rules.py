@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.rows import merged
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.base import Optimizer, Scalars, run_update
+from tapegrad.optimizers.base import Optimizer, Scalars, run
 
 
 class SGD(Optimizer):
@@ -34,33 +34,20 @@ class SGD(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
         self.slots = ("momentum",) if momentum else ()
 
-    def update(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
-    ) -> None:
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
         if not self.momentum:
-            run_update(updates.sgd_update, variable, (gradient, scalars.rate), slots)
-            return
-        run_update(
-            updates.momentum_update,
-            variable,
-            (gradient, scalars.rate),
-            slots,
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-        )
+            return run(updates.sgd_update, p, g, scalars.rate)
+        params = {"momentum": self.momentum, "nesterov": self.nesterov}
+        return run(updates.momentum_update, p, g, scalars.rate, *slots, **params)
 
     def update_rows(
-        self,
-        gradient: IndexedSlices,
-        variable: Variable,
-        slots: list[Variable],
-        scalars: Scalars,
-    ) -> None:
+        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
+    ) -> Sequence[Any]:
         if self.momentum:
-            super().update_rows(gradient, variable, slots, scalars)
-            return
-        arrays = (gradient.values.array, gradient.indices.array, scalars.rate)
-        run_update(updates.sgd_rows_update, variable, arrays, slots)
+            return super().update_rows(p, rows, slots, scalars)
+        return run(
+            updates.sgd_rows_update, p, rows.values.array, rows.indices.array, scalars.rate
+        )
 
 
 class Adam(Optimizer):
@@ -88,14 +75,14 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
         self.slots = ("momentum", "velocity", "peak") if amsgrad else ("momentum", "velocity")
 
-    def update(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
-    ) -> None:
-        run_update(
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
+        return run(
             updates.adam_update,
-            variable,
-            (gradient, scalars.rate, scalars.step),
-            slots,
+            p,
+            g,
+            scalars.rate,
+            scalars.step,
+            *slots,
             beta_1=self.beta_1,
             beta_2=self.beta_2,
             epsilon=self.epsilon,
@@ -153,14 +140,13 @@ class RMSprop(Optimizer):
         further = (("mean",) if centered else ()) + (("momentum",) if momentum else ())
         self.slots = ("velocity", *further)
 
-    def update(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
-    ) -> None:
-        run_update(
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
+        return run(
             updates.rmsprop_update,
-            variable,
-            (gradient, scalars.rate),
-            slots,
+            p,
+            g,
+            scalars.rate,
+            *slots,
             rho=self.rho,
             momentum=self.momentum,
             epsilon=self.epsilon,
@@ -193,22 +179,22 @@ class Adagrad(Optimizer):
     def initial_slot(self, name: str) -> float:
         return self.initial_accumulator_value
 
-    def update(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
-    ) -> None:
-        arrays = (gradient, scalars.rate)
-        run_update(updates.adagrad_update, variable, arrays, slots, epsilon=self.epsilon)
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
+        return run(updates.adagrad_update, p, g, scalars.rate, *slots, epsilon=self.epsilon)
 
     def update_rows(
-        self,
-        gradient: IndexedSlices,
-        variable: Variable,
-        slots: list[Variable],
-        scalars: Scalars,
-    ) -> None:
-        rows = merged(gradient)
-        arrays = (rows.values.array, rows.indices.array, scalars.rate)
-        run_update(updates.adagrad_rows_update, variable, arrays, slots, epsilon=self.epsilon)
+        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
+    ) -> Sequence[Any]:
+        rows = merged(rows)
+        return run(
+            updates.adagrad_rows_update,
+            p,
+            rows.values.array,
+            rows.indices.array,
+            scalars.rate,
+            *slots,
+            epsilon=self.epsilon,
+        )
 
 
 def _check_share(name: str, value: float) -> None:

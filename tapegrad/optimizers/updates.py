@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.families import nondifferentiable
 from tapegrad.ops.gather import scatter_sum
 
@@ -51,8 +53,9 @@ def _adam(
     epsilon: float,
 ) -> Any:
     """Adam; with a third slot its AMSGrad form, which divides by the largest moment so far."""
-    t = xp.astype(step, rate.dtype)
-    scale = rate * xp.sqrt(1.0 - beta_2**t) / (1.0 - beta_1**t)
+    # In single precision 1 - beta_2 has only four digits at first.
+    t = xp.astype(step, np.dtype("float64"))
+    scale = xp.astype(rate * xp.sqrt(1.0 - beta_2**t) / (1.0 - beta_1**t), v.dtype)
     m = xp.astype(m + (g - m) * (1.0 - beta_1), m.dtype)
     v = xp.astype(v + (_square(xp, g) - v) * (1.0 - beta_2), v.dtype)
     peak = tuple(xp.maximum(old, v) for old in peak)

@@ -1,4 +1,4 @@
-"""What a tape keeps alive, and for how long: rows L15, L17 to L19 and G24 of the semantics table."""
+"""What a tape keeps alive, and for how long: rows L15, L17 to L19 and G24 of the table."""
 
 from __future__ import annotations
 
@@ -63,18 +63,14 @@ DEAD = {
 
 @pytest.mark.parametrize("function", DEAD.values(), ids=DEAD)
 @pytest.mark.parametrize("persistent", [False, True])
-def test_L17_dead_results_are_dropped_at_once(function, persistent):
-    x = tf.constant(np.ones(1000, "float32"))
+def test_L17_dead_results_are_dropped_at_once(x, function, persistent):
+    function(x)
     with tf.GradientTape(persistent) as tape, Memory() as memory:
         tape.watch(x)
-        for _ in range(300):  # enough for everything that is bounded to be full
+        for _ in range(300):
             function(x)
-        before = memory.now()
-        for _ in range(2000):
-            function(x)
-        grown = memory.now() - before
 
-    assert grown < 20_000  # five results are as large
+        assert memory.now() < MEGABYTE / 2
 
 
 def test_L17_a_dead_result_dies_although_the_tape_lives(x):
@@ -120,9 +116,10 @@ def test_L17_the_peak_of_a_sweep_is_what_was_saved_and_two_gradients(x):
             y = x
             for _ in range(20):
                 y = tf.exp(y * 0.1)
+            loss = tf.reduce_sum(y)
         memory.reset_peak()
         kept = memory.now()
-        tape.gradient(y, x)
+        tape.gradient(loss, x)
         peak = memory.peak_since_reset()
 
     assert peak < kept + 2.5 * MEGABYTE
@@ -158,6 +155,7 @@ KEEPS = {
 
 @pytest.mark.parametrize(("function", "arrays"), KEEPS.values(), ids=KEEPS)
 def test_L18_operations_keep_only_what_their_rules_read(x, function, arrays):
+    function(x)
     with Memory() as memory:
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -242,23 +240,19 @@ def test_L19_no_step_leaves_garbage_for_the_collector(step):
 @pytest.mark.filterwarnings("ignore:Calling gradient")
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_L19_repeated_steps_leave_memory_flat(step):
-    v = tf.Variable(np.ones(1000, "float32")) if step is not STEPS["jacobian"] else tf.Variable([1.0])
+    v = tf.Variable(np.ones(300, "float32"))
 
     def run():
         with tf.GradientTape() as tape:
             step(v, tape)
 
-    for _ in range(20):
+    for _ in range(300):  # until Python's own lists of free objects are full
         run()
     with Memory() as memory:
-        for _ in range(5):
+        for _ in range(200):
             run()
-        before = memory.now()
-        for _ in range(100):
-            run()
-        grown = memory.now() - before
 
-    assert grown < 4_000  # one array of v's size
+        assert memory.now() < 100 * v.numpy().nbytes
 
 
 def persistent_tape(x):
@@ -342,7 +336,7 @@ def test_G24_deep_graphs_are_freed_without_recursion(end):
     assert node() is None
 
 
-def test_a_million_results_in_a_loop_need_no_more_than_a_few():
+def test_L17_fifty_thousand_dead_numbers_leave_memory_flat():
     x = tf.constant(1.0)
     with tf.GradientTape() as tape, Memory() as memory:
         tape.watch(x)

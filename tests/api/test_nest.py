@@ -69,9 +69,7 @@ CONTAINERS = {
     "hooks": (Hooked("x", [1, [2]]), [1, 2]),
     "empty": ([], []),
 }
-containers = pytest.mark.parametrize(
-    ("structure", "leaves"), CONTAINERS.values(), ids=CONTAINERS
-)
+containers = pytest.mark.parametrize(("structure", "leaves"), CONTAINERS.values(), ids=CONTAINERS)
 
 
 @containers

@@ -114,7 +114,9 @@ def test_T3_an_integer_tensor_indexes_a_list():
     assert ["a", "b"][tf.constant(1)] == "b"
 
 
-@pytest.mark.parametrize(("spec", "text"), [(".3f", "3.142"), (">8.2f", "    3.14"), ("e", "3.141590e+00")])
+@pytest.mark.parametrize(
+    ("spec", "text"), [(".3f", "3.142"), (">8.2f", "    3.14"), ("e", "3.141590e+00")]
+)
 def test_T3_scalars_take_a_format(spec, text):
     assert format(tf.constant(3.14159), spec) == text
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.families import elementwise
+from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -21,6 +22,7 @@ from tapegrad.ops.powers import power, rsqrt
 from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.rows import merged
 from tapegrad.ops.selection import maximum
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.squares import euclidean_norm, sum_of_squares
@@ -165,8 +167,8 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
     """
     if not isinstance(t_list, list | tuple):
         raise ArgumentError(f"global_norm needs a list of tensors. Got {type(t_list).__name__}.")
-    # The rows of an IndexedSlices count as they are, as in TensorFlow: repeated ones separately.
-    sizes = [euclidean_norm(getattr(t, "values", t)) for t in t_list if t is not None]
+    tensors = [merged(t).values if isinstance(t, IndexedSlices) else t for t in t_list]
+    sizes = [euclidean_norm(t) for t in tensors if t is not None]
     if not sizes:
         raise ArgumentError("global_norm needs at least one tensor that is not None. Got none.")
     return sizes[0] if len(sizes) == 1 else euclidean_norm(stack(sizes))

@@ -15,6 +15,7 @@ from tapegrad.testing.sample import (
     fixed,
     integers,
     normal,
+    uniform,
 )
 
 _MASK = np.array([[True, False, True], [False, False, True]])
@@ -41,6 +42,12 @@ INDICES: dict[str, Any] = {
     "no-rows": np.zeros(0, int),
     "true": (True, 0),
 }
+
+
+def _highest(x: Any, index: Any, v: Any) -> Any:
+    result = np.array(x)
+    np.maximum.at(result, index, v)
+    return result
 
 
 def _write(index: Any) -> Callable[[Any, Any], Any]:
@@ -253,6 +260,12 @@ SCATTERED = [
         lambda x, u: scatter.tensor_scatter_nd_min(x, [[0, 1], [1, 0]], u),
         [distinct(2, 2), fixed([-3.0, 9.0])],
         lambda x, u: np.minimum(x, [[np.inf, u[0]], [u[1], np.inf]]),
+    ),
+    Sample(
+        "tensor_scatter_nd_max-indices",
+        scatter.tensor_scatter_nd_max,
+        [distinct(4, 2), integers(0, 4, 3, 1), uniform(0.0, 0.05, 3, 2)],
+        lambda x, i, u: _highest(x, i[:, 0], u),
     ),
     Sample(
         "dynamic_stitch",

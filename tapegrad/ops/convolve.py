@@ -1,0 +1,100 @@
+"""NumPy's `convolve` and `correlate` of sequences; convolution layers are in conv_functions.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive import Primitive
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import broadcast_p
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.signal import cut_frames
+from tapegrad.ops.slicing import slice_p
+
+
+def _convolve(xp: Any, a: Any, b: Any) -> Any:
+    if b.shape[-1] > a.shape[-1]:
+        a, b = b, a
+    m = b.shape[-1]
+    ends = xp.zeros((*a.shape[:-1], m - 1), dtype=a.dtype, device=a.device)
+    frames = cut_frames(xp, xp.concat([ends, a, ends], axis=-1), length=m, step=1)
+    return xp.matmul(frames, xp.flip(b, axis=-1)[..., None])[..., 0]
+
+
+# Sequences stand along the last axis; axes before it are a stack, the same for both.
+convolve_p = Primitive("convolve", _convolve)
+
+
+def _reversed(x: Any) -> Any:
+    return slice_p(x, index=(..., slice(None, None, -1)))
+
+
+def _share(t: Any, other: Any) -> Any:
+    """Correlate the cotangent with the other sequence, where they overlap wholly."""
+    m = other.shape[-1]
+    whole = convolve_p(t, _reversed(conjugate(other)))
+    return slice_p(whole, index=(..., slice(m - 1, t.shape[-1])))
+
+
+convolve_p.vjps(lambda t, x2: _share(t, x2), lambda t, x1: _share(t, x1))
+convolve_p.jvps(lambda t, x2: convolve_p(t, x2), lambda t, x1: convolve_p(x1, t))
+
+
+@convolve_p.batch
+def _batch_convolve(size: int, batched: tuple[bool, bool], a: Any, b: Any) -> Any:
+    if not batched[0]:
+        a = broadcast_p(a, shape=(size, *a.shape))
+    if not batched[1]:
+        b = broadcast_p(b, shape=(size, *b.shape))
+    return convolve_p(a, b)
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """Return the convolution of two sequences: sums of a[k] v[n - k].
+
+    The mode is 'full' (wherever they overlap), 'same' (as long as the longer one) or 'valid'
+    (where they overlap wholly).
+
+    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    x, w = _sequences(a, v, "convolve")
+    short = min(x.shape[0], w.shape[0])
+    return _part(convolve_p(x, w), x, w, mode, (short - 1) // 2, "convolve")
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """Return the cross-correlation of two sequences: sums of a[n + k] conj(v[k]).
+
+    The modes are those of `convolve`.
+
+    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    [2.0, 3.0]
+    """
+    x, w = _sequences(a, v, "correlate")
+    # NumPy swaps the two when the second is longer and turns the result round, and its middle.
+    first = (w.shape[0] - 1) // 2 if w.shape[0] <= x.shape[0] else x.shape[0] // 2
+    return _part(convolve_p(x, _reversed(conjugate(w))), x, w, mode, first, "correlate")
+
+
+def _sequences(a: Any, v: Any, name: str) -> tuple[Any, Any]:
+    x, w = as_operand(a), as_operand(v)
+    if len(x.shape) != 1 or len(w.shape) != 1 or 0 in (*x.shape, *w.shape):
+        raise ShapeError(
+            f"{name} needs two sequences (one dimension, at least one entry). "
+            f"Got shapes {tuple(x.shape)} and {tuple(w.shape)}; for images use nn.convolution."
+        )
+    return x, w
+
+
+def _part(whole: Any, x: Any, w: Any, mode: str, first: int, name: str) -> Any:
+    """Cut the mode's part out of the full result; `first` is where 'same' begins."""
+    short, long = sorted((x.shape[0], w.shape[0]))
+    if mode == "full":
+        return whole
+    if mode == "same":
+        return slice_p(whole, index=(slice(first, first + long),))
+    if mode == "valid":
+        return slice_p(whole, index=(slice(short - 1, long),))
+    raise ArgumentError(f"The mode of {name} must be 'full', 'same' or 'valid'. Got {mode!r}.")

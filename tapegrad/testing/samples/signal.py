@@ -1,0 +1,175 @@
+"""Samples of frames, short-time transforms, windows and convolution of sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import convolve, signal, window_functions
+from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, uniform
+
+
+def _frames(x: Any, length: int, step: int) -> Any:
+    return np.lib.stride_tricks.sliding_window_view(x, length, -1)[..., ::step, :]
+
+
+def _added(x: Any, step: int) -> Any:
+    *lead, count, length = x.shape
+    whole = np.zeros((*lead, (count - 1) * step + length), x.dtype)
+    for k in range(count):
+        whole[..., k * step : k * step + length] += x[..., k, :]
+    return whole
+
+
+def _stft(x: Any, length: int, step: int, n: int, window: str | Any) -> Any:
+    import scipy.signal
+
+    weights = scipy.signal.get_window(window, length)
+    _, _, bins = scipy.signal.stft(
+        x, 1.0, weights, length, length - step, n, boundary=None, padded=False
+    )
+    return np.swapaxes(bins, -1, -2) * weights.sum()  # SciPy divides by the sum
+
+
+def _inverse_stft(x: Any, length: int, step: int, n: int) -> Any:
+    import scipy.signal
+
+    frames = np.fft.irfft(x, n)[..., :length]
+    return _added(frames * scipy.signal.get_window("hann", length), step)
+
+
+def _there_and_back(x: Any) -> Any:
+    bins = signal.stft(x, 4, 2)
+    back = signal.inverse_stft(bins, 4, 2, window_fn=signal.inverse_stft_window_fn(2))
+    return back[2:-2]
+
+
+def _kaiser(length: int, beta: Any) -> Any:
+    import scipy.signal
+
+    return scipy.signal.windows.kaiser(length, float(beta))
+
+
+def _kaiser_derived(length: int, beta: Any) -> Any:
+    import scipy.signal
+
+    return scipy.signal.windows.kaiser_bessel_derived(length, float(beta))
+
+
+def _mel_weights(x: Any) -> Any:
+    bands = np.linspace(*1127 * np.log(1 + np.array([300.0, 3000.0]) / 700), 5)
+    bins = 1127 * np.log(1 + np.linspace(0, 4000, 9) / 700)
+    rows = [np.interp(bins, bands[k : k + 3], [0, 1, 0]) for k in range(3)]
+    return x @ np.array(rows).T
+
+
+def _mfccs(x: Any) -> Any:
+    import scipy.fft
+
+    return scipy.fft.dct(x, type=2) / np.sqrt(2 * x.shape[-1])
+
+
+def _pair(name: str, mode: str, first: Maker, second: Maker, label: str = "") -> Sample:
+    function, reference = getattr(convolve, name), getattr(np, name)
+    return Sample(
+        f"{name}-{mode}{label and '-'}{label}",
+        lambda a, v: function(a, v, mode),
+        [first, second],
+        lambda a, v: reference(a, v, mode),
+    )
+
+
+SAMPLES = [
+    Sample("frame", lambda x: signal.frame(x, 3, 2), [normal(2, 8)], lambda x: _frames(x, 3, 2)),
+    Sample("frame-gaps", lambda x: signal.frame(x, 2, 3), [normal(9)], lambda x: _frames(x, 2, 3)),
+    Sample(
+        "frame-pad_end",
+        lambda x: signal.frame(x, 4, 2, pad_end=True, pad_value=0.5),
+        [normal(2, 7)],
+        lambda x: _frames(np.pad(x, [(0, 0), (0, 3)], constant_values=0.5), 4, 2),
+    ),
+    Sample(
+        "frame-axis",
+        lambda x: signal.frame(x, 2, 1, axis=0),
+        [normal(4, 3)],
+        lambda x: np.moveaxis(_frames(x.T, 2, 1), 0, -1),
+    ),
+    Sample("frame-short", lambda x: signal.frame(x, 5, 2), [normal(4)], lambda x: np.empty((0, 5))),
+    Sample(
+        "overlap_and_add",
+        lambda x: signal.overlap_and_add(x, 2),
+        [normal(2, 4, 5)],
+        lambda x: _added(x, 2),
+    ),
+    Sample(
+        "overlap_and_add-few",
+        lambda x: signal.overlap_and_add(x, 1),
+        [complex_normal(2, 4)],
+        lambda x: _added(x, 1),
+    ),
+    Sample(
+        "overlap_and_add-gaps",
+        lambda x: signal.overlap_and_add(x, 3),
+        [normal(3, 2)],
+        lambda x: _added(x, 3),
+    ),
+    Sample(
+        "stft",
+        lambda x: signal.stft(x, 6, 2),
+        [normal(2, 12)],
+        lambda x: _stft(x, 6, 2, 8, "hann"),
+    ),
+    Sample(
+        "stft-fft_length",
+        lambda x: signal.stft(x, 4, 3, 9, window_functions.hamming_window),
+        [normal(11)],
+        lambda x: _stft(x, 4, 3, 9, "hamming"),
+    ),
+    Sample(
+        "stft-pad_end",
+        lambda x: signal.stft(x, 4, 2, window_fn=None, pad_end=True),
+        [normal(5)],
+        lambda x: _stft(np.pad(x, (0, 3)), 4, 2, 4, "boxcar"),
+    ),
+    Sample(
+        "inverse_stft",
+        lambda x: signal.inverse_stft(x, 6, 2),
+        [complex_normal(2, 3, 5)],
+        lambda x: _inverse_stft(x, 6, 2, 8),
+    ),
+    Sample("inverse_stft_window_fn", _there_and_back, [normal(10)], lambda x: x[2:-2]),
+    Sample(
+        "kaiser_window",
+        lambda beta: window_functions.kaiser_window(5, beta, beta.dtype),
+        [fixed(2.5)],
+        lambda beta: _kaiser(5, beta),
+    ),
+    Sample(
+        "kaiser_bessel_derived_window",
+        lambda beta: window_functions.kaiser_bessel_derived_window(6, beta, beta.dtype),
+        [fixed(1.5)],
+        lambda beta: _kaiser_derived(6, beta),
+    ),
+    Sample(
+        "linear_to_mel_weight_matrix",
+        lambda x: x @ window_functions.linear_to_mel_weight_matrix(3, 9, 8000, 300.0, 3000.0, x.dtype),
+        [uniform(0.0, 2.0, 2, 9)],
+        _mel_weights,
+    ),
+    Sample(
+        "mfccs_from_log_mel_spectrograms",
+        window_functions.mfccs_from_log_mel_spectrograms,
+        [normal(2, 5)],
+        _mfccs,
+    ),
+    _pair("convolve", "full", normal(5), normal(3)),
+    _pair("convolve", "full", complex_normal(2), complex_normal(4), "complex"),
+    _pair("convolve", "same", normal(4), normal(5)),
+    _pair("convolve", "valid", normal(6), normal(2)),
+    _pair("correlate", "full", complex_normal(5), complex_normal(3), "complex"),
+    _pair("correlate", "same", normal(6), normal(4)),
+    _pair("correlate", "same", normal(4), normal(5), "longer"),
+    _pair("correlate", "valid", normal(3), normal(6)),
+    _pair("correlate", "valid", normal(1), normal(1), "one"),
+]

@@ -1,0 +1,167 @@
+"""Samples of the optimizers' update steps, which have no derivative.
+
+The rate stands in for a sensible one; the step count is 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops import rows
+from tapegrad.optimizers import updates
+from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, uniform
+
+_P = [normal(2, 3), normal(2, 3), fixed(0.1)]
+_SLOT, _SQUARES, _STEP = normal(2, 3), uniform(1.5, 2.5, 2, 3), fixed(3)
+_ROWS = [normal(4, 3), normal(3, 3), fixed([2, 0, 3]), fixed(0.1)]
+
+
+def _update(name: str, update: Any, args: list[Maker], reference: Any, **params: Any) -> Sample:
+    return Sample(
+        name, lambda *arrays: update(*arrays, **params), args, reference, differentiable=False
+    )
+
+
+def _momentum(p: Any, g: Any, rate: Any, m: Any) -> Any:
+    return p + 0.9 * m - rate * g, 0.9 * m - rate * g
+
+
+def _nesterov(p: Any, g: Any, rate: Any, m: Any) -> Any:
+    m = 0.9 * m - rate * g
+    return p + 0.9 * m - rate * g, m
+
+
+def _adam(p: Any, g: Any, rate: Any, step: Any, m: Any, v: Any, *peak: Any) -> Any:
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * np.abs(g) ** 2
+    peak = tuple(np.maximum(old, v) for old in peak)
+    unbiased = m / (1 - 0.9**step)
+    root = np.sqrt((peak[0] if peak else v) / (1 - 0.99**step))
+    change = rate * unbiased / (root + 1e-7 / np.sqrt(1 - 0.99**step))
+    return p - change, m, v, *peak
+
+
+def _rmsprop(p: Any, g: Any, rate: Any, v: Any) -> Any:
+    v = 0.9 * v + 0.1 * g**2
+    return p - rate * g / np.sqrt(v + 1e-7), v
+
+
+def _centered(p: Any, g: Any, rate: Any, v: Any, mean: Any, m: Any) -> Any:
+    v, mean = 0.9 * v + 0.1 * g**2, 0.9 * mean + 0.1 * g
+    m = 0.5 * m + rate * g / np.sqrt(v - mean**2 + 1e-7)
+    return p - m, v, mean, m
+
+
+def _adagrad(p: Any, g: Any, rate: Any, total: Any) -> Any:
+    return p - rate * g / np.sqrt(total + g**2 + 1e-7), total + g**2
+
+
+def _spread(values: Any, indices: Any) -> Any:
+    dense = np.zeros((4, 3))
+    np.add.at(dense, indices, values)
+    return dense
+
+
+def _merge(values: Any, indices: Any) -> Any:
+    return rows.merge_rows(values, indices)[0]
+
+
+_MOMENTUM = {"momentum": 0.9}
+_ADAM: dict[str, Any] = {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 1e-7}
+_RMSPROP: dict[str, Any] = {"rho": 0.9, "epsilon": 1e-7}
+
+SAMPLES = [
+    _update("sgd_update", updates.sgd_update, _P, lambda p, g, rate: p - rate * g),
+    _update(
+        "sgd_update-scalar",
+        updates.sgd_update,
+        [normal(), normal(), fixed(0.1)],
+        lambda p, g, rate: p - rate * g,
+    ),
+    _update(
+        "sgd_rows_update",
+        updates.sgd_rows_update,
+        [normal(4, 3), normal(3, 3), fixed([2, 0, 2]), fixed(0.1)],
+        lambda p, values, indices, rate: p - rate * _spread(values, indices),
+    ),
+    _update(
+        "momentum_update",
+        updates.momentum_update,
+        [*_P, _SLOT],
+        _momentum,
+        nesterov=False,
+        **_MOMENTUM,
+    ),
+    _update(
+        "momentum_update-nesterov",
+        updates.momentum_update,
+        [*_P, _SLOT],
+        _nesterov,
+        nesterov=True,
+        **_MOMENTUM,
+    ),
+    _update("adam_update", updates.adam_update, [*_P, _STEP, _SLOT, _SQUARES], _adam, **_ADAM),
+    _update(
+        "adam_update-amsgrad",
+        updates.adam_update,
+        [*_P, _STEP, _SLOT, _SQUARES, _SQUARES],
+        _adam,
+        **_ADAM,
+    ),
+    _update(
+        "adam_update-complex",
+        updates.adam_update,
+        [
+            complex_normal(3),
+            complex_normal(3),
+            fixed(0.1),
+            _STEP,
+            complex_normal(3),
+            uniform(1.0, 2.0, 3),
+        ],
+        _adam,
+        **_ADAM,
+    ),
+    _update(
+        "rmsprop_update",
+        updates.rmsprop_update,
+        [*_P, _SQUARES],
+        _rmsprop,
+        momentum=0.0,
+        centered=False,
+        **_RMSPROP,
+    ),
+    _update(
+        "rmsprop_update-centered",
+        updates.rmsprop_update,
+        [*_P, _SQUARES, uniform(-0.5, 0.5, 2, 3), _SLOT],
+        _centered,
+        momentum=0.5,
+        centered=True,
+        **_RMSPROP,
+    ),
+    _update("adagrad_update", updates.adagrad_update, [*_P, _SQUARES], _adagrad, epsilon=1e-7),
+    _update(
+        "adagrad_rows_update",
+        updates.adagrad_rows_update,
+        [*_ROWS, uniform(1.0, 2.0, 4, 3)],
+        lambda p, values, indices, rate, total: _adagrad(
+            p, _spread(values, indices), rate, total
+        ),
+        epsilon=1e-7,
+    ),
+    _update(
+        "decay_update",
+        updates.decay_update,
+        [normal(2, 3), fixed(0.1)],
+        lambda p, rate: p * (1 - rate * 0.5),
+        amount=0.5,
+    ),
+    Sample(
+        "merge_rows",
+        _merge,
+        [normal(4, 2), fixed([5, 1, 5, 0])],
+        lambda v, i: np.stack([v[3], v[1], v[0] + v[2], 0 * v[0]]),
+    ),
+]

@@ -1,0 +1,177 @@
+"""recompute_grad, grad_pass_through, stop_gradient, own primitives: rows C10 to C14."""
+
+from __future__ import annotations
+
+import pytest
+
+import tapegrad as tf
+from tapegrad.core.families import nondifferentiable
+from tapegrad.core.primitive import PRIMITIVES, Primitive
+
+
+@pytest.fixture
+def x():
+    return tf.constant(3.0)
+
+
+def record(function, *inputs, **keywords):
+    """Run a function on watched inputs; return the tape and the result."""
+    with tf.GradientTape() as tape:
+        tape.watch(list(inputs))
+        result = function(*inputs, **keywords)
+    return tape, result
+
+
+def cube(x):
+    return x * x * x
+
+
+def test_C10_recompute_grad_gives_the_same_gradient(x):
+    tape, y = record(tf.recompute_grad(cube), x)
+
+    assert (float(y), float(tape.gradient(y, x))) == (27.0, 27.0)
+
+
+def test_C10_it_runs_the_function_again_in_the_backward_pass(x):
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return cube(x)
+
+    tape, y = record(tf.recompute_grad(counted), x)
+    assert len(calls) == 1
+    tape.gradient(y, x)
+
+    assert len(calls) == 2
+
+
+def test_C10_the_function_is_still_there():
+    assert tf.recompute_grad(cube).__wrapped__ is cube
+
+
+def test_C10_variables_get_gradients(x):
+    v = tf.Variable(2.0)
+    tape, y = record(tf.recompute_grad(lambda x: x * v * v), x)
+
+    assert [float(g) for g in tape.gradient(y, [x, v])] == [4.0, 12.0]
+
+
+def test_C10_structures_go_in_and_out(x):
+    w = tf.constant(2.0)
+    checkpointed = tf.recompute_grad(
+        lambda pair: {"sum": pair[0] + pair[1], "mul": pair[0] * pair[1]}
+    )
+    tape, y = record(lambda x, w: checkpointed((x, w)), x, w)
+
+    assert [float(g) for g in tape.gradient(y["mul"], [x, w])] == [2.0, 3.0]
+
+
+def test_C10_inputs_of_other_dtypes_are_allowed(x):
+    n = tf.constant([1, 0])
+    tape, y = record(lambda x: tf.recompute_grad(lambda x, n: x * tf.cast(n, "float32"))(x, n), x)
+
+    assert float(tape.gradient(y, x)) == 1.0
+
+
+def test_C10_unconnected_inputs_do_no_harm(x):
+    w = tf.constant(2.0)
+    tape, y = record(tf.recompute_grad(lambda x, w: x * x), x, w)
+
+    assert [float(g) for g in tape.gradient(y, [x, w])] == [6.0, 0.0]
+
+
+def test_C10_higher_orders_work(x):
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        inner, y = record(tf.recompute_grad(cube), x)
+        first = inner.gradient(y, x)
+
+    assert float(outer.gradient(first, x)) == 18.0
+
+
+def test_C10_methods_can_be_checkpointed(x):
+    class Layer:
+        @tf.recompute_grad
+        def call(self, x):
+            return cube(x)
+
+    tape, y = record(Layer().call, x)
+
+    assert float(tape.gradient(y, x)) == 27.0
+
+
+def test_C11_grad_pass_through_computes_f_and_differentiates_the_identity(x):
+    tape, y = record(tf.grad_pass_through(lambda x: x * x), x)
+
+    assert (float(y), float(tape.gradient(y, x))) == (9.0, 1.0)
+
+
+def test_C11_variables_used_inside_get_none(x):
+    v = tf.Variable(2.0)
+    tape, y = record(tf.grad_pass_through(lambda x: x * v), x)
+
+    assert [g if g is None else float(g) for g in tape.gradient(y, [x, v])] == [1.0, None]
+
+
+def test_C11_an_assignment_passes_the_gradient_on(x):
+    v = tf.Variable(0.0)
+    tape, y = record(lambda x: tf.grad_pass_through(v.assign)(x * x) * 2.0, x)
+
+    assert (float(v), float(tape.gradient(y, x))) == (9.0, 12.0)
+
+
+def test_C12_stop_gradient_keeps_the_value_in_a_new_tensor(x):
+    stopped = tf.stop_gradient(x)
+
+    assert float(stopped) == 3.0
+    assert stopped is not x
+
+
+def test_C12_it_cuts_reverse_mode(x):
+    tape, y = record(lambda x: tf.stop_gradient(x * x) * x, x)
+
+    assert float(tape.gradient(y, x)) == 9.0
+
+
+def test_C12_it_cuts_forward_mode(x):
+    with tf.autodiff.ForwardAccumulator(x, 1.0) as accumulator:
+        y = tf.stop_gradient(x * x) * x
+
+    assert float(accumulator.jvp(y)) == 9.0
+
+
+def test_C12_backward_functions_behind_it_never_run(x):
+    @tf.custom_gradient
+    def broken(x):
+        def grad(upstream):
+            raise AssertionError("ran")
+
+        return x * x, grad
+
+    tape, y = record(lambda x: tf.stop_gradient(broken(x)) * x, x)
+
+    assert float(tape.gradient(y, x)) == 9.0
+
+
+def test_C13_a_primitive_of_ones_own_has_a_rule(x):
+    cubed = Primitive("cubed_here", lambda xp, a: a * a * a)
+    cubed.vjps(lambda t, x: t * x * x * 3.0)
+    tape, y = record(cubed, x)
+    gradient = tape.gradient(y, x)
+    del PRIMITIVES["cubed_here"]
+
+    assert float(gradient) == 27.0
+
+
+def test_C13_the_same_name_twice_is_refused():
+    with pytest.raises(KeyError, match="'add'"):
+        Primitive("add")
+
+
+def test_C14_a_primitive_can_be_declared_nondifferentiable(x):
+    steps = nondifferentiable("steps_here", lambda xp, a: xp.floor(a))
+    tape, y = record(steps, x)
+    del PRIMITIVES["steps_here"]
+
+    assert tape.gradient(y, x) is None

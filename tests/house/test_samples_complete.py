@@ -1,0 +1,130 @@
+"""No primitive without a sample, and none without its rules. The tables name what is excused."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tapegrad.autodiff.forward import ForwardAccumulator
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core import host
+from tapegrad.core.backend import get_backend
+from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.core.tensor import wrap
+from tapegrad.ops.creation import ones_like
+from tapegrad.testing.sample import Sample
+from tapegrad.testing.samples import all_samples
+
+# Primitives that are looped over in a batch, because nothing better can be said.
+LOOPED: dict[str, str] = {
+    "nonzero": "how many there are depends on the values",
+    "unique": "how many there are depends on the values",
+    "random_bernoulli": "each seed of a batch starts a stream of its own",
+    "random_categorical": "each seed of a batch starts a stream of its own",
+    "random_gamma": "each seed of a batch starts a stream of its own",
+    "random_integers": "each seed of a batch starts a stream of its own",
+    "random_normal": "each seed of a batch starts a stream of its own",
+    "random_permutation": "each seed of a batch starts a stream of its own",
+    "random_poisson": "each seed of a batch starts a stream of its own",
+    "random_truncated_normal": "each seed of a batch starts a stream of its own",
+    "random_uniform": "each seed of a batch starts a stream of its own",
+}
+# Steps of optimizers change variables, which examples of a batch share.
+OUTSIDE_BATCHES = "_update"
+
+# Samples that are checked by their derivative or by running alone.
+WITHOUT_REFERENCE: dict[str, str] = {
+    "stateless_gamma": "NumPy draws other numbers; tests/rules checks the distribution",
+    "gamma": "NumPy draws other numbers; tests/rules checks the distribution",
+    "poisson": "NumPy draws other numbers; tests/rules checks the distribution",
+    "categorical": "NumPy draws other numbers; tests/rules checks the distribution",
+}
+
+
+def load_every_primitive() -> None:
+    for package in ("tapegrad.ops", "tapegrad.optimizers"):
+        path = importlib.import_module(package).__path__
+        for info in pkgutil.walk_packages(path, f"{package}."):
+            importlib.import_module(info.name)
+
+
+def run(sample: Sample) -> None:
+    """Call the sample's function once, with its gradients and tangents where it has them."""
+    tensors = [wrap(host.place(array)) for array in sample.make()]
+    sources = [tensor for tensor in tensors if tensor.dtype.is_differentiable]
+    if not sample.differentiable:
+        sample.function(*tensors)
+        return
+    with (
+        GradientTape() as tape,
+        ForwardAccumulator(sources, [ones_like(x) for x in sources]),
+    ):
+        tape.watch(sources)
+        result = sample.function(*tensors)
+    results = result if isinstance(result, list | tuple) else [result]
+    tape.gradient([r for r in results if r.dtype.is_differentiable], sources)
+
+
+@pytest.fixture(scope="module")
+def executed() -> Iterator[set[str]]:
+    """The names of all primitives that ran while every sample ran once."""
+    load_every_primitive()
+    names: set[str] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        for primitive in PRIMITIVES.values():
+            for kind in get_backend("numpy").array_types:
+                patch.setitem(primitive.kernels, kind, recording(primitive, kind, names))
+        for sample in all_samples():
+            run(sample)
+    yield names
+
+
+def recording(primitive: Primitive, kind: type, names: set[str]) -> Any:
+    kernel = primitive.kernel(kind)
+
+    def record(*args: Any, **params: Any) -> Any:
+        names.add(primitive.name)
+        return kernel(*args, **params)
+
+    return record
+
+
+def has_vjp(primitive: Primitive) -> bool:
+    return primitive.joint_vjp is not None or any(primitive.vjp_rules or ())
+
+
+def has_batching(primitive: Primitive) -> bool:
+    return primitive.broadcasts or primitive.batch_rule is not None
+
+
+def test_every_primitive_is_executed_by_a_sample(executed):
+    assert set(PRIMITIVES) - executed == set()
+
+
+def test_every_differentiable_primitive_can_be_pulled_back(executed):
+    # Tangents need no rule: the VJP is transposed where there is none for them.
+    unruly = {p.name for p in PRIMITIVES.values() if p.differentiable and not has_vjp(p)}
+
+    assert unruly == set()
+
+
+def test_only_the_listed_primitives_are_looped_over_in_a_batch(executed):
+    looped = {p.name for p in PRIMITIVES.values() if not has_batching(p)}
+
+    assert {name for name in looped if not name.endswith(OUTSIDE_BATCHES)} == set(LOOPED)
+
+
+def test_only_the_listed_samples_have_no_reference():
+    without = {sample.name for sample in all_samples() if sample.reference is None}
+
+    assert without == set(WITHOUT_REFERENCE)
+
+
+def test_names_of_samples_are_unique():
+    names = [sample.name for sample in all_samples()]
+
+    assert sorted(set(names)) == sorted(names)
