@@ -39,6 +39,7 @@ def register_gradient(primitive: Primitive) -> Callable[[Any], Any]:
     ...     return (t * 2.0,)
     >>> float(tapegrad.grad(double)(3.0))
     2.0
+    >>> forgotten = PRIMITIVES.pop(double.name)
     """
     _check_primitive(primitive, "register_gradient")
     _check_open(primitive)
@@ -56,6 +57,7 @@ def no_gradient(primitive: Primitive) -> None:
     ...     y = count(x)
     >>> tape.gradient(y, x) is None
     True
+    >>> forgotten = PRIMITIVES.pop(count.name)
     """
     _check_primitive(primitive, "no_gradient")
     _check_open(primitive)

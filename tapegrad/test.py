@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core import host
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -35,7 +36,8 @@ def compute_gradient(
             f"compute_gradient takes a list or tuple of arguments. Got {type(x).__name__}."
         )
     step = 1.0 / 1024 if delta is None else delta
-    arguments = [to_tensor(value) for value in x]
+    # New handles: the same tensor may be given twice, and each argument moves alone.
+    arguments = [wrap(to_tensor(value).array) for value in x]
     for position, argument in enumerate(arguments):
         if not argument.dtype.is_differentiable:
             raise ArgumentTypeError(
@@ -47,7 +49,11 @@ def compute_gradient(
 
 
 def max_error(analytic: Sequence[Matrix], numeric: Sequence[Matrix]) -> float:
-    """Return the largest absolute difference between two lists of Jacobians."""
+    """Return the largest absolute difference between two lists of Jacobians.
+
+    >>> max_error([np.array([[1.0, 2.0]])], [np.array([[1.0, 2.5]])])
+    0.5
+    """
     errors = [
         float(np.max(np.abs(a - n), initial=0.0)) for a, n in zip(analytic, numeric, strict=True)
     ]
@@ -74,7 +80,8 @@ def _analytic(f: Callable[..., Any], arguments: list[Tensor], k: int) -> Matrix:
         for unit in units:
             seed = np.zeros(tuple(result.shape), result.dtype.dtype)
             seed[index] = unit
-            gradient = tape.gradient(result, source, wrap(seed), UnconnectedGradients.ZERO)
+            upstream = wrap(host.place_like(seed, result.array))
+            gradient = tape.gradient(result, source, upstream, UnconnectedGradients.ZERO)
             rows.append(_as_reals(gradient.numpy()))
     width = source.size * (2 if source.dtype.is_complex else 1)
     return np.array(rows).reshape(len(rows), width)
@@ -97,5 +104,6 @@ def _numeric(f: Callable[..., Any], arguments: list[Tensor], k: int, delta: floa
 
 
 def _at(f: Callable[..., Any], arguments: list[Tensor], k: int, value: Matrix) -> Matrix:
-    moved = [to_tensor(value) if i == k else argument for i, argument in enumerate(arguments)]
+    moved = list(arguments)
+    moved[k] = wrap(host.place_like(value, arguments[k].array))
     return _as_reals(f(*moved).numpy())

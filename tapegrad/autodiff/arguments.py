@@ -22,7 +22,15 @@ _few_times = [5]
 
 
 class UnconnectedGradients(enum.Enum):
-    """What `gradient` gives for a source that the target does not depend on."""
+    """What `gradient` gives for a source that the target does not depend on.
+
+    >>> import tapegrad
+    >>> x, y = tapegrad.Variable(1.0), tapegrad.Variable(2.0)
+    >>> with tapegrad.GradientTape() as tape:
+    ...     z = x * x
+    >>> float(tape.gradient(z, y, unconnected_gradients=UnconnectedGradients.ZERO))
+    0.0
+    """
 
     NONE = "none"
     ZERO = "zero"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf
 from tapegrad.core.tensor import Tensor
+
+# Tapes of several threads may begin to follow the same tensor at the same time.
+_lock = threading.Lock()
 
 
 def follow(tensor: Tensor, token: Token) -> Node:
@@ -13,12 +17,13 @@ def follow(tensor: Tensor, token: Token) -> Node:
 
     A value that other open recorders follow keeps its history for them.
     """
-    node = tensor.node
-    if node is None or not any(t.open for t in node.tokens):
-        node = tensor.node = make_leaf(_canonical((token,)))
-    elif token not in node.tokens:
-        node.tokens = _canonical((*(t for t in node.tokens if t.open), token))
-    return node
+    with _lock:
+        node = tensor.node
+        if node is None or not any(t.open for t in node.tokens):
+            node = tensor.node = make_leaf(_canonical((token,)))
+        elif token not in node.tokens:
+            node.tokens = _canonical((*(t for t in node.tokens if t.open), token))
+        return node
 
 
 def _canonical(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

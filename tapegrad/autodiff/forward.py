@@ -65,11 +65,11 @@ class ForwardAccumulator:
             )
             return
         tangent = _fit_tangent(primal, tangent, position)
+        _refuse_examples_of_shared(primal, tangent, position)
         if isinstance(primal, Variable):
             self._variables[primal.number] = tangent
             primal.forget_leaf()
         else:
-            _refuse_examples_of_shared(primal, tangent, position)
             node = follow(batching.peel(primal)[0], self.token)
             self._set(node, batching.align(tangent, primal))
 
@@ -197,5 +197,6 @@ def _refuse_examples_of_shared(primal: Any, tangent: Any, position: int) -> None
     if not batching.is_batched(primal) or primal.level != frame.level:
         raise ArgumentError(
             f"Tangent {position} differs by example, but its primal is shared by all of them. "
-            "Use tapegrad.jvp, or pass the primal as an argument of the mapped function."
+            "Use tapegrad.jvp with a tensor, or pass the primal as an argument of the mapped "
+            "function."
         )

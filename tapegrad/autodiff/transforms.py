@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
-from tapegrad.autodiff.batching import Batched, current_frame, is_batched, new_level, per_example
+from tapegrad.autodiff.batching import (
+    Batched,
+    current_frame,
+    dress,
+    is_batched,
+    new_level,
+    peel,
+    per_example,
+)
 from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
@@ -162,21 +170,24 @@ def _forward_jacobian(
     f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], source: Any, chunk: int | None
 ) -> Any:
     """One tangent per element of the input, pushed through together."""
-    if nest.is_nested(source) or is_batched(source):
+    if nest.is_nested(source):
         raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
-    step = chunk or max(1, CHUNK_BYTES // max(1, source.nbytes))
-    columns, value = [], None
-    for start in range(0, source.size, step):
+    inside, levels = peel(source.value() if isinstance(source, Variable) else source)
+    step = chunk or max(1, CHUNK_BYTES // max(1, inside.nbytes))
+    columns, value, own = [], None, levels
+    for start in range(0, max(source.size, 1), step):
         rows = min(step, source.size - start)
         level = new_level()
-        tangent = Batched(one_hot_rows(source, start, rows), level)
-        with ForwardAccumulator(source, tangent) as accumulator:
+        seeds = one_hot_rows(inside, start, rows, tuple(source.shape))
+        with ForwardAccumulator(source, dress(Batched(seeds, level), levels)) as accumulator:
             value = f(*args, **kwargs)
-        columns.append(per_level(accumulator.jvp(value, _ZERO), rows, level))
+        tangent, own = peel(accumulator.jvp(value, _ZERO), levels)
+        columns.append(per_level(tangent, rows, level))
     joined = columns[0] if len(columns) == 1 else joining.concat(columns, axis=0)
     order = (*range(1, len(joined.shape)), 0)
     assert value is not None
-    return shapes.reshape(shapes.permute_dims(joined, order), (*value.shape, *source.shape))
+    full = (*joined.shape[1 : 1 + len(own)], *value.shape, *source.shape)
+    return dress(shapes.reshape(shapes.permute_dims(joined, order), full), own)
 
 
 def per_level(value: Any, rows: int, level: int) -> Any:

@@ -24,7 +24,15 @@ _adapters: dict[type, Callable[[Any], Any]] = {}
 def register_tensor_conversion_function(
     base_type: type, conversion_func: Callable[[Any], Tensor]
 ) -> None:
-    """Let values of `base_type` turn into tensors wherever one is needed."""
+    """Let values of `base_type` turn into tensors wherever one is needed.
+
+    >>> import tapegrad
+    >>> class Percent:
+    ...     value = 25
+    >>> register_tensor_conversion_function(Percent, lambda x: tapegrad.constant(x.value / 100))
+    >>> float(tapegrad.sqrt(Percent()))
+    0.5
+    """
     _adapters[base_type] = conversion_func
 
 

@@ -14,6 +14,12 @@ class IndexedSlices:
 
     It turns itself into a dense tensor wherever one is needed (arithmetic, `numpy()`, NumPy
     functions, clipping); optimizers use its rows directly.
+
+    >>> import tapegrad
+    >>> rows = tapegrad.constant([[1.0], [2.0], [3.0]])
+    >>> slices = IndexedSlices(rows, tapegrad.constant([0, 2, 0]), (3, 1))
+    >>> slices.numpy().tolist()
+    [[4.0], [0.0], [2.0]]
     """
 
     __slots__ = ("dense_shape", "indices", "values")

@@ -78,7 +78,10 @@ def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
 
 
 def assert_same_structure(first: Any, second: Any, path: str = "structure") -> None:
-    """Raise TypeError for containers of different types, ValueError for different lengths."""
+    """Raise TypeError for containers of different types, ValueError for different lengths.
+
+    >>> assert_same_structure([1, (2, 3)], ["a", ("b", "c")])
+    """
     if is_nested(first) != is_nested(second) or (
         is_nested(first) and not _same_kind(first, second)
     ):

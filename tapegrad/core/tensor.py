@@ -27,7 +27,11 @@ _new = object.__new__
 
 
 class TensorShape(tuple[int, ...]):
-    """A shape: a tuple with TensorFlow's `rank` and `as_list()`."""
+    """A shape: a tuple with TensorFlow's `rank` and `as_list()`.
+
+    >>> TensorShape((2, 3)).rank, TensorShape((2, 3)).num_elements()
+    (2, 6)
+    """
 
     __slots__ = ()
 
@@ -73,6 +77,11 @@ class Tensor(HasOperators):
 
     `node` says what the active recorders know about the value (None: nothing). `base` is set
     only on basic slices: a weak reference to the tensor that was sliced.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[1.0, 2.0]])
+    >>> x.shape, x.dtype, x.device
+    ((1, 2), <dtype: 'float32'>, 'cpu')
     """
 
     __slots__ = ("__weakref__", "array", "base", "node")

@@ -91,8 +91,24 @@ VARIABLE_ITEMS = {
 }
 
 
-def bind_operators(kind: type) -> None:
+def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """NumPy asks who answers `np.sin(tensor)` and `ndarray * tensor`: we do, and it is recorded."""
+    from tapegrad.ops import numpy_protocol  # loads nearly every module, so only when needed
+
+    return numpy_protocol.call_ufunc(ufunc, method, inputs, options)
+
+
+def _array_function(self: Any, function: Any, types: Any, args: Any, options: Any) -> Any:
+    """Likewise for `np.mean(tensor)` and all functions that are not ufuncs."""
+    from tapegrad.ops import numpy_protocol
+
+    return numpy_protocol.call_function(function, args, options)
+
+
+def bind_operators(kind: Any) -> None:
     """Give a class of values all operators."""
+    kind.__array_ufunc__ = _array_ufunc
+    kind.__array_function__ = _array_function
     for name, function in BINARY.items():
         setattr(kind, f"__{name}__", function)
         setattr(kind, f"__r{name}__", _swapped(function))

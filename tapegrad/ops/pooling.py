@@ -208,7 +208,11 @@ def max_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Any:
-    """Return the maximum of each window of sequences `[batch, width, channels]`."""
+    """Return the maximum of each window of sequences `[batch, width, channels]`.
+
+    >>> max_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").numpy().tolist()
+    [[[5.0], [5.0]]]
+    """
     return max_pool(input, ksize, strides, padding, data_format, rank=1)
 
 
@@ -220,7 +224,11 @@ def max_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Any:
-    """Return the maximum of each window of images `[batch, height, width, channels]`."""
+    """Return the maximum of each window of images `[batch, height, width, channels]`.
+
+    >>> max_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").numpy().tolist()
+    [[[[7.0]]]]
+    """
     return max_pool(input, ksize, strides, padding, data_format, rank=2)
 
 
@@ -232,7 +240,11 @@ def max_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Any:
-    """Return the maximum of each window of volumes `[batch, depth, height, width, channels]`."""
+    """Return the maximum of each window of volumes `[batch, depth, height, width, channels]`.
+
+    >>> max_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").numpy().tolist()
+    [[[[[7.0]]]]]
+    """
     return max_pool(input, ksize, strides, padding, data_format, rank=3)
 
 
@@ -244,7 +256,11 @@ def avg_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Any:
-    """Return the mean of each window of sequences `[batch, width, channels]`."""
+    """Return the mean of each window of sequences `[batch, width, channels]`.
+
+    >>> avg_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").numpy().tolist()
+    [[[3.0], [4.0]]]
+    """
     return avg_pool(input, ksize, strides, padding, data_format, rank=1)
 
 
@@ -256,7 +272,11 @@ def avg_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Any:
-    """Return the mean of each window of images `[batch, height, width, channels]`."""
+    """Return the mean of each window of images `[batch, height, width, channels]`.
+
+    >>> avg_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").numpy().tolist()
+    [[[[4.0]]]]
+    """
     return avg_pool(input, ksize, strides, padding, data_format, rank=2)
 
 
@@ -268,7 +288,11 @@ def avg_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Any:
-    """Return the mean of each window of volumes `[batch, depth, height, width, channels]`."""
+    """Return the mean of each window of volumes `[batch, depth, height, width, channels]`.
+
+    >>> avg_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").numpy().tolist()
+    [[[[[4.0]]]]]
+    """
     return avg_pool(input, ksize, strides, padding, data_format, rank=3)
 
 

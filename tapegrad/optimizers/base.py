@@ -33,6 +33,14 @@ class Optimizer:
 
     `slots` names the arrays kept per variable, `update` makes one step. `learning_rate` is a
     number, or a schedule: a function of the number of steps made so far.
+
+    >>> class Signs(Optimizer):
+    ...     def update(self, p, g, slots, scalars):
+    ...         return (p - scalars.rate * ((g > 0) * 2.0 - 1.0),)
+    >>> w = Variable(1.0)
+    >>> _ = Signs(0.5).minimize(lambda: w * w, [w])
+    >>> float(w)
+    0.5
     """
 
     slots: tuple[str, ...] = ()

@@ -355,11 +355,27 @@ def test_F12_two_batches_inside_each_other():
     assert products.numpy().tolist() == [[2.0, 20.0, 200.0], [6.0, 60.0, 600.0]]
 
 
-def test_F12_a_tangent_per_example_of_a_shared_tensor_is_refused(x):
+@pytest.mark.parametrize("kind", [tf.constant, tf.Variable])
+def test_F12_a_tangent_per_example_of_a_shared_value_is_refused(kind):
+    shared = kind(3.0)
+
     def push(v):
-        with tf.autodiff.ForwardAccumulator(x, v) as accumulator:
-            y = x * v
+        with tf.autodiff.ForwardAccumulator(shared, v) as accumulator:
+            y = shared * v
         return accumulator.jvp(y)
 
     with pytest.raises(ValueError, match=r"Tangent 0 differs by example.*tapegrad.jvp"):
         tf.vmap(push)(tf.constant([1.0, 2.0]))
+
+
+def test_F12_a_shared_variable_may_have_a_shared_tangent(one):
+    v = tf.Variable(3.0)
+
+    def push(a):
+        with tf.autodiff.ForwardAccumulator(v, one) as accumulator:
+            with tf.GradientTape() as tape:
+                y = v * v * v * a
+            gradient = tape.gradient(y, v)
+        return accumulator.jvp(gradient)
+
+    assert tf.vmap(push)(tf.constant([1.0, 10.0])).numpy().tolist() == [18.0, 180.0]

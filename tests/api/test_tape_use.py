@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+import sys
 import threading
 import warnings
 
@@ -209,6 +210,29 @@ def test_L20_threads_record_on_their_own_tapes():
         thread.join()
 
     assert results == {n: 2.0 * n for n in range(8)}
+
+
+def test_L20_threads_may_watch_the_same_tensor(x):
+    wrong = []
+
+    def work():
+        for _ in range(300):
+            with tf.GradientTape() as tape:
+                y = square_on(tape, x)
+            gradient = tape.gradient(y, x)
+            if gradient is None or float(gradient) != 6.0:
+                wrong.append(gradient)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(interval)
+
+    assert wrong == []
 
 
 def test_L20_asyncio_tasks_record_on_their_own_tapes():

@@ -197,6 +197,29 @@ def test_jacobian_by_a_structure_in_reverse_mode():
     assert jacobian["b"].numpy().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize(("size_in", "size_out"), [(0, 3), (3, 0)])
+def test_jacobians_of_nothing_are_empty(mode, size_in, size_out):
+    w = tf.constant(np.ones((size_out, size_in)))
+    x = tf.constant(np.ones(size_in))
+
+    jacobian = tf.jacobian(lambda x: tf.linalg.matvec(w, x), mode=mode)(x)
+
+    assert jacobian.shape == (size_out, size_in)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_the_jacobian_by_a_variable(mode):
+    jacobian = tf.jacobian(lambda v: v * v, mode=mode)(tf.Variable([1.0, 2.0]))
+
+    assert jacobian.numpy().tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_hessians_by_both_orders_of_modes(x, mode):
+    assert tf.jacobian(tf.grad(cubes), mode=mode)(x).numpy().tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
 def test_an_unknown_mode_is_told():
     with pytest.raises(ValueError, match=r"'forward', 'reverse' or None. Got 'sideways'"):
         tf.jacobian(cubes, mode="sideways")

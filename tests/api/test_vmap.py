@@ -140,12 +140,42 @@ def test_grad_of_vmap(x):
     assert gradient.numpy().tolist() == [2.0, 4.0]
 
 
-def test_vmap_of_jacobian():
+@pytest.mark.parametrize("mode", ["forward", "reverse", None])
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_vmap_of_jacobian(mode, chunk_size):
     points = tf.constant([[1.0, 2.0], [3.0, 4.0]])
 
-    jacobians = tf.vmap(tf.jacobian(lambda x: x * x, mode="reverse"))(points)
+    jacobians = tf.vmap(tf.jacobian(lambda x: x * x, mode=mode, chunk_size=chunk_size))(points)
 
     assert jacobians.numpy().tolist() == [[[2.0, 0.0], [0.0, 4.0]], [[6.0, 0.0], [0.0, 8.0]]]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", None])
+def test_vmap_of_vmap_of_jacobian(mode):
+    points = np.arange(12.0).reshape(2, 3, 2)
+
+    jacobians = tf.vmap(tf.vmap(tf.jacobian(lambda x: tf.concat([x * x] * 6, 0), mode=mode)))(
+        points
+    )
+
+    assert jacobians.shape == (2, 3, 12, 2)
+    assert jacobians.numpy()[1, 2, :2].tolist() == [[20.0, 0.0], [0.0, 22.0]]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_vmap_of_the_jacobian_of_a_constant(mode, x):
+    assert tf.vmap(tf.jacobian(lambda x: tf.constant([1.0, 2.0]), mode=mode))(x).shape == (2, 2)
+
+
+def test_a_jacobian_by_a_variable_inside_vmap(x):
+    v = tf.Variable([1.0, 2.0])
+
+    def jacobian(a):
+        with tf.GradientTape() as tape:
+            y = v * v * a
+        return tape.jacobian(y, v)
+
+    assert tf.vmap(jacobian)(x).numpy()[1].tolist() == [[4.0, 0.0], [0.0, 8.0]]
 
 
 def test_vmap_of_hessian():

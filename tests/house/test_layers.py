@@ -33,7 +33,8 @@ CORE: Sequence[Sequence[str]] = (
     ("convert", "rule"),
     ("variable", "indexed_slices"),
     ("primitive",),
-    ("families", "operand"),
+    ("fastpath", "operand"),
+    ("families",),
 )
 
 # What a backend may know of the engine.
@@ -42,6 +43,7 @@ BACKENDS_MAY_IMPORT = ("tapegrad.errors", "tapegrad.core")
 # Imports that stand inside a function so that a heavy part loads on first use: source -> targets.
 LAZY: dict[str, set[str]] = {
     "tapegrad.cli": {"tapegrad.demo.digits"},
+    "tapegrad.ops.operators": {"tapegrad.ops.numpy_protocol"},
 }
 
 # Foreign libraries that a module and the modules in it may import.

@@ -178,15 +178,14 @@ def _zeta_positive(x: Array, q: Array) -> Array:
 
 
 def _zeta_negative(x: Array, q: Array) -> Array:
-    # The sum over all integers around the nearest pole, less the part below q.
+    # The sum over all integers, less the part below q. It is even or odd about the nearest pole,
+    # and written in pairs that cancel exactly halfway between poles, where it is 0 for odd x.
     near = q - np.round(q)
     sign = np.where(x % 2.0 == 0.0, 1.0, -1.0)
-    below = np.where(q == near, 0.0, sign)
-    # Halfway between poles and for odd x, the two largest terms cancel: add these two first.
-    pole, right, left = near**-x, (1.0 + near) ** -x, below * (1.0 - near) ** -x
-    y = np.where(near < 0.0, (pole + right) + left, (pole + left) + right)
-    y += _zeta_positive(x, 2.0 + near)
-    y += below * (_zeta_positive(x, 2.0 - near) - _zeta_positive(x, 1.0 - q))
+    d = np.abs(near)
+    whole = d**-x + sign * (1.0 - d) ** -x
+    whole += _zeta_positive(x, 1.0 + d) + sign * _zeta_positive(x, 2.0 - d)
+    y = np.where(near < 0.0, sign * whole, whole) - sign * _zeta_positive(x, 1.0 - q)
     return np.where(x == np.floor(x), y, np.nan)
 
 

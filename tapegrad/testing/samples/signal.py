@@ -58,7 +58,8 @@ def _kaiser_derived(length: int, beta: Any) -> Any:
 
 
 def _mel_weights(x: Any) -> Any:
-    bands = np.linspace(*1127 * np.log(1 + np.array([300.0, 3000.0]) / 700), 5)
+    low, high = 1127 * np.log(1 + np.array([300.0, 3000.0]) / 700)
+    bands = np.linspace(low, high, 5)
     bins = 1127 * np.log(1 + np.linspace(0, 4000, 9) / 700)
     rows = [np.interp(bins, bands[k : k + 3], [0, 1, 0]) for k in range(3)]
     return x @ np.array(rows).T
@@ -153,7 +154,7 @@ SAMPLES = [
     ),
     Sample(
         "linear_to_mel_weight_matrix",
-        lambda x: x @ window_functions.linear_to_mel_weight_matrix(3, 9, 8000, 300.0, 3000.0, x.dtype),
+        lambda x: x @ window_functions.linear_to_mel_weight_matrix(3, 9, 8e3, 300, 3e3, x.dtype),
         [uniform(0.0, 2.0, 2, 9)],
         _mel_weights,
     ),
