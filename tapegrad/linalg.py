@@ -62,6 +62,9 @@ from tapegrad.ops.linalg.solve import (
     solve,
     triangular_solve,
 )
+from tapegrad.ops.linalg.sylvester import (
+    solve_sylvester,
+)
 from tapegrad.ops.linalg.traces import (
     cross,
     multi_dot,
@@ -121,6 +124,7 @@ __all__ = [
     "set_diag",
     "slogdet",
     "solve",
+    "solve_sylvester",
     "sqrtm",
     "svd",
     "svdvals",

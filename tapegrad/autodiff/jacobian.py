@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ def by_rows(
 
     `shape` is that of one example; axes of `target` before it are examples of a running vmap.
     """
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     step = chunk or max(1, CHUNK_BYTES // max(1, target.nbytes))
     parts: list[list[Any]] = [[] for _ in range(count)]
     for start in range(0, max(size, 1), step):
@@ -55,11 +56,14 @@ def one_hot_rows(
 ) -> Tensor:
     """Seeds number start ... start + rows of the identity, the same for all examples."""
     shape = tuple(target.shape) if shape is None else shape
-    seeds = np.zeros((rows, int(np.prod(shape, dtype=np.int64))), target.dtype.dtype)
-    seeds[np.arange(rows), start + np.arange(rows)] = 1
+    size = math.prod(shape)
+    seeds = np.zeros(rows * size, target.dtype.dtype)
+    seeds[start :: size + 1] = 1  # one step down and one to the right in each row
     examples = target.ndim - len(shape)
     seeds = seeds.reshape(rows, *[1] * examples, *shape)
-    return wrap(place_like(np.broadcast_to(seeds, (rows, *target.shape)), target.array))
+    if examples:
+        seeds = np.broadcast_to(seeds, (rows, *target.shape))
+    return wrap(place_like(seeds, target.array))
 
 
 def _rows(grad: Any, rows: int, level: int) -> Any:

@@ -6,7 +6,7 @@ in which order) and then run, on raw arrays when nobody listens and on tensors o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -79,15 +79,20 @@ class Sweep:
         self.grads: dict[Any, Any] = {}
         self._owned: set[Node] = set()
 
-    def run(self, seeds: Sequence[tuple[Node, Any]]) -> dict[Node, Any]:
-        """Sweep from seeds (cotangent tensors) and return tensors by source node."""
+    def run(self, seeds: list[tuple[Node, Any]]) -> dict[Node, Any]:
+        """Sweep from seeds (cotangent tensors) and return tensors by source node.
+
+        The list is emptied, so that a seed does not outlive its use.
+        """
         if active_stack().tokens or any([type(seed) is not Tensor for _, seed in seeds]):
-            for node, seed in seeds:
-                self._add(node, seed)
+            while seeds:
+                self._add(*seeds.pop())
             self._run_tensors()
         else:
-            for node, seed in seeds:
+            while seeds:
+                node, seed = seeds.pop()
                 self._add(node, seed.array)
+            seed = None
             with using_stack(RAW):
                 self._run_raw()
         grads = self.grads

@@ -216,10 +216,14 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     """
     # Reverse over reverse: its second sweep runs on raw arrays, which makes it the faster way.
     (source,), _ = _inputs((x,), 0)
-    with GradientTape() as tape:
-        tape.watch(source)
-        gradient = grad(f)(source)
-    return tape.gradient(gradient, source, _array_like(v), _ZERO)
+    with GradientTape() as outer:
+        outer.watch(source)
+        with GradientTape() as inner:
+            inner.watch(source)
+            value = f(source)
+        _check_scalar(value, f)
+        gradient = inner.gradient(value, source, unconnected_gradients=_ZERO)
+    return outer.gradient(gradient, source, _array_like(v), _ZERO)
 
 
 checkpoint = recompute_grad

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.fastpath import Function, one_operand, two_operands
+from tapegrad.core.fastpath import one_operand, two_operands
 from tapegrad.core.primitive import Primitive, RuleFunction, bind
 from tapegrad.core.rule import Rule
+
+Function = Callable[..., Any]
+"""A function of tensors, as users call it."""
 
 
 def elementwise(

@@ -186,7 +186,10 @@ def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
     for arg in args:
         if type(arg) in INTERPRETERS:
             return INTERPRETERS[type(arg)](primitive, args, params)
-    args = _as_operands(primitive, args)
+    try:
+        args = _as_operands(primitive, args)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{primitive.name} cannot take this operand. {error}") from error
     operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
     nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
     return execute(primitive, operands, nodes, params)

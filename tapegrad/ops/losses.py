@@ -33,7 +33,8 @@ def sparse_softmax_cross_entropy_with_logits(
 ) -> Any:
     """Return the cross entropy of each row of logits with its class number.
 
-    What the tape keeps is the logits themselves and one number per row.
+    What the tape keeps is the softmax. A label that is no class raises on the CPU; on devices
+    that would have to be waited for, its row's loss and gradient are NaN, as in TensorFlow.
 
     >>> loss = sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0.0, 0.0]])
     >>> f"{loss.numpy()[0]:.4f}"

@@ -20,7 +20,6 @@ from tapegrad.ops.matrix_product import (
 )
 from tapegrad.ops.shape import moveaxis
 
-
 _plain_product = two_operands(plane_p, {"transpose_a": False, "transpose_b": False})
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.extend import PRIMITIVES, Primitive
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.families import nondifferentiable
-from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.extend import PRIMITIVES, Primitive
 
 
 @pytest.fixture
@@ -154,14 +153,43 @@ def test_C12_backward_functions_behind_it_never_run(x):
     assert float(tape.gradient(y, x)) == 9.0
 
 
-def test_C13_a_primitive_of_ones_own_has_a_rule(x):
-    cubed = Primitive("cubed_here", lambda xp, a: a * a * a)
-    cubed.vjps(lambda t, x: t * x * x * 3.0)
-    tape, y = record(cubed, x)
-    gradient = tape.gradient(y, x)
+@pytest.fixture
+def primitive():
+    """A primitive without rules that exists for one test."""
+    yield Primitive("cubed_here", lambda xp, a: a * a * a)
     del PRIMITIVES["cubed_here"]
 
-    assert float(gradient) == 27.0
+
+def test_C13_a_registered_rule_is_used(x, primitive):
+    @tf.extend.register_gradient(primitive)
+    def rule(t, x1):
+        return (t * x1 * x1 * 3.0,)
+
+    tape, y = record(primitive, x)
+
+    assert float(tape.gradient(y, x)) == 27.0
+
+
+def test_C13_the_rule_may_read_the_output(x, primitive):
+    @tf.extend.register_gradient(primitive)
+    def rule(t, x1, y):
+        return (t * y / x1 * 3.0,)
+
+    tape, y = record(primitive, x)
+
+    assert float(tape.gradient(y, x)) == 27.0
+
+
+def test_C13_a_second_rule_is_refused(primitive):
+    tf.extend.register_gradient(primitive)(lambda t: (t,))
+
+    with pytest.raises(KeyError, match="cubed_here has a gradient rule already"):
+        tf.extend.register_gradient(primitive)
+
+
+def test_C13_a_name_instead_of_a_primitive_is_refused():
+    with pytest.raises(TypeError, match=r"takes a Primitive. Got str"):
+        tf.extend.register_gradient("cubed_here")
 
 
 def test_C13_the_same_name_twice_is_refused():
@@ -169,9 +197,8 @@ def test_C13_the_same_name_twice_is_refused():
         Primitive("add")
 
 
-def test_C14_a_primitive_can_be_declared_nondifferentiable(x):
-    steps = nondifferentiable("steps_here", lambda xp, a: xp.floor(a))
-    tape, y = record(steps, x)
-    del PRIMITIVES["steps_here"]
+def test_C14_no_gradient_marks_a_primitive(x, primitive):
+    tf.extend.no_gradient(primitive)
+    tape, y = record(primitive, x)
 
     assert tape.gradient(y, x) is None

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.backend import get_backend, register_backend, unregister_backend
 from tapegrad.core.device import device
 from tapegrad.ops.arithmetic import add
 from tapegrad.ops.creation import constant
+from tapegrad.ops.losses import sparse_softmax_cross_entropy_with_logits
 from tapegrad.testing import strict
 from tapegrad.testing.battery import check_protocol, check_sample
 from tapegrad.testing.sample import Sample
@@ -53,3 +55,15 @@ def test_mixed_devices_are_refused_with_both_names() -> None:
 
     with pytest.raises(ValueError, match=r"strict:0 and cpu"):
         add(here, there)
+
+
+def test_a_label_out_of_range_shows_as_nan_where_raising_would_wait_for_the_device() -> None:
+    logits = constant([[1.0, 2.0], [3.0, 4.0]])
+    with GradientTape() as tape:
+        tape.watch(logits)
+        loss = sparse_softmax_cross_entropy_with_logits(constant([1, 2]), logits)
+
+    gradient = tape.gradient(loss, logits)
+
+    assert np.isnan(loss.numpy()).tolist() == [False, True]
+    assert np.isnan(gradient.numpy()).tolist() == [[False, False], [True, True]]

@@ -19,6 +19,7 @@ from tapegrad.ops.linalg.common import (
     product,
     triangle,
 )
+from tapegrad.ops.linalg.elimination import factorize, find_pivots
 from tapegrad.ops.linalg.solve import triangular_solve_p
 from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.slicing import slice_p
@@ -121,8 +122,8 @@ def _rows(x: Any, start: int, stop: int) -> Any:
     return slice_p(x, index=(*lead, slice(start, stop), slice(None)))
 
 
-lu_pivots_p = batches(nondifferentiable("lu_pivots", many=True))
-lu_unpivoted_p = batches(Primitive("lu_unpivoted"))
+lu_pivots_p = batches(nondifferentiable("lu_pivots", find_pivots, many=True))
+lu_unpivoted_p = batches(Primitive("lu_unpivoted", factorize))
 
 
 def _lu_vjp(t: Any, y: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.linalg import decompositions, determinants, eigen, solve
+from tapegrad.ops.linalg import decompositions, determinants, eigen, solve, sylvester
 from tapegrad.ops.linalg.common import as_row, hermitian_part
 from tapegrad.ops.products import adjoint, matmul
 from tapegrad.testing.sample import (
@@ -67,6 +67,12 @@ def _eigh_projected(x: Any) -> Any:
 def _eigh_reference(x: Any) -> Any:
     x = _herm(x)
     return np.linalg.eigvalsh(x), x @ x @ x + x
+
+
+def _sylvester_reference(a: Any, b: Any, q: Any) -> Any:
+    import scipy.linalg
+
+    return scipy.linalg.solve_sylvester(a, b, q)
 
 
 def _svd_invariants(x: Any) -> Any:
@@ -195,6 +201,14 @@ SAMPLES = [
            lambda x: np.linalg.svd(x, compute_uv=False)),
     Sample("svdvals-complex", eigen.svdvals, [complex_normal(4, 3)],
            lambda x: np.linalg.svd(x, compute_uv=False)),
+    Sample("solve_sylvester", sylvester.solve_sylvester,
+           [regular(3), regular(2), normal(3, 2)], _sylvester_reference),
+    Sample("solve_sylvester-complex", sylvester.solve_sylvester,
+           [regular(2, imaginary=True), regular(2, imaginary=True), complex_normal(2, 2)],
+           _sylvester_reference),
+    Sample("solve_sylvester-stack", sylvester.solve_sylvester,
+           [regular(2, 3), regular(2), normal(3, 2, 2)],
+           lambda a, b, q: np.stack([_sylvester_reference(x, b, y) for x, y in zip(a, q)])),
     Sample("det", determinants.det, [normal(2, 3, 3)], np.linalg.det),
     Sample("det-complex", determinants.det, [complex_normal(3, 3)], np.linalg.det),
     Sample("det-identity", determinants.det, [fixed(np.eye(3))], np.linalg.det),

@@ -1,0 +1,4 @@
+"""TensorFlow functions that are short compositions of others."""
+
+from __future__ import annotations
+
