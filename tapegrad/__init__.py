@@ -11,7 +11,6 @@ This module is the door: every name is defined elsewhere. What most programs do 
 loads on first use, so that `import tapegrad` stays cheap.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from tapegrad.autodiff.arguments import (
@@ -44,6 +43,7 @@ from tapegrad.core.dtypes import float64 as double
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor, TensorShape
 from tapegrad.core.variable import Variable
+from tapegrad.lazy import load as _load
 from tapegrad.module import Module
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         vjp,
     )
     from tapegrad.ops.arithmetic import add, divide, multiply, negative, subtract
+    from tapegrad.ops.arithmetic import divide as realdiv
     from tapegrad.ops.arithmetic import divide as truediv
     from tapegrad.ops.cast import cast
     from tapegrad.ops.clipping import clip_by_global_norm, clip_by_norm
@@ -92,6 +93,17 @@ if TYPE_CHECKING:
         not_equal,
     )
     from tapegrad.ops.complex_numbers import complex
+    from tapegrad.ops.composed import is_tensor, reverse_sequence, saturate_cast, scalar_mul
+    from tapegrad.ops.control_flow import (
+        case,
+        cond,
+        foldl,
+        foldr,
+        map_fn,
+        scan,
+        switch_case,
+        while_loop,
+    )
     from tapegrad.ops.counting import (
         histogram_fixed_width,
         histogram_fixed_width_bins,
@@ -116,6 +128,8 @@ if TYPE_CHECKING:
     from tapegrad.ops.exponential import exp
     from tapegrad.ops.gather import gather, gather_nd
     from tapegrad.ops.joining import concat, split, stack, unstack
+    from tapegrad.ops.linalg.eigen import eig, eigvals
+    from tapegrad.ops.linalg.functions import sqrtm as matrix_square_root
     from tapegrad.ops.linalg.norms import norm
     from tapegrad.ops.magnitude import abs, sign
     from tapegrad.ops.padding import pad
@@ -125,6 +139,7 @@ if TYPE_CHECKING:
         sequence_mask,
         strided_slice,
         unravel_index,
+        where,
     )
     from tapegrad.ops.picking import slice_tensor as slice
     from tapegrad.ops.powers import power as pow
@@ -164,7 +179,7 @@ if TYPE_CHECKING:
         tensor_scatter_nd_sub,
         tensor_scatter_nd_update,
     )
-    from tapegrad.ops.selection import clip_by_value, maximum, minimum, where
+    from tapegrad.ops.selection import clip_by_value, maximum, minimum
     from tapegrad.ops.shape import (
         broadcast_dynamic_shape,
         broadcast_static_shape,
@@ -206,175 +221,10 @@ __version__ = "0.1.0"
 newaxis = None
 pi = 3.141592653589793
 
-_NAMESPACES = {
-    "autodiff",
-    "bitwise",
-    "dtypes",
-    "errors",
-    "extend",
-    "linalg",
-    "losses",
-    "math",
-    "nest",
-    "nn",
-    "optimizers",
-    "random",
-    "signal",
-    "special",
-    "test",
-    "testing",
-}
-
-# Where a function lives, and its name there if TensorFlow spells it differently.
-_FUNCTIONS = {
-    "abs": "ops.magnitude:abs",
-    "acos": "ops.trigonometric:acos",
-    "acosh": "ops.trigonometric:acosh",
-    "add": "ops.arithmetic:add",
-    "add_n": "ops.sums:add_n",
-    "argmax": "ops.reduce:argmax",
-    "argmin": "ops.reduce:argmin",
-    "argsort": "ops.sorting:argsort",
-    "asin": "ops.trigonometric:asin",
-    "asinh": "ops.trigonometric:asinh",
-    "atan": "ops.trigonometric:atan",
-    "atan2": "ops.trigonometric:atan2",
-    "atanh": "ops.trigonometric:atanh",
-    "batch_to_space": "ops.rearranging:batch_to_space",
-    "boolean_mask": "ops.picking:boolean_mask",
-    "broadcast_dynamic_shape": "ops.shape:broadcast_dynamic_shape",
-    "broadcast_static_shape": "ops.shape:broadcast_static_shape",
-    "broadcast_to": "ops.shape:broadcast_to",
-    "cast": "ops.cast:cast",
-    "checkpoint": "autodiff.transforms:checkpoint",
-    "clip_by_global_norm": "ops.clipping:clip_by_global_norm",
-    "clip_by_norm": "ops.clipping:clip_by_norm",
-    "clip_by_value": "ops.selection:clip_by_value",
-    "complex": "ops.complex_numbers:complex",
-    "concat": "ops.joining:concat",
-    "constant": "ops.creation:constant",
-    "convert_to_tensor": "ops.creation:convert_to_tensor",
-    "cos": "ops.trigonometric:cos",
-    "cosh": "ops.trigonometric:cosh",
-    "cumsum": "ops.cumulative:cumsum",
-    "custom_gradient": "autodiff.custom_gradient:custom_gradient",
-    "divide": "ops.arithmetic:divide",
-    "dynamic_partition": "ops.picking:dynamic_partition",
-    "dynamic_stitch": "ops.scatter:dynamic_stitch",
-    "einsum": "ops.einsum:einsum",
-    "ensure_shape": "ops.shape:ensure_shape",
-    "equal": "ops.comparison:equal",
-    "exp": "ops.exponential:exp",
-    "expand_dims": "ops.shape:expand_dims",
-    "eye": "ops.creation:eye",
-    "fill": "ops.creation:fill",
-    "floor": "ops.rounding:floor",
-    "floordiv": "ops.rounding:floor_divide",
-    "gather": "ops.gather:gather",
-    "gather_nd": "ops.gather:gather_nd",
-    "grad": "autodiff.transforms:grad",
-    "grad_pass_through": "autodiff.custom_gradient:grad_pass_through",
-    "greater": "ops.comparison:greater",
-    "greater_equal": "ops.comparison:greater_equal",
-    "hessian": "autodiff.transforms:hessian",
-    "histogram_fixed_width": "ops.counting:histogram_fixed_width",
-    "histogram_fixed_width_bins": "ops.counting:histogram_fixed_width_bins",
-    "hvp": "autodiff.transforms:hvp",
-    "identity": "ops.stop_gradient:identity",
-    "identity_n": "ops.shape:identity_n",
-    "jacobian": "autodiff.transforms:jacobian",
-    "jvp": "autodiff.transforms:jvp",
-    "less": "ops.comparison:less",
-    "less_equal": "ops.comparison:less_equal",
-    "linspace": "ops.creation:linspace",
-    "logical_and": "ops.comparison:logical_and",
-    "logical_not": "ops.comparison:logical_not",
-    "logical_or": "ops.comparison:logical_or",
-    "math_mod": "ops.rounding:mod",
-    "matmul": "ops.products:matmul",
-    "maximum": "ops.selection:maximum",
-    "meshgrid": "ops.rearranging:meshgrid",
-    "minimum": "ops.selection:minimum",
-    "multiply": "ops.arithmetic:multiply",
-    "negative": "ops.arithmetic:negative",
-    "norm": "ops.linalg.norms:norm",
-    "not_equal": "ops.comparison:not_equal",
-    "one_hot": "ops.creation:one_hot",
-    "ones": "ops.creation:ones",
-    "ones_like": "ops.creation:ones_like",
-    "pad": "ops.padding:pad",
-    "pow": "ops.powers:power",
-    "range": "ops.creation:range",
-    "rank": "ops.shape:rank",
-    "recompute_grad": "autodiff.custom_gradient:recompute_grad",
-    "reduce_all": "ops.reduce:reduce_all",
-    "reduce_any": "ops.reduce:reduce_any",
-    "reduce_logsumexp": "ops.reduce:reduce_logsumexp",
-    "reduce_max": "ops.reduce:reduce_max",
-    "reduce_mean": "ops.reduce:reduce_mean",
-    "reduce_min": "ops.reduce:reduce_min",
-    "reduce_prod": "ops.reduce:reduce_prod",
-    "reduce_sum": "ops.reduce:reduce_sum",
-    "repeat": "ops.rearranging:repeat",
-    "reshape": "ops.shape:reshape",
-    "reverse": "ops.rearranging:reverse",
-    "roll": "ops.rearranging:roll",
-    "round": "ops.rounding:round",
-    "scatter_nd": "ops.scatter:scatter_nd",
-    "searchsorted": "ops.sorting:searchsorted",
-    "sequence_mask": "ops.picking:sequence_mask",
-    "shape": "ops.shape:shape",
-    "shape_n": "ops.shape:shape_n",
-    "sigmoid": "ops.sigmoids:sigmoid",
-    "sign": "ops.magnitude:sign",
-    "sin": "ops.trigonometric:sin",
-    "sinh": "ops.trigonometric:sinh",
-    "size": "ops.shape:size",
-    "slice": "ops.picking:slice_tensor",
-    "sort": "ops.sorting:sort",
-    "space_to_batch": "ops.rearranging:space_to_batch",
-    "split": "ops.joining:split",
-    "sqrt": "ops.powers:sqrt",
-    "square": "ops.powers:square",
-    "squeeze": "ops.shape:squeeze",
-    "stack": "ops.joining:stack",
-    "stop_gradient": "ops.stop_gradient:stop_gradient",
-    "strided_slice": "ops.picking:strided_slice",
-    "subtract": "ops.arithmetic:subtract",
-    "tan": "ops.trigonometric:tan",
-    "tanh": "ops.trigonometric:tanh",
-    "tensor_scatter_nd_add": "ops.scatter:tensor_scatter_nd_add",
-    "tensor_scatter_nd_max": "ops.scatter:tensor_scatter_nd_max",
-    "tensor_scatter_nd_min": "ops.scatter:tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub": "ops.scatter:tensor_scatter_nd_sub",
-    "tensor_scatter_nd_update": "ops.scatter:tensor_scatter_nd_update",
-    "tensordot": "ops.products:tensordot",
-    "tile": "ops.rearranging:tile",
-    "to_device": "ops.shape:to_device",
-    "transpose": "ops.shape:transpose",
-    "truediv": "ops.arithmetic:divide",
-    "truncatediv": "ops.rounding:truncatediv",
-    "truncatemod": "ops.rounding:fmod",
-    "unique": "ops.counting:unique",
-    "unique_with_counts": "ops.counting:unique_with_counts",
-    "unravel_index": "ops.picking:unravel_index",
-    "unstack": "ops.joining:unstack",
-    "value_and_grad": "autodiff.transforms:value_and_grad",
-    "vjp": "autodiff.transforms:vjp",
-    "where": "ops.selection:where",
-    "zeros": "ops.creation:zeros",
-    "zeros_like": "ops.creation:zeros_like",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Load a namespace or a function when it is first asked for."""
-    if name in _NAMESPACES:
-        return importlib.import_module(f"tapegrad.{name}")
-    if name not in _FUNCTIONS:
-        raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
-    module, _, defined_as = _FUNCTIONS[name].partition(":")
-    value = globals()[name] = getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
+    value = globals()[name] = _load(name)
     return value
 
 
@@ -413,6 +263,7 @@ __all__ = [
     "broadcast_dynamic_shape",
     "broadcast_static_shape",
     "broadcast_to",
+    "case",
     "cast",
     "checkpoint",
     "clip_by_global_norm",
@@ -422,6 +273,7 @@ __all__ = [
     "complex128",
     "complex64",
     "concat",
+    "cond",
     "constant",
     "convert_to_tensor",
     "cos",
@@ -434,6 +286,8 @@ __all__ = [
     "dtypes",
     "dynamic_partition",
     "dynamic_stitch",
+    "eig",
+    "eigvals",
     "einsum",
     "ensure_shape",
     "equal",
@@ -448,6 +302,8 @@ __all__ = [
     "float64",
     "floor",
     "floordiv",
+    "foldl",
+    "foldr",
     "gather",
     "gather_nd",
     "grad",
@@ -465,6 +321,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_tensor",
     "jacobian",
     "jvp",
     "less",
@@ -476,9 +333,11 @@ __all__ = [
     "logical_not",
     "logical_or",
     "losses",
+    "map_fn",
     "math",
     "math_mod",
     "matmul",
+    "matrix_square_root",
     "maximum",
     "meshgrid",
     "minimum",
@@ -499,6 +358,7 @@ __all__ = [
     "random",
     "range",
     "rank",
+    "realdiv",
     "recompute_grad",
     "reduce_all",
     "reduce_any",
@@ -512,8 +372,12 @@ __all__ = [
     "repeat",
     "reshape",
     "reverse",
+    "reverse_sequence",
     "roll",
     "round",
+    "saturate_cast",
+    "scalar_mul",
+    "scan",
     "scatter_nd",
     "searchsorted",
     "sequence_mask",
@@ -537,6 +401,7 @@ __all__ = [
     "stop_gradient",
     "strided_slice",
     "subtract",
+    "switch_case",
     "tan",
     "tanh",
     "tensor_scatter_nd_add",
@@ -566,6 +431,7 @@ __all__ = [
     "vjp",
     "vmap",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

@@ -1,5 +1,6 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
+from tapegrad import special
 from tapegrad.ops.arithmetic import (
     add,
     conj,
@@ -46,6 +47,15 @@ from tapegrad.ops.complex_numbers import (
     angle,
     imag,
     real,
+)
+from tapegrad.ops.composed import (
+    confusion_matrix,
+    invert_permutation,
+    is_non_decreasing,
+    is_strictly_increasing,
+    polyval,
+    reciprocal_no_nan,
+    scalar_mul,
 )
 from tapegrad.ops.counting import (
     bincount,
@@ -142,6 +152,7 @@ from tapegrad.ops.sigmoids import (
     log_sigmoid,
     sigmoid,
     softplus,
+    softsign,
 )
 from tapegrad.ops.softmax import (
     log_softmax,
@@ -215,6 +226,7 @@ __all__ = [
     "bincount",
     "cbrt",
     "ceil",
+    "confusion_matrix",
     "conj",
     "cos",
     "cosh",
@@ -243,9 +255,12 @@ __all__ = [
     "igammac",
     "imag",
     "in_top_k",
+    "invert_permutation",
     "is_finite",
     "is_inf",
     "is_nan",
+    "is_non_decreasing",
+    "is_strictly_increasing",
     "l2_normalize",
     "lbeta",
     "less",
@@ -270,9 +285,11 @@ __all__ = [
     "nextafter",
     "not_equal",
     "polygamma",
+    "polyval",
     "pow",
     "real",
     "reciprocal",
+    "reciprocal_no_nan",
     "reduce_all",
     "reduce_any",
     "reduce_euclidean_norm",
@@ -287,6 +304,7 @@ __all__ = [
     "rint",
     "round",
     "rsqrt",
+    "scalar_mul",
     "segment_max",
     "segment_mean",
     "segment_min",
@@ -299,6 +317,8 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "softsign",
+    "special",
     "sqrt",
     "square",
     "squared_difference",

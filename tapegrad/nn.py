@@ -17,12 +17,12 @@ from tapegrad.ops.activations import (
     sparse_plus,
     threshold,
 )
-from tapegrad.ops.arithmetic import (
-    add as bias_add,
-)
 from tapegrad.ops.attention import (
     rotary_embedding,
     scaled_dot_product_attention,
+)
+from tapegrad.ops.composed import (
+    bias_add,
 )
 from tapegrad.ops.conv_functions import (
     atrous_conv2d,
@@ -64,6 +64,9 @@ from tapegrad.ops.norm_functions import (
     layer_norm,
     local_response_normalization,
     rms_norm,
+)
+from tapegrad.ops.norm_functions import (
+    local_response_normalization as lrn,
 )
 from tapegrad.ops.pooling import (
     avg_pool,
@@ -157,6 +160,7 @@ __all__ = [
     "log_poisson_loss",
     "log_sigmoid",
     "log_softmax",
+    "lrn",
     "max_pool",
     "max_pool1d",
     "max_pool2d",

@@ -28,17 +28,24 @@ def take_along_axis(x: Array, indices: Array, *, axis: int, unique: bool) -> Arr
 
 def scatter_along_axis(t: Array, indices: Array, *, axis: int, length: int, unique: bool) -> Array:
     shape = (*t.shape[:axis], length, *t.shape[axis + 1 :])
+    size = math.prod(shape)
     if unique:
-        result = np.zeros(shape, t.dtype)
-        np.put_along_axis(result, indices, t, axis=axis)
-        return result
+        result = np.zeros(size, t.dtype)
+        result[_places(indices, axis, shape)] = t.reshape(-1)
+        return result.reshape(shape)
     indices = np.where(indices < 0, indices + length, indices)
     if indices.size and not (indices.min() >= 0 and indices.max() < length):
         raise ValueError(f"an index lies outside the axis of length {length}")
+    return add_at(_places(indices, axis, shape), t.reshape(-1), size).reshape(shape)
+
+
+def _places(indices: Array, axis: int, shape: tuple[int, ...]) -> Array:
+    """Return the flat position in an array of `shape` to which each index points."""
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    places = indices.reshape(before, indices.shape[axis], after) * after
-    places = places + np.arange(before).reshape(-1, 1, 1) * (length * after) + np.arange(after)
-    return add_at(places.reshape(-1), t.reshape(-1), before * length * after).reshape(shape)
+    places = indices.reshape(before, indices.shape[axis], after)
+    if after > 1:
+        places = places * after + np.arange(after)
+    return (places + np.arange(before).reshape(-1, 1, 1) * (shape[axis] * after)).reshape(-1)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

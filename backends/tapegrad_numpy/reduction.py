@@ -102,11 +102,17 @@ def logsumexp(x: Array, *, axis: Axes, keepdims: bool) -> Array:
         kept = _kept_shape(x.shape, axis, keepdims)
         return np.full(kept, -math.inf, x.dtype)
     top = _maximum(x, axis, None, None, True)
-    top = np.where(np.isfinite(top), top, top.dtype.type(0))
+    is_plain = _minimum(top, None) > -math.inf and _maximum(top, None) < math.inf
+    if not is_plain:
+        top = np.where(np.isfinite(top), top, top.dtype.type(0))
     terms = np.subtract(x, top)
     terms = np.exp(terms, out=terms) if isinstance(terms, np.ndarray) else np.exp(terms)
-    with np.errstate(divide="ignore"):
-        result = np.log(_add(terms, axis, x.dtype, None, keepdims))
+    total = _add(terms, axis, x.dtype, None, keepdims)
+    if is_plain:
+        result = np.log(total)
+    else:
+        with np.errstate(divide="ignore"):
+            result = np.log(total)
     return result + (top if keepdims else top.reshape(result.shape))
 
 

@@ -9,29 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapegrad_numpy.convolution import accumulator
-
 Array = NDArray[Any]
+
+# Called with positions only, (x, axis, dtype, out, keepdims): half the cost of the methods, which
+# is what counts for the few rows of a small batch.
+_add: Callable[..., Any] = np.add.reduce
+_maximum: Callable[..., Any] = np.maximum.reduce
+_lowest: Callable[..., Any] = np.fmin.reduce
 
 
 def _wide(x: Array) -> Array:
-    return x.astype(accumulator(x.dtype), copy=False)
+    return x if x.itemsize > 2 else x.astype(np.float32)
 
 
-def _shift(x: Array, axis: int) -> tuple[Array, Array]:
-    """Return x less its row maximum in a buffer of its own, and the maximum (0 for -inf)."""
+def _shift(x: Array, axis: int) -> tuple[Array, Array, bool]:
+    """Return x less its row maximum (0 for -inf), that, and whether there is a row of -inf."""
     if not x.size:
-        return x.copy(), np.asarray(x.sum(axis=axis, keepdims=True))
-    top = x.max(axis=axis, keepdims=True)
-    if np.isneginf(top).any():
+        return x.copy(), np.asarray(x.sum(axis=axis, keepdims=True)), True
+    top = _maximum(x, axis, None, None, True)
+    masked: bool = _lowest(top, None) == -math.inf
+    if masked:
         top[top == -math.inf] = 0
-    return np.subtract(x, top, order="C"), top
+    return np.subtract(x, top, order="C"), top, masked
 
 
-def _total(weights: Array, axis: int) -> Array:
+def _total(weights: Array, axis: int, masked: bool) -> Array:
     """Return the row sums, 1 where a whole row is masked."""
-    total: Array = weights.sum(axis=axis, keepdims=True)
-    total[total == 0] = 1
+    total: Array = _add(weights, axis, None, None, True)
+    if masked:
+        total[total == 0] = 1
     return total
 
 
@@ -39,21 +45,21 @@ def _row_products(a: Array, b: Array, axis: int) -> Array:
     """Return sum(a * b) along the axis, which is kept."""
     if axis == a.ndim - 1:
         return np.asarray(np.vecdot(a, b))[..., None]
-    return np.asarray((a * b).sum(axis=axis, keepdims=True))
+    return np.asarray(_add(a * b, axis, None, None, True))
 
 
 def softmax(x: Array, *, axis: int) -> Array:
     """Return exp(x) over its sum along the axis."""
-    weights, _ = _shift(_wide(x), axis)
+    weights, _, masked = _shift(_wide(x), axis)
     np.exp(weights, out=weights)
-    weights /= _total(weights, axis)
+    weights /= _total(weights, axis, masked)
     return weights.astype(x.dtype, copy=False)
 
 
 def log_softmax(x: Array, *, axis: int) -> Array:
     """Return x less its log-sum-exp along the axis."""
-    shifted, _ = _shift(_wide(x), axis)
-    shifted -= np.log(_total(np.exp(shifted), axis))
+    shifted, _, masked = _shift(_wide(x), axis)
+    shifted -= np.log(_total(np.exp(shifted), axis, masked))
     return shifted.astype(x.dtype, copy=False)
 
 
@@ -67,24 +73,25 @@ def softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
     """Return t - exp(y) * sum(t)."""
     g = np.exp(y)
-    g *= t.sum(axis=axis, keepdims=True)
+    g *= _add(t, axis, None, None, True)
     return np.subtract(t, g, out=g)
 
 
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return the loss of each row and, for the backward pass, the softmax."""
     _check_labels(labels, logits.shape[-1])
-    weights, _ = _shift(_wide(logits), logits.ndim - 1)
+    weights, _, masked = _shift(_wide(logits), logits.ndim - 1)
     picked = weights.reshape(-1)[_places(labels, logits.shape[-1])].reshape(labels.shape)
     np.exp(weights, out=weights)
-    total = _total(weights, logits.ndim - 1)
+    total = _total(weights, logits.ndim - 1, masked)
     weights /= total
     loss: Array = np.log(total)[..., 0] - picked
     return loss.astype(logits.dtype, copy=False), weights.astype(logits.dtype, copy=False)
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
+    # Without their signs, negative numbers are the largest: one look finds both kinds of error.
+    if labels.size and _maximum(labels.view(f"u{labels.itemsize}"), None) >= classes:
         wrong = (labels < 0) | (labels >= classes)
         raise ValueError(
             f"labels must be from 0 to {classes - 1}, as the logits have {classes} classes. "
@@ -113,11 +120,12 @@ def _weights(logits: Array, log_total: Array) -> Array:
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return -sum(labels * log_softmax(logits)) for each row, and the log-sum-exp."""
-    cost, top = _shift(_wide(logits), logits.ndim - 1)
-    log_total = np.log(_total(np.exp(cost), logits.ndim - 1))
+    cost, top, masked = _shift(_wide(logits), logits.ndim - 1)
+    log_total = np.log(_total(np.exp(cost), logits.ndim - 1, masked))
     np.subtract(log_total, cost, out=cost)
-    if np.isposinf(cost).any():
-        cost[labels == 0] = 0  # an impossible class that is not asked for costs nothing
+    if cost.size and not _maximum(cost, None) < math.inf:
+        # An impossible class that is not asked for costs nothing, although 0 * inf is NaN.
+        cost[(labels == 0) & (cost == math.inf)] = 0
     loss = np.vecdot(labels, cost)
     log_total += top
     return loss.astype(logits.dtype, copy=False), log_total[..., 0]
@@ -126,7 +134,7 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    g *= labels.sum(axis=-1, keepdims=True)
+    g *= _add(labels, -1, None, None, True)
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)

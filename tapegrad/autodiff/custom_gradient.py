@@ -66,7 +66,7 @@ class CustomCall:
     broadcasts = conjugates = takes_none = False
     needs_tensors = True
     takes_none = False
-    plain_rules = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
+    plain_rules = add_part = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Function) -> None:
         self.name = name

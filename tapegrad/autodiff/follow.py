@@ -19,7 +19,7 @@ def follow(tensor: Tensor, token: Token) -> Node:
     """
     with _lock:
         node = tensor.node
-        if node is None or not any(t.open for t in node.tokens):
+        if node is None or not any([t.open for t in node.tokens]):
             node = tensor.node = make_leaf(_canonical((token,)))
         elif token not in node.tokens:
             node.tokens = _canonical((*(t for t in node.tokens if t.open), token))
@@ -29,7 +29,9 @@ def follow(tensor: Tensor, token: Token) -> Node:
 def _canonical(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     """The active stack's own tuple if it has the same tokens: the fast path tests identity."""
     active = active_stack().tokens
-    return active if set(active) == set(tokens) else tokens
+    if active == tokens:
+        return active
+    return active if len(active) == len(tokens) and set(active) == set(tokens) else tokens
 
 
 def is_followed(value: Any, token: Token) -> bool:

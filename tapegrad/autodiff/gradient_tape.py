@@ -237,6 +237,8 @@ class GradientTape:
 
     def _examples_of(self, value: Any) -> Tensor:
         """The tensor to watch: inside vmap it must have a value for each example."""
+        if type(value) is Tensor and not self._levels:
+            return value
         if len(batching.peel(value)[1]) < len(self._levels):
             raise ArgumentError(
                 "Inside vmap a tape can watch values that differ by example. Pass this tensor "

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
+from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import EMPTY, RAW, Node, Operation, Token, active_stack, using_stack
 from tapegrad.core.rule import PICK, Rule, as_tensor_value
 from tapegrad.core.tensor import Tensor, wrap
@@ -163,6 +164,9 @@ class Sweep:
     def _pull(self, node: Node, t: Any, raw: bool) -> None:
         """Pull a cotangent back through one node of any kind."""
         primitive = node.primitive
+        if raw and primitive.add_part is not None:
+            self._add_part(node, t)
+            return
         if primitive is PICK or primitive.vjp_rules is None or primitive.sparse_vjp is not None:
             self._pull_special(node, t, raw)
             return
@@ -236,6 +240,19 @@ class Sweep:
         rule = node.primitive.sparse_vjp if sparse else node.primitive.vjp_rules[0]
         saved = node.saved[0] if raw else rule.rewrap(node.saved[0], node)
         self._add(source, rule(t, saved, node.params))
+
+    def _add_part(self, node: Node, t: Any) -> None:
+        """Add the cotangent of a part into the whole, so that a loop over parts stays linear."""
+        source = node.inputs[0]
+        if not self._wants(source):
+            return
+        assert source is not None
+        if source in self._owned:
+            node.primitive.add_part(self.grads[source], t, **node.params)
+        else:
+            self._add(source, node.primitive.vjp_rules[0](t, node.saved[0], node.params))
+            if not isinstance(self.grads[source], gather.RowGradient):
+                self._owned.add(source)  # the rule has made a new array
 
     def _add(self, node: Node | None, share: Any) -> None:
         """Add one contribution, in place once the sum is a buffer of our own."""
@@ -318,6 +335,8 @@ def _tensors(value: Any) -> Any:
 
 
 def _as_tensors(value: Any) -> Any:
+    if type(value) is Tensor or type(value) in INTERPRETERS:
+        return value
     if isinstance(value, gather.RowGradient):
         return value.as_indexed_slices()
-    return value if hasattr(value, "node") or hasattr(value, "level") else wrap(value)
+    return wrap(value)

@@ -22,9 +22,9 @@ _adapters: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_tensor_conversion_function(
-    base_type: type, conversion_func: Callable[[Any], Tensor]
+    base_type: type, conversion_func: Callable[[Any], Tensor], priority: int = 100
 ) -> None:
-    """Let values of `base_type` turn into tensors wherever one is needed.
+    """Let values of `base_type` turn into tensors wherever one is needed; the last one counts.
 
     >>> import tapegrad
     >>> class Percent:

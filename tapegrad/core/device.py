@@ -23,7 +23,7 @@ _default: list[str] = []
 
 
 @contextmanager
-def device(name: str | None) -> Iterator[None]:
+def device(device_name: str | None) -> Iterator[None]:
     """Place the tensors created in this block on the named device.
 
     TensorFlow's spellings ("/GPU:0", "CPU:0") are understood; None changes nothing.
@@ -32,7 +32,7 @@ def device(name: str | None) -> Iterator[None]:
     ...     current_device()
     'cpu'
     """
-    chosen = resolve_device(name) if name is not None else _placement.get()
+    chosen = _placement.get() if device_name is None else resolve_device(device_name)
     token = _placement.set(chosen)
     try:
         yield

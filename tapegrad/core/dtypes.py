@@ -104,13 +104,13 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
         ) from error
 
 
-def as_dtype(dtype: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """Return the DType for anything that names one.
 
     >>> as_dtype("int32") is int32, as_dtype(np.float64) is float64
     (True, True)
     """
-    native = numpy_dtype(dtype)
+    native = numpy_dtype(type_value)
     known = KNOWN_DTYPES.get(native)
     if known is None:
         known = KNOWN_DTYPES[native] = DType(native)

@@ -47,11 +47,15 @@ def unary(
     jvp: RuleFunction = None,
     conjugates: bool = True,
     doc: str | None = None,
+    names: tuple[str, ...] = ("x",),
 ) -> Function:
-    """Declare an elementwise function of one tensor and return it."""
+    """Declare an elementwise function of one tensor and return it.
+
+    `names` are its parameters, where TensorFlow has another word than `x`.
+    """
     jvps = None if jvp is None else (jvp,)
     primitive = elementwise(name, rule, forward=forward, jvps=jvps, conjugates=conjugates)
-    return _finish(one_operand(primitive), primitive, doc)
+    return _finish(one_operand(primitive), primitive, doc, names)
 
 
 def binary(
@@ -63,10 +67,11 @@ def binary(
     jvps: tuple[RuleFunction, ...] | None = None,
     conjugates: bool = True,
     doc: str | None = None,
+    names: tuple[str, ...] = ("x", "y"),
 ) -> Function:
     """Declare an elementwise function of two operands that broadcast, and return it."""
     primitive = elementwise(name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates)
-    return _finish(two_operands(primitive), primitive, doc)
+    return _finish(two_operands(primitive), primitive, doc, names)
 
 
 def linear(
@@ -113,7 +118,12 @@ def nondifferentiable(
     return primitive
 
 
-def _finish(call: Function, primitive: Primitive, doc: str | None) -> Function:
+def _finish(
+    call: Function, primitive: Primitive, doc: str | None, names: tuple[str, ...]
+) -> Function:
+    # In the code itself: a wrapper with other parameters would cost a further call.
+    code: Any = call.__code__
+    call.__code__ = code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))
     call.__name__ = call.__qualname__ = primitive.name
     call.__doc__ = doc or f"Compute {primitive.name} of each element."
     primitive.fast = call

@@ -19,18 +19,18 @@ _VIEWS = (KeysView, ItemsView, ValuesView)
 _CONTAINERS = (list, tuple, Mapping, *_VIEWS)
 
 
-def is_nested(value: Any) -> bool:
-    """Tell whether `value` is a container that the functions here walk into.
+def is_nested(structure: Any) -> bool:
+    """Tell whether `structure` is a container that the functions here walk into.
 
     >>> is_nested([1, 2]), is_nested({1, 2})
     (True, False)
     """
-    if type(value) in LEAF_TYPES:
+    if type(structure) in LEAF_TYPES:
         return False
     return (
-        isinstance(value, _CONTAINERS)
-        or hasattr(type(value), "__attrs_attrs__")
-        or hasattr(type(value), "__tf_flatten__")
+        isinstance(structure, _CONTAINERS)
+        or hasattr(type(structure), "__attrs_attrs__")
+        or hasattr(type(structure), "__tf_flatten__")
     )
 
 
@@ -63,8 +63,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
     return _rebuild(structure, iter(flat_sequence))
 
 
-def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
-    """Apply `function` to the leaves of equally built structures.
+def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
+    """Apply `func` to the leaves of equally built structures.
 
     >>> map_structure(lambda a, b: a + b, {"x": 1, "y": [2]}, {"x": 10, "y": [20]})
     {'x': 11, 'y': [22]}
@@ -73,28 +73,28 @@ def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
         raise ArgumentError("map_structure needs at least one structure. Got none.")
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
-    results = [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)]
+    results = [func(*leaves) for leaves in zip(*map(flatten, structures), strict=True)]
     return pack_sequence_as(structures[0], results)
 
 
-def assert_same_structure(first: Any, second: Any, path: str = "structure") -> None:
+def assert_same_structure(nest1: Any, nest2: Any, path: str = "structure") -> None:
     """Raise TypeError for containers of different types, ValueError for different lengths.
 
     >>> assert_same_structure([1, (2, 3)], ["a", ("b", "c")])
     """
-    if is_nested(first) != is_nested(second) or (
-        is_nested(first) and not _same_kind(first, second)
+    if is_nested(nest1) != is_nested(nest2) or (
+        is_nested(nest1) and not _same_kind(nest1, nest2)
     ):
         raise ArgumentTypeError(
             f"The structures differ at {path}: "
-            f"{type(first).__name__} here, {type(second).__name__} there."
+            f"{type(nest1).__name__} here, {type(nest2).__name__} there."
         )
-    if not is_nested(first):
+    if not is_nested(nest1):
         return
-    ours, theirs = _children(first), _children(second)
-    if len(ours) != len(theirs) or (isinstance(first, Mapping) and set(first) != set(second)):
+    ours, theirs = _children(nest1), _children(nest2)
+    if len(ours) != len(theirs) or (isinstance(nest1, Mapping) and set(nest1) != set(nest2)):
         raise ArgumentError(
-            f"The structures differ at {path}: {_describe(first)} here, {_describe(second)} there."
+            f"The structures differ at {path}: {_describe(nest1)} here, {_describe(nest2)} there."
         )
     for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
         assert_same_structure(one, other, f"{path}[{index}]")

@@ -81,6 +81,7 @@ class Primitive:
         self.jvp_rules: tuple[Rule | None, ...] | None = None
         self.joint_jvp: Rule | None = None
         self.sparse_vjp: Rule | None = None
+        self.add_part: Callable[..., None] | None = None
         self.batch_rule: Callable[..., Any] | None = None
         PRIMITIVES[name] = self
 
@@ -128,6 +129,12 @@ class Primitive:
         self.sparse_vjp = Rule(rule)
         self.plain_rules = None
         return rule
+
+    def adds_in_place(self, add_part: Callable[..., None]) -> Callable[..., None]:
+        """Set how the cotangent of a part is added into an array for the whole, in place."""
+        self.add_part = add_part
+        self.plain_rules = None
+        return add_part
 
     def jvps(self, *rules: RuleFunction) -> Primitive:
         """Set one JVP rule per input: that input's tangent in, its share of the output's out."""

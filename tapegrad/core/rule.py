@@ -132,7 +132,7 @@ class Pick:
 
     name = "pick"
     differentiable = True
-    plain_rules = None
+    plain_rules = add_part = None
 
 
 PICK = Pick()

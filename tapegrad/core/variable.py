@@ -60,8 +60,8 @@ class Variable(HasOperators):
         trainable: bool | None = None,
         name: str | None = None,
         dtype: Any = None,
-        shape: Any = None,
         constraint: Callable[[Tensor], Any] | None = None,
+        shape: Any = None,
     ) -> None:
         if initial_value is None:
             raise ArgumentError("A Variable needs an initial_value. Got None.")

@@ -24,12 +24,14 @@ relu: Function = unary(
     lambda t, y: keep(t, y > 0),
     forward=lambda xp, x: xp.maximum(x, xp.zeros_like(x)),
     doc="Return max(x, 0); the gradient at 0 is 0.",
+    names=("features",),
 )
 relu6: Function = unary(
     "relu6",
     lambda t, y: keep(t, (y > 0) & (y < 6)),
     forward=lambda xp, x: xp.clip(x, 0, 6),
     doc="Return x limited to the interval from 0 to 6; the gradient on both ends is 0.",
+    names=("features",),
 )
 
 leaky_relu_p: Primitive = elementwise(

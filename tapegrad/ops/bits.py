@@ -21,7 +21,11 @@ gcd: Function = binary("gcd", None, None, doc="Return the greatest common diviso
 lcm: Function = binary("lcm", None, None, doc="Return the least common multiple of integers.")
 
 nextafter: Function = binary(
-    "nextafter", lambda t: t, None, doc="Return the next float after x on the way to y."
+    "nextafter",
+    lambda t: t,
+    None,
+    doc="Return the next float after x1 on the way to x2.",
+    names=("x1", "x2"),
 )
 ldexp: Function = binary(
     "ldexp",

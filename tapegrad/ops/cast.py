@@ -57,5 +57,3 @@ def cast_like(x: Any, dtype: Any) -> Any:
     except TypeError:
         wanted = np.dtype(str(dtype).rpartition(".")[2])
     return cast_p(x, dtype=wanted)
-
-

@@ -2,3 +2,210 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.dtypes import as_dtype, int32
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops import arithmetic, reduction
+from tapegrad.ops.along_axis import take_along_axis
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import ones_like, zeros_like
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.joining import stack
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.scatter import scatter_nd
+from tapegrad.ops.selection import clip, where
+from tapegrad.ops.sorting import argsort
+from tapegrad.ops.windows import is_channels_first
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor, a variable or a sparse gradient.
+
+    >>> import tapegrad
+    >>> is_tensor(tapegrad.constant(1.0)), is_tensor(1.0)
+    (True, False)
+    """
+    return isinstance(x, Tensor | Variable | IndexedSlices) or type(x) in INTERPRETERS
+
+
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """Return a number times a tensor; the rows of an IndexedSlices stay sparse.
+
+    >>> import tapegrad
+    >>> scalar_mul(2.0, tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    [2.0, 4.0]
+    """
+    shape = tuple(getattr(scalar, "shape", ()))
+    if shape:
+        raise ShapeError(f"scalar_mul needs a scalar. Got shape {shape}; use multiply.")
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(scalar_mul(scalar, x.values), x.indices, x.dense_shape)
+    return arithmetic.multiply(as_operand(x), scalar)
+
+
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+    """Return 1 / x, and 0 where x is 0.
+
+    >>> reciprocal_no_nan([2.0, 0.0]).numpy().tolist()
+    [0.5, 0.0]
+    """
+    return divide_no_nan(1.0, as_operand(x))
+
+
+def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Any:
+    """Return the polynomial at x; the coefficients go from the highest power down.
+
+    >>> float(polyval([1.0, 0.0, -2.0], 3.0))
+    7.0
+    """
+    if not isinstance(coeffs, list | tuple):
+        raise ArgumentError(f"polyval needs a list of coefficients. Got {type(coeffs).__name__}.")
+    x = as_operand(x)
+    total = zeros_like(x)
+    for coefficient in coeffs:
+        total = total * x + coefficient
+    return total
+
+
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
+    """Cast to another dtype; what does not fit becomes the nearest number that does.
+
+    >>> saturate_cast([-5.0, 7.0, 300.0], "uint8").numpy().tolist()
+    [0, 7, 255]
+    """
+    value = as_operand(value)
+    old, new = as_dtype(value.dtype), as_dtype(dtype)
+    if old.is_complex or new.is_complex or "bool" in (old.name, new.name):
+        return cast(value, dtype)
+    low, high = max(old.min, new.min), min(old.max, new.max)
+    if not old.is_integer and new.is_integer:
+        # The largest integers have no exact float: the next one towards 0 does.
+        high = _float_at_most(high, old.dtype)
+    return cast(clip(value, low, high), dtype)
+
+
+def _float_at_most(value: int, dtype: np.dtype[Any]) -> float:
+    nearest = dtype.type(value)
+    return float(nearest if int(nearest) <= value else np.nextafter(nearest, dtype.type(0)))
+
+
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
+    """Add one number per channel.
+
+    >>> bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy().tolist()
+    [[11.0, 22.0]]
+    """
+    value, bias = as_operand(value), as_operand(bias)
+    spatial = len(value.shape) - 2
+    axis = len(value.shape) - 1
+    if is_channels_first(data_format, spatial, "bias_add"):
+        axis = 1
+    if len(bias.shape) != 1 or spatial < 0 or bias.shape[0] != value.shape[axis]:
+        raise ShapeError(
+            "bias_add needs a bias with one number per channel. Got shapes "
+            f"{tuple(value.shape)} and {tuple(bias.shape)}."
+        )
+    return value + reshape_p(bias, shape=(bias.shape[0], *[1] * (len(value.shape) - axis - 1)))
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Any:
+    """Return where each number of a permutation stands.
+
+    >>> invert_permutation([2, 0, 1]).numpy().tolist()
+    [1, 2, 0]
+    """
+    return cast(argsort(as_operand(x)), as_operand(x).dtype)
+
+
+def is_non_decreasing(x: Any, name: str | None = None) -> Any:
+    """Whether no element is smaller than the one before it, in C order.
+
+    >>> bool(is_non_decreasing([1.0, 1.0, 2.0]))
+    True
+    """
+    flat = _flat(x)
+    return reduction.all(getitem(flat, slice(1, None)) >= getitem(flat, slice(None, -1)))
+
+
+def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
+    """Whether every element is larger than the one before it, in C order.
+
+    >>> bool(is_strictly_increasing([1.0, 1.0, 2.0]))
+    False
+    """
+    flat = _flat(x)
+    return reduction.all(getitem(flat, slice(1, None)) > getitem(flat, slice(None, -1)))
+
+
+def _flat(x: Any) -> Any:
+    return reshape_p(as_operand(x), shape=(-1,))
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: int | None = None,
+    weights: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+) -> Any:
+    """Count how often each label (row) meets each prediction (column).
+
+    >>> confusion_matrix([0, 1, 1], [0, 1, 0]).numpy().tolist()
+    [[1, 0], [1, 1]]
+    """
+    labels, predictions = _flat(labels), _flat(predictions)
+    if tuple(labels.shape) != tuple(predictions.shape):
+        raise ShapeError(
+            "confusion_matrix needs as many labels as predictions. Got "
+            f"{tuple(labels.shape)} and {tuple(predictions.shape)}."
+        )
+    if num_classes is None:
+        num_classes = 1 + max(int(reduction.max(labels)), int(reduction.max(predictions)))
+    counts = ones_like(labels, dtype) if weights is None else cast(_flat(weights), dtype)
+    places = stack([cast(labels, "int64"), cast(predictions, "int64")], -1)
+    return scatter_nd(places, counts, (int(num_classes), int(num_classes)))
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int | None = None,
+    batch_axis: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Reverse the first `seq_lengths[i]` entries of each example; what follows stays.
+
+    >>> reverse_sequence([[1.0, 2.0, 3.0]], [2], seq_axis=1, batch_axis=0).numpy().tolist()
+    [[2.0, 1.0, 3.0]]
+    """
+    x, lengths = as_operand(input), as_operand(seq_lengths)
+    rank = len(x.shape)
+    along = normalize_axis(1 if seq_axis is None else seq_axis, rank, "reverse_sequence")
+    batch = normalize_axis(0 if batch_axis is None else batch_axis, rank, "reverse_sequence")
+    if along == batch or tuple(lengths.shape) != (x.shape[batch],):
+        raise ShapeError(
+            "reverse_sequence needs one length per example and different axes. Got lengths of "
+            f"shape {tuple(lengths.shape)}, seq_axis {along} and batch_axis {batch} for "
+            f"shape {tuple(x.shape)}."
+        )
+    lengths = reshape_p(cast(lengths, "int64"), shape=_alone(rank, batch, x.shape[batch]))
+    place = np.arange(x.shape[along]).reshape(_alone(rank, along, x.shape[along]))
+    place = place_next_to(lengths, place)
+    return take_along_axis(x, where(place < lengths, lengths - 1 - place, place), along)
+
+
+def _alone(rank: int, axis: int, length: int) -> tuple[int, ...]:
+    """A shape that has a length along one axis only."""
+    return tuple(length if i == axis else 1 for i in range(rank))

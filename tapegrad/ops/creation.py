@@ -86,22 +86,22 @@ def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
     return full_like_p(x, shape=tuple(x.shape), value=value, dtype=_dtype_or(dtype, x))
 
 
-def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return zeros of `x`'s shape, dtype and device.
+def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return zeros of the input's shape, dtype and device.
 
     >>> zeros_like(constant([1.0, 2.0])).numpy().tolist()
     [0.0, 0.0]
     """
-    return full_like(x, 0, dtype)
+    return full_like(input, 0, dtype)
 
 
-def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return ones of `x`'s shape, dtype and device.
+def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return ones of the input's shape, dtype and device.
 
     >>> ones_like(constant([1.0, 2.0])).numpy().tolist()
     [1.0, 1.0]
     """
-    return full_like(x, 1, dtype)
+    return full_like(input, 1, dtype)
 
 
 def zeros_for(example: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -32,9 +32,7 @@ def read_equation(equation: str, shapes: list[Shape]) -> tuple[list[str], str]:
             )
     longest = max(rank if "..." in term else 0 for term, rank in zip(terms, ranks))
     dots = "".join(spare[:longest])
-    filled = [
-        term.replace("...", dots[longest - rank :]) for term, rank in zip(terms, ranks)
-    ]
+    filled = [term.replace("...", dots[longest - rank :]) for term, rank in zip(terms, ranks)]
     result = output.replace("...", dots) if arrow else _implied(left, dots)
     _check_sizes(equation, filled, shapes, result)
     return filled, result

@@ -46,6 +46,7 @@ softplus: Function = unary(
     lambda t, x: t * sigmoid(x),
     forward=_softplus,
     doc="Return log(1 + exp(x)) without overflow.",
+    names=("features",),
 )
 log_sigmoid: Function = unary(
     "log_sigmoid",
@@ -58,6 +59,7 @@ softsign: Function = unary(
     lambda t, x: t / square(abs(x) + 1),
     forward=lambda xp, x: x / (xp.abs(x) + 1),
     doc="Return x / (1 + |x|).",
+    names=("features",),
 )
 
 

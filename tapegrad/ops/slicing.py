@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.families import linear
 from tapegrad.core.primitive import Primitive
+from tapegrad.ops.basic import reshape_p
 
 
 def _unslice(xp: Any, t: Any, *, index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -31,6 +32,13 @@ slice_p: Primitive = linear(
     transpose=lambda t, x_shape, *, index: unslice_p(t, index=index, shape=x_shape),
     batch=lambda size, batched, x, *, index: slice_p(x, index=(slice(None), *index)),
 )
+
+
+@slice_p.adds_in_place
+def _add_slice(total: Any, t: Any, *, index: tuple[Any, ...]) -> None:
+    whole = tuple(part for part in index if part is not None) if None in index else index
+    total[whole] += t if whole is index else reshape_p(t, shape=tuple(total[whole].shape))
+
 
 unslice_p: Primitive = linear(
     "unslice",

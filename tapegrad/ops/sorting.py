@@ -208,7 +208,7 @@ def searchsorted(
     sorted_sequence: Any,
     values: Any,
     side: str = "left",
-    output_type: Any = int32,
+    out_type: Any = int32,
     name: str | None = None,
 ) -> Any:
     """Return where each value would be put to keep the last axis in order.
@@ -231,4 +231,4 @@ def searchsorted(
             f"{tuple(sequence.shape)} and {shape}."
         )
     found = reshape_p(searchsorted_p(sequence, values, right=side == "right"), shape=shape)
-    return found if as_dtype(output_type) == found.dtype else cast(found, output_type)
+    return found if as_dtype(out_type) == found.dtype else cast(found, out_type)

@@ -12,8 +12,16 @@ def _same(xp: Any, x: Any) -> Any:
 
 
 stop_gradient = unary(
-    "stop_gradient", None, forward=_same, doc="Return x as a constant: nothing flows back."
+    "stop_gradient",
+    None,
+    forward=_same,
+    doc="Return the input as a constant: nothing flows back.",
+    names=("input",),
 )
 identity = unary(
-    "identity", lambda t: t, forward=_same, doc="Return x as a new tensor with its own gradient."
+    "identity",
+    lambda t: t,
+    forward=_same,
+    doc="Return the input as a new tensor with its own gradient.",
+    names=("input",),
 )

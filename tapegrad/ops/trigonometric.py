@@ -43,7 +43,8 @@ atan2: Function = binary(
     "atan2",
     lambda t, x1, x2: t * divide_no_nan(x2, x1 * x1 + x2 * x2),
     lambda t, x1, x2: -t * divide_no_nan(x1, x1 * x1 + x2 * x2),
-    doc="Return the angle of the point (y, x) = (first, second); its gradient at (0, 0) is 0.",
+    doc="Return the angle of the point (x, y); its gradient at (0, 0) is 0.",
+    names=("y", "x"),
 )
 
 

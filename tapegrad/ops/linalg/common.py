@@ -159,5 +159,3 @@ def as_matrices(value: Any, name: str, square: bool = True) -> Any:
     if dtype_of(x).is_differentiable:
         return x
     return cast_p(x, dtype=np.dtype("float32"))
-
-

@@ -90,9 +90,7 @@ def _qr_jvp(ts: Any, y1: Any, y2: Any) -> tuple[Any, Any]:
     return right - product(y1, upper), product(upper, y2)
 
 
-def qr(
-    input: Any, full_matrices: bool = False, name: str | None = None
-) -> tuple[Any, Any]:
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, Any]:
     """Return q with orthonormal columns and upper triangular r with q @ r = input.
 
     With `full_matrices`, q is square; for more rows than columns that form has no derivative.

@@ -90,9 +90,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
             f"their negatives. Got {ord!r}."
         )
     kept = tuple(1 if i in (row, column) else n for i, n in enumerate(x.shape))
-    shape = kept if keepdims else tuple(
-        n for i, n in enumerate(x.shape) if i not in (row, column)
-    )
+    shape = kept if keepdims else tuple(n for i, n in enumerate(x.shape) if i not in (row, column))
     return reshape_p(found, shape=shape)
 
 
@@ -144,9 +142,7 @@ def normalize(
     return x / size, size
 
 
-def l2_normalize(
-    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None
-) -> Any:
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
     """Return x / sqrt(max(sum(|x|²), epsilon)).
 
     >>> import tapegrad

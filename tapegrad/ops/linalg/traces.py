@@ -116,9 +116,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
             f"tensorsolve needs as many equations as unknowns. Got shapes {tuple(a.shape)} and "
             f"{tuple(b.shape)}."
         )
-    return reshape_p(
-        solve(reshape_p(a, shape=(n, n)), reshape_p(b, shape=(n,))), shape=shape
-    )
+    return reshape_p(solve(reshape_p(a, shape=(n, n)), reshape_p(b, shape=(n,))), shape=shape)
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:

@@ -146,9 +146,7 @@ SAMPLES = [
         "adagrad_rows_update",
         updates.adagrad_rows_update,
         [*_ROWS, uniform(1.0, 2.0, 4, 3)],
-        lambda p, values, indices, rate, total: _adagrad(
-            p, _spread(values, indices), rate, total
-        ),
+        lambda p, values, indices, rate, total: _adagrad(p, _spread(values, indices), rate, total),
         epsilon=1e-7,
     ),
     _update(
