@@ -312,7 +312,7 @@ def _conjugated(rule: Rule, t: Any, saved: tuple[Any, ...], params: dict[str, An
 def _fitted(share: Any, fit: tuple[Any, Any]) -> Any:
     """Bring a contribution to the shape and dtype of its input."""
     shape, dtype = fit
-    if shape is not None:
+    if shape is not None and share.shape != shape:
         share = sum_to_shape(share, shape)
     if dtype is not None:
         share = cast.cast_like(share, dtype)

@@ -150,8 +150,11 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             node.params = params
             node.inputs = (node1, node2)
             node.saved = save if type(save) is tuple else save(a, b, result)
-            if b is y or (a.dtype is b.dtype and (not broadcasts or a.shape == b.shape)):
+            if b is y or not broadcasts and a.dtype is b.dtype:
                 node.fit = None
+            elif a.dtype is b.dtype:
+                shape1, shape2 = a.shape, b.shape
+                node.fit = None if shape1 == shape2 else ((shape1, None), (shape2, None))
             else:
                 node.fit = fit((a, b), result)
             node.tangents = None

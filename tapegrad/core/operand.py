@@ -20,11 +20,12 @@ def as_operand(value: Any) -> Any:
     Tensors and batched values pass through; raw arrays do so inside a raw sweep; all else
     becomes a tensor.
     """
-    if type(value) is Tensor or type(value) in INTERPRETERS:
+    kind = type(value)
+    if kind is Tensor or kind in INTERPRETERS:
         return value
-    if type(value) is Variable:
+    if kind is Variable:
         return value.value()
-    if active_stack() is RAW and find_backend(type(value)) is not None:
+    if active_stack() is RAW and find_backend(kind) is not None:
         return value
     return to_tensor(value)
 

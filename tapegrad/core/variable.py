@@ -27,6 +27,7 @@ else:
     HasOperators = object
 
 _next_number = count(1).__next__
+_new = object.__new__
 _IS_VARIABLE = {"variable": True}
 
 
@@ -111,7 +112,10 @@ class Variable(HasOperators):
         leaf = self._leaf
         if leaf is None or leaf[0] is not stack.tokens:
             leaf = self._leaf = (stack.tokens, self._make_leaf())
-        return wrap(self.array, leaf[1])
+        tensor: Tensor = _new(Tensor)
+        tensor.array = self.array
+        tensor.node = leaf[1]
+        return tensor
 
     read_value = value
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import INTERPRETERS, Primitive, execute
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import arithmetic
 from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p, sum_to_shape
@@ -82,7 +82,10 @@ def getitem(x: Any, index: Any) -> Any:
     if type(x) is Tensor:
         basic = parse_basic(index, x.array.shape)
         if basic is not None:
-            part = execute(slice_p, [x.array], (x.node,), {"index": basic})
+            if x.node is None:
+                part = wrap(x.array[basic])
+            else:
+                part = execute(slice_p, [x.array], (x.node,), {"index": basic})
             part.base = weakref.ref(x)
             return part
     else:

@@ -59,10 +59,8 @@ def matmul(
     >>> float(matmul(a, a, transpose_b=True)[0, 0])
     5.0
     """
-    if type(a) is not Tensor:
-        a = as_operand(a)
-    if type(b) is not Tensor:
-        b = as_operand(b)
+    a = a if type(a) is Tensor else as_operand(a)
+    b = b if type(b) is Tensor else as_operand(b)
     if not (transpose_a or transpose_b or adjoint_a or adjoint_b) and a.ndim == b.ndim == 2:
         return _plain_product(a, b)
     if adjoint_a:
