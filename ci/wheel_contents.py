@@ -10,11 +10,12 @@ import sys
 import zipfile
 from collections.abc import Iterable
 
-PACKAGES = {"tapegrad", "tapegrad_numpy"}
+PACKAGES = {"tapegrad", "tapegrad_cupy", "tapegrad_numpy"}
 DATA = {
     "tapegrad/py.typed",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",
+    "tapegrad_cupy/py.typed",
     "tapegrad_numpy/py.typed",
 }
 

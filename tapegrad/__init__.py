@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from tapegrad.ops.einsum import einsum
     from tapegrad.ops.exponential import exp
     from tapegrad.ops.gather import gather, gather_nd
+    from tapegrad.ops.indexing import index_add, index_update
     from tapegrad.ops.joining import concat, split, stack, unstack
     from tapegrad.ops.linalg.eigen import eig, eigvals
     from tapegrad.ops.linalg.functions import sqrtm as matrix_square_root
@@ -215,6 +216,7 @@ if TYPE_CHECKING:
         tan,
         tanh,
     )
+    from tapegrad.program.function import function
 
 __version__ = "0.1.0"
 
@@ -304,6 +306,7 @@ __all__ = [
     "floordiv",
     "foldl",
     "foldr",
+    "function",
     "gather",
     "gather_nd",
     "grad",
@@ -317,6 +320,8 @@ __all__ = [
     "hvp",
     "identity",
     "identity_n",
+    "index_add",
+    "index_update",
     "int16",
     "int32",
     "int64",

@@ -1,4 +1,8 @@
-"""Optimizer steps with few temporaries. The arrays that come in are never written to."""
+"""Optimizer steps with few temporaries. The arrays that come in are never written to.
+
+Gradients have the dtype of their parameter, and slots that of the parameter or, for half
+precision, single; so plain operators give the dtype of the slots.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ def adam_update(
     peak = tuple([np.maximum(old, v) for old in peak])
     divisor = np.sqrt(peak[0] if peak else v)
     divisor += epsilon
-    change = np.divide(m, divisor)
+    change = m / divisor
     change *= -scale
     return _moved(p, change), m, v, *peak
 
@@ -120,7 +124,7 @@ def _moved(p: Array, change: Array) -> Array:
 
 def _toward(average: Array, value: Array, share: float) -> Array:
     """average + share * (value - average), in one new buffer."""
-    result = np.subtract(value, average, dtype=average.dtype)
+    result = value - average
     result *= share
     result += average
     return result
@@ -128,6 +132,8 @@ def _toward(average: Array, value: Array, share: float) -> Array:
 
 def _square(g: Array, dtype: np.dtype[Any]) -> Array:
     """|g|^2, which is real also for complex gradients."""
+    if g.dtype is dtype:
+        return g * g
     if g.dtype.kind != "c":
         return np.square(g, dtype=dtype)
     return (np.square(g.real) + np.square(g.imag)).astype(dtype, copy=False)

@@ -82,9 +82,7 @@ def assert_same_structure(nest1: Any, nest2: Any, path: str = "structure") -> No
 
     >>> assert_same_structure([1, (2, 3)], ["a", ("b", "c")])
     """
-    if is_nested(nest1) != is_nested(nest2) or (
-        is_nested(nest1) and not _same_kind(nest1, nest2)
-    ):
+    if is_nested(nest1) != is_nested(nest2) or (is_nested(nest1) and not _same_kind(nest1, nest2)):
         raise ArgumentTypeError(
             f"The structures differ at {path}: "
             f"{type(nest1).__name__} here, {type(nest2).__name__} there."

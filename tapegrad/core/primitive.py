@@ -281,7 +281,9 @@ def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Except
     came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
     kind: type[Exception] = ArgumentTypeError
     if isinstance(error, ValueError):
-        about_shapes = any(word in str(error) for word in ("shape", "broadcast", "dimension"))
+        about_shapes = any(
+            word in str(error) for word in ("shape", "size", "broadcast", "dimension")
+        )
         kind = ShapeError if about_shapes else ArgumentError
     raise kind(f"{primitive.name} cannot take {came}: {error}") from error
 

@@ -48,7 +48,7 @@ def case(
 
 def switch_case(
     branch_index: Any,
-    branch_fns: Sequence[Branch] | Mapping[int, Branch],
+    branch_fns: Sequence[Any] | Mapping[int, Branch],
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
@@ -57,9 +57,12 @@ def switch_case(
     >>> switch_case(1, [lambda: "zero", lambda: "one", lambda: "many"])
     'one'
     """
-    items = branch_fns.items() if isinstance(branch_fns, Mapping) else enumerate(branch_fns)
-    # A list may also hold (number, function) pairs.
-    branches = dict(item[1] if isinstance(item[1], tuple) else item for item in items)
+    branches: dict[int, Branch]
+    if isinstance(branch_fns, Mapping):
+        branches = dict(branch_fns)
+    else:  # a list of functions, or of (number, function) pairs
+        pairs = enumerate(branch_fns)
+        branches = dict(fn if isinstance(fn, tuple) else (i, fn) for i, fn in pairs)
     if not branches:
         raise ArgumentError("switch_case needs at least one function. Got none.")
     last = branches[max(branches)] if default is None else default

@@ -10,7 +10,6 @@ from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import host
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.primitive import Primitive
 from tapegrad.core.recorder import EMPTY, using_stack
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
@@ -227,7 +226,8 @@ class Optimizer:
         arrays = [slot.array for slot in slots]
         p = variable.array
         if self.weight_decay and variable.number not in self._without_decay:
-            (p,) = run(decay_update, p, scalars.rate, amount=self.weight_decay)
+            decay = decay_update.kernel(type(p))
+            (p,) = decay(p, scalars.rate, amount=self.weight_decay)
         if type(gradient) is IndexedSlices:
             p, *arrays = self.update_rows(p, gradient, arrays, scalars)
         else:
@@ -250,13 +250,15 @@ class Optimizer:
             return
         average.array = average.array + (variable.array - average.array) * (1.0 - momentum)
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
-        """Return the new parameter and slots from a dense gradient, all of them raw arrays."""
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+        """Return the new parameter and slots from a dense gradient, all of them raw arrays.
+
+        Kernels are called on raw arrays because no tape may see a step, and wrapping each array
+        would cost as much as the arithmetic of a small variable.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define update().")
 
-    def update_rows(
-        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
-    ) -> Sequence[Any]:
+    def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         """The same from a sparse gradient, whose rows may repeat; by default its dense form."""
         return self.update(p, rows.dense().array, slots, scalars)
 
@@ -275,16 +277,6 @@ class Optimizer:
         for number, average in self._averages.items():
             variable = self._known[number]
             variable.array, average.array = average.array, variable.array
-
-
-def run(update: Primitive, p: Any, *arrays: Any, **params: Any) -> Sequence[Any]:
-    """Run an update's kernel on raw arrays.
-
-    No tape may see a step, and wrapping each array would cost as much as the arithmetic of a
-    small variable.
-    """
-    new: Sequence[Any] = update.kernel(type(p))(p, *arrays, **params)
-    return new
 
 
 def _slot_dtype(name: str, variable: Variable) -> str:

@@ -11,6 +11,7 @@ from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
+from tapegrad.ops.cast import cast
 
 
 def checked_pairs(
@@ -71,7 +72,13 @@ def _checked_gradient(gradient: Any, variable: Variable) -> Any:
             f"The gradient of {variable.name!r} must be on its device {variable.device!r}. "
             f"Got {gradient.device!r}; move it with tapegrad.to_device(x, {variable.device!r})."
         )
-    return gradient
+    return gradient if gradient.dtype == variable.dtype else _cast(gradient, variable.dtype)
+
+
+def _cast(gradient: Any, dtype: Any) -> Any:
+    if not isinstance(gradient, IndexedSlices):
+        return cast(gradient, dtype)
+    return IndexedSlices(cast(gradient.values, dtype), gradient.indices, gradient.dense_shape)
 
 
 def _on_one_device(first: Any, second: Any) -> bool:

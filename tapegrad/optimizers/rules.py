@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.rows import merged
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.base import Optimizer, Scalars, run
+from tapegrad.optimizers.base import Optimizer, Scalars
 
 
 class SGD(Optimizer):
@@ -34,20 +33,18 @@ class SGD(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
         self.slots = ("momentum",) if momentum else ()
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
         if not self.momentum:
-            return run(updates.sgd_update, p, g, scalars.rate)
+            return updates.sgd_update.kernel(type(p))(p, g, scalars.rate)
         params = {"momentum": self.momentum, "nesterov": self.nesterov}
-        return run(updates.momentum_update, p, g, scalars.rate, *slots, **params)
+        kernel = updates.momentum_update.kernel(type(p))
+        return kernel(p, g, scalars.rate, *slots, **params)
 
-    def update_rows(
-        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
-    ) -> Sequence[Any]:
+    def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         if self.momentum:
             return super().update_rows(p, rows, slots, scalars)
-        return run(
-            updates.sgd_rows_update, p, rows.values.array, rows.indices.array, scalars.rate
-        )
+        kernel = updates.sgd_rows_update.kernel(type(p))
+        return kernel(p, rows.values.array, rows.indices.array, scalars.rate)
 
 
 class Adam(Optimizer):
@@ -75,9 +72,9 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
         self.slots = ("momentum", "velocity", "peak") if amsgrad else ("momentum", "velocity")
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
-        return run(
-            updates.adam_update,
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+        kernel = updates.adam_update.kernel(type(p))
+        return kernel(
             p,
             g,
             scalars.rate,
@@ -140,9 +137,9 @@ class RMSprop(Optimizer):
         further = (("mean",) if centered else ()) + (("momentum",) if momentum else ())
         self.slots = ("velocity", *further)
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
-        return run(
-            updates.rmsprop_update,
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+        kernel = updates.rmsprop_update.kernel(type(p))
+        return kernel(
             p,
             g,
             scalars.rate,
@@ -179,15 +176,14 @@ class Adagrad(Optimizer):
     def initial_slot(self, name: str) -> float:
         return self.initial_accumulator_value
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Sequence[Any]:
-        return run(updates.adagrad_update, p, g, scalars.rate, *slots, epsilon=self.epsilon)
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+        kernel = updates.adagrad_update.kernel(type(p))
+        return kernel(p, g, scalars.rate, *slots, epsilon=self.epsilon)
 
-    def update_rows(
-        self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars
-    ) -> Sequence[Any]:
+    def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         rows = merged(rows)
-        return run(
-            updates.adagrad_rows_update,
+        kernel = updates.adagrad_rows_update.kernel(type(p))
+        return kernel(
             p,
             rows.values.array,
             rows.indices.array,

@@ -95,7 +95,7 @@ def test_N4_numpy_arrays_are_accepted():
 
 
 def test_N4_the_arguments_must_be_a_list():
-    with pytest.raises(ValueError, match="takes a list or tuple of arguments. Got Tensor"):
+    with pytest.raises(ValueError, match=r"takes a list or tuple of arguments\. Got Tensor"):
         tf.test.compute_gradient(tf.sin, X)
 
 

@@ -79,7 +79,7 @@ def test_names_come_from_the_class_or_the_user():
 
     assert (Dense(1, 1).name, Dense(1, 1, name="first").name) == ("dense", "first")
     assert HTTPModel().name == "httpmodel"
-    with pytest.raises(ValueError, match="must be a Python identifier. Got 'two words'"):
+    with pytest.raises(ValueError, match=r"must be a Python identifier\. Got 'two words'"):
         Dense(1, 1, name="two words")
 
 

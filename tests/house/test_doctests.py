@@ -40,7 +40,9 @@ def public_names(face: str) -> list[str]:
 
 
 def _needs_words(value: object) -> bool:
-    return inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception))
+    return inspect.isfunction(value) or (
+        inspect.isclass(value) and not issubclass(value, Exception)
+    )
 
 
 def is_row_of_a_table(value: object) -> bool:

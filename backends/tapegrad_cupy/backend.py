@@ -1,0 +1,41 @@
+"""The backend object: devices, placement and the way to and from the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad_cupy.kernels import KERNELS
+from tapegrad_cupy.namespace import CupyNamespace
+
+
+class CupyBackend:
+    """Primitives on CuPy arrays, on the current stream of each device."""
+
+    name = "cupy"
+    xp = CupyNamespace()
+    array_types = (cupy.ndarray,)
+    kernels = KERNELS
+
+    def __init__(self, count: int) -> None:
+        self._devices = [f"cuda:{number}" for number in range(count)]
+
+    def devices(self) -> list[str]:
+        return self._devices
+
+    def device_of(self, array: Any) -> str:
+        return self._devices[array.device.id]
+
+    def dtype_of(self, array: Any) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = array.dtype
+        return dtype
+
+    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Any:
+        with cupy.cuda.Device(self._devices.index(device)):
+            return cupy.array(value)
+
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        value: np.ndarray[Any, Any] = cupy.asnumpy(array)
+        return value

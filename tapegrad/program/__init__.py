@@ -1,0 +1,1 @@
+"""Whole functions as programs: TensorFlow's `tf.function`."""

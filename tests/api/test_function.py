@@ -1,0 +1,50 @@
+"""`function` keeps the tape's semantics exactly (row N2)."""
+
+from __future__ import annotations
+
+import pytest
+
+import tapegrad as tf
+
+
+@pytest.mark.parametrize("decorate", [tf.function, tf.function(), tf.function(jit_compile=True)])
+def test_N2_a_decorated_function_computes_what_it_computed(decorate):
+    square = decorate(lambda x: x * x)
+
+    assert float(square(tf.constant(3.0))) == 9.0
+
+
+def test_N2_a_tape_around_a_function_differentiates_it():
+    w = tf.Variable(2.0)
+    cube = tf.function(lambda x: w * x * x * x)
+    x = tf.constant(3.0)
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = cube(x)
+
+    assert [float(g) for g in tape.gradient(y, [x, w])] == [54.0, 27.0]
+
+
+def test_N2_a_tape_inside_a_function_takes_variables_as_arguments():
+    @tf.function
+    def gradient_of(v):
+        with tf.GradientTape() as tape:
+            y = v * v
+        return tape.gradient(y, v)
+
+    assert [float(gradient_of(tf.Variable(x))) for x in (1.0, 5.0)] == [2.0, 10.0]
+
+
+def test_N2_the_original_function_is_kept():
+    def f(x):
+        """Say something."""
+        return x
+
+    assert tf.function(f).python_function is f
+    assert tf.function(f).__doc__ == f.__doc__
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match=r"function\(\) decorates a function. Got int"):
+        tf.function(3)
