@@ -26,7 +26,8 @@ class CupyBackend:
         return self._devices
 
     def device_of(self, array: Any) -> str:
-        return self._devices[array.device.id]
+        number: int = array.device.id
+        return self._devices[number]
 
     def dtype_of(self, array: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = array.dtype

@@ -150,7 +150,7 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             node.params = params
             node.inputs = (node1, node2)
             node.saved = save if type(save) is tuple else save(a, b, result)
-            if b is y or not broadcasts and a.dtype is b.dtype:
+            if b is y or (not broadcasts and a.dtype is b.dtype):
                 node.fit = None
             elif a.dtype is b.dtype:
                 shape1, shape2 = a.shape, b.shape

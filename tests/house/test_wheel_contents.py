@@ -12,6 +12,8 @@ GOOD = [
     "tapegrad/py.typed",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",
+    "tapegrad_cupy/__init__.py",
+    "tapegrad_cupy/py.typed",
     "tapegrad_numpy/__init__.py",
     "tapegrad_numpy/py.typed",
     "tapegrad-0.1.0.dist-info/METADATA",
