@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,17 @@ def run(arguments: list[str]) -> int:
 
 def count(results: Path) -> dict[str, Any]:
     """How many tests ran, and the names of those that did not pass."""
-    suites = ElementTree.parse(results).getroot().iter("testsuite")
+    suites = ET.parse(results).getroot().iter("testsuite")
     totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    failed = []
+    failed: list[str] = []
     for suite in suites:
         for key in totals:
             totals[key] += int(suite.get(key, 0))
-        for case in suite.iter("testcase"):
-            if case.find("failure") is not None or case.find("error") is not None:
-                failed.append(f"{case.get('classname')}::{case.get('name')}")
+        failed.extend(
+            f"{case.get('classname')}::{case.get('name')}"
+            for case in suite.iter("testcase")
+            if case.find("failure") is not None or case.find("error") is not None
+        )
     return {**totals, "failed": sorted(failed)}
 
 

@@ -18,6 +18,7 @@ _ALIASES = {
     "bitwise_invert": "invert",
     "bitwise_left_shift": "left_shift",
     "bitwise_right_shift": "right_shift",
+    "bool": "bool_",
     "concat": "concatenate",
     "permute_dims": "transpose",
     "pow": "power",
@@ -38,7 +39,6 @@ class CupyNamespace:
 
     __name__ = "cupy"
     linalg: Any
-    bool = cupy.bool_
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(cupy, _ALIASES.get(name, name))

@@ -57,7 +57,7 @@ def adam_update(
     peak = tuple([np.maximum(old, v) for old in peak])
     divisor = np.sqrt(peak[0] if peak else v)
     divisor += epsilon
-    change = m / divisor
+    change = np.divide(m, divisor, out=divisor if m.dtype == divisor.dtype and m.ndim else None)
     change *= -scale
     return _moved(p, change), m, v, *peak
 
