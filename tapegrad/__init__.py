@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tapegrad import (
         autodiff,
         bitwise,
+        debug,
         dtypes,
         errors,
         extend,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from tapegrad.debug.memory import memory_info, reset_peak_memory
     from tapegrad.ops.arithmetic import add, divide, multiply, negative, subtract
     from tapegrad.ops.arithmetic import divide as realdiv
     from tapegrad.ops.arithmetic import divide as truediv
@@ -282,6 +284,7 @@ __all__ = [
     "cosh",
     "cumsum",
     "custom_gradient",
+    "debug",
     "device",
     "divide",
     "double",
@@ -344,6 +347,7 @@ __all__ = [
     "matmul",
     "matrix_square_root",
     "maximum",
+    "memory_info",
     "meshgrid",
     "minimum",
     "multiply",
@@ -375,6 +379,7 @@ __all__ = [
     "reduce_sum",
     "register_tensor_conversion_function",
     "repeat",
+    "reset_peak_memory",
     "reshape",
     "reverse",
     "reverse_sequence",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapegrad.core.backend import describe_backends
-from tapegrad.core.device import default_device
+from tapegrad.core.device import backend_for, default_device, list_devices
 from tapegrad.errors import TapegradError
 
 
@@ -85,11 +85,13 @@ def _info(argv: Sequence[str]) -> int:
         argv
     )
     backends = describe_backends()
+    memories = [(name, backend_for(name).memory(name)) for name in list_devices()]
     rows = [
         ("tapegrad", _version()),
         ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("NumPy", np.__version__),
         *((f"backend {name}", status) for name, status in backends),
+        *((name, memory.description) for name, memory in memories if memory.description),
     ]
     for label, text in rows:
         print(f"{label:16}{text}")

@@ -10,6 +10,8 @@
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
+    ├── TransferError (RuntimeError)          a device was read where that is forbidden
+    ├── OutOfMemoryError (MemoryError)        a device has no room for an operation's result
     ├── MissingRuleError (LookupError)        a primitive on the path has no rule
     └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
 
@@ -57,6 +59,14 @@ class InPlaceError(TapegradError, RuntimeError):
 
 class BackendUnavailableError(TapegradError, RuntimeError):
     """A backend cannot run here; the message says what is missing."""
+
+
+class TransferError(TapegradError, RuntimeError):
+    """A value was copied from a device to the host inside `debug.transfers("raise")`."""
+
+
+class OutOfMemoryError(TapegradError, MemoryError):
+    """A device has no room for a result, not even after cached memory was given back."""
 
 
 class MissingRuleError(TapegradError, LookupError):

@@ -8,6 +8,7 @@ from typing import Any
 NAMESPACES = {
     "autodiff",
     "bitwise",
+    "debug",
     "dtypes",
     "errors",
     "extend",
@@ -104,6 +105,7 @@ FUNCTIONS = {
     "matmul": "ops.products:matmul",
     "matrix_square_root": "ops.linalg.functions:sqrtm",
     "maximum": "ops.selection:maximum",
+    "memory_info": "debug.memory:memory_info",
     "meshgrid": "ops.rearranging:meshgrid",
     "minimum": "ops.selection:minimum",
     "multiply": "ops.arithmetic:multiply",
@@ -128,6 +130,7 @@ FUNCTIONS = {
     "reduce_prod": "ops.reduce:reduce_prod",
     "reduce_sum": "ops.reduce:reduce_sum",
     "repeat": "ops.rearranging:repeat",
+    "reset_peak_memory": "debug.memory:reset_peak_memory",
     "reshape": "ops.shape:reshape",
     "reverse": "ops.rearranging:reverse",
     "reverse_sequence": "ops.composed:reverse_sequence",

@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from tapegrad_cupy.kernels import KERNELS
+from tapegrad_cupy.memory import CudaMemory, copy_to_device
 from tapegrad_cupy.namespace import CupyNamespace
 
 
@@ -35,8 +36,11 @@ class CupyBackend:
 
     def from_host(self, value: np.ndarray[Any, Any], device: str) -> Any:
         with cupy.cuda.Device(self._devices.index(device)):
-            return cupy.array(value)
+            return copy_to_device(value)
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         value: np.ndarray[Any, Any] = cupy.asnumpy(array)
         return value
+
+    def memory(self, device: str) -> CudaMemory:
+        return CudaMemory(self._devices.index(device))

@@ -32,7 +32,7 @@ def random_uniform(state: Array, *, shape: Shape, dtype: Any) -> Array:
     if dtype == np.float64:
         return unit(draw_pairs(state, size)).reshape(shape)
     y = (draw_words(state, size) >> np.uint32(8)).astype(np.float32)
-    y *= np.float32(2.0**-24)
+    y *= 2.0**-24
     if dtype != np.float32:
         # Clear the bits that the shorter significand cannot hold; the cast is exact then.
         bits = y.view(np.uint32)
@@ -49,10 +49,10 @@ def random_normal(state: Array, *, shape: Shape, dtype: Any) -> Array:
         u, v = uniforms[:, 0] + 2.0**-53, uniforms[:, 1]
     else:
         words = draw_words(state, 2 * halves).reshape(halves, 2)
-        u = words[:, 0].astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
-        v = (words[:, 1] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-    radius = xp.sqrt(u.dtype.type(-2) * xp.log(u))
-    angle = u.dtype.type(2 * math.pi) * v
+        u = words[:, 0].astype(np.float32) * 2.0**-32 + 2.0**-33
+        v = (words[:, 1] >> np.uint32(8)).astype(np.float32) * 2.0**-24
+    radius = xp.sqrt(-2.0 * xp.log(u))
+    angle = 2.0 * math.pi * v
     y = xp.empty((halves, 2), dtype=u.dtype)
     xp.multiply(radius, xp.cos(angle), out=y[:, 0])
     xp.multiply(radius, xp.sin(angle), out=y[:, 1])

@@ -32,8 +32,9 @@ _UNIFORMS = (
     PHILOX
     + r"""
 #define ATTEMPTS 64
+#define EPSILON 1.1102230246251565e-16  // 2**-53, the spacing of the uniforms
 __device__ __forceinline__ double unit(u32 low, u32 high) {
-    return (double)((((u64)high << 32) | low) >> 11) * 0x1p-53;
+    return (double)((((u64)high << 32) | low) >> 11) * EPSILON;
 }
 """
 )
@@ -47,12 +48,12 @@ __device__ double draw_gamma(double alpha, u64 element, u64 seed, u64 offset) {
         u64 counter = (attempt << 48) + 2 * element;
         uint4 w = philox(counter, seed, offset), v = philox(counter + 1, seed, offset);
         double u0 = unit(w.x, w.y), u1 = unit(w.z, w.w), u2 = unit(v.x, v.y), u3 = unit(v.z, v.w);
-        double normal = sqrt(-2.0 * log(u0 + 0x1p-53)) * cos(2.0 * 3.141592653589793 * u1);
+        double normal = sqrt(-2.0 * log(u0 + EPSILON)) * cos(2.0 * 3.141592653589793 * u1);
         double z = normal / sqrt(9.0 * d);
         // d * (1 - v + log(v)) for v = (1 + z)**3; NaN, and so refused, where v is negative.
         double bound = d * (3.0 * log1p(z) - z * (3.0 + z * (3.0 + z)));
         y = d * ((1.0 + z) * (1.0 + z) * (1.0 + z));
-        if (alpha < 1.0) y *= pow(u3 + 0x1p-53, 1.0 / alpha);
+        if (alpha < 1.0) y *= pow(u3 + EPSILON, 1.0 / alpha);
         if (log(u2) < 0.5 * (normal * normal) + bound) break;
     }
     return y;

@@ -9,6 +9,26 @@ import numpy as np
 from tapegrad_numpy.kernels import KERNELS
 
 
+class TracedMemory:
+    """The host's memory as far as Python's tracemalloc, once started, counts it."""
+
+    description = ""
+
+    def used(self) -> tuple[int | None, int | None]:
+        import tracemalloc  # few programs need it, and it is slow to import
+
+        return tracemalloc.get_traced_memory() if tracemalloc.is_tracing() else (None, None)
+
+    def reset_peak(self) -> None:
+        import tracemalloc
+
+        if tracemalloc.is_tracing():
+            tracemalloc.reset_peak()
+
+    def release(self) -> None:
+        """NumPy keeps nothing back that is worth a second try."""
+
+
 class NumpyBackend:
     """Primitives on NumPy arrays. Scalars (`np.generic`) stand for 0-d arrays."""
 
@@ -32,6 +52,9 @@ class NumpyBackend:
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         return np.array(array)
+
+    def memory(self, device: str) -> TracedMemory:
+        return TracedMemory()
 
 
 def load() -> NumpyBackend:

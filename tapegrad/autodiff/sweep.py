@@ -6,12 +6,14 @@ in which order) and then run, on raw arrays when nobody listens and on tensors o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import EMPTY, RAW, Node, Operation, Token, active_stack, using_stack
+from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import PICK, Rule, as_tensor_value
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, MissingRuleError
@@ -41,22 +43,25 @@ def _reachable(
     waiting = list(targets)
     only_sources = all([node.primitive is None for node in sources])
     usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
-    take, put = waiting.pop, waiting.append
+    take, put, note, keep = waiting.pop, waiting.append, seen.add, found.append
     while waiting:
-        node = take()
-        if node in seen:
-            continue
-        if node.tokens is not usual and token not in node.tokens:
-            only_sources = False  # the way to an input that this tape does not follow
-            continue
-        seen.add(node)
-        found.append(node)
-        if node.primitive is None:
-            only_sources = only_sources and node in sources
-        else:
-            for source in node.inputs:
+        node: Node | None = take()
+        while node is not None and node not in seen:
+            if node.tokens is not usual and token not in node.tokens:
+                only_sources = False  # the way to an input that this tape does not follow
+                break
+            note(node)
+            keep(node)
+            if node.primitive is None:
+                only_sources = only_sources and node in sources
+                break
+            node, inputs = None, node.inputs
+            for source in inputs:  # go on with one of them at once, let the others wait
                 if source is not None:
-                    put(source)
+                    if node is not None:
+                        put(source)
+                    else:
+                        node = source
     found.sort(key=_by_order, reverse=True)
     return found, only_sources
 
@@ -123,20 +128,24 @@ class Sweep:
                     read = saved[i]
                     if read is None or (needed is not None and source not in needed):
                         continue
-                    # Spelled out because an unpacked call costs twice as much.
-                    if wants is not None:
-                        params = node.params
-                        if len(params) != len(wants[i]):
-                            params = {name: params[name] for name in wants[i]}
-                        share = rules[i](t, *read, **params)
-                    elif not read:
-                        share = rules[i](t)
-                    elif len(read) == 1:
-                        share = rules[i](t, read[0])
-                    else:
-                        share = rules[i](t, *read)
-                    if fit is not None and fit[i] is not None:
-                        share = _fitted(share, fit[i])
+                    try:
+                        # Spelled out because an unpacked call costs twice as much.
+                        if wants is not None:
+                            params = node.params
+                            if len(params) != len(wants[i]):
+                                params = {name: params[name] for name in wants[i]}
+                            share = rules[i](t, *read, **params)
+                        elif not read:
+                            share = rules[i](t)
+                        elif len(read) == 1:
+                            share = rules[i](t, read[0])
+                        else:
+                            share = rules[i](t, *read)
+                        if fit is not None and fit[i] is not None:
+                            share = _fitted(share, fit[i])
+                    except MemoryError as error:
+                        again = partial(_share, node, i, t, read, False)
+                        share = run_again(_gradient_of(node), (t,), again, error, (node,))
                     if source in grads:
                         self._add(source, share)
                     else:
@@ -176,13 +185,7 @@ class Sweep:
             if rule is None or not self._wants(source):
                 continue
             saved = node.saved[i] if raw else rule.rewrap(node.saved[i], node)
-            if conjugate:
-                share = _conjugated(rule, t, saved, node.params)
-            else:
-                share = rule(t, saved, node.params)
-            if node.fit is not None and node.fit[i] is not None:
-                share = _fitted(share, node.fit[i])
-            self._add(source, share)
+            self._add(source, _attempt(node, _share, node, i, t, saved, conjugate))
 
     def _wants(self, source: Node | None) -> bool:
         return source is not None and (self.plan.needed is None or source in self.plan.needed)
@@ -193,7 +196,7 @@ class Sweep:
         if primitive is PICK:
             parts = self.grads.setdefault(node.inputs[0], {})
             index = node.params["index"]
-            parts[index] = t if index not in parts else _sum(parts[index], t)
+            parts[index] = t if index not in parts else _attempt(node, _sum, parts[index], t)
             return
         if primitive.sparse_vjp is not None:
             self._pull_sparse(node, t, raw)
@@ -203,7 +206,7 @@ class Sweep:
                 f"{primitive.name} has no gradient rule, and the target depends on a source "
                 "through it. Declare one, or use custom_gradient around the call."
             )
-        shares = self._joint(node, t, raw)
+        shares = _attempt(node, self._joint, node, t, raw)
         if len(shares) != len(node.inputs):
             raise ArgumentError(
                 f"The gradient rule of {primitive.name} must return {len(node.inputs)} values, "
@@ -239,7 +242,7 @@ class Sweep:
         sparse = source.primitive is None and source.params.get("variable")
         rule = node.primitive.sparse_vjp if sparse else node.primitive.vjp_rules[0]
         saved = node.saved[0] if raw else rule.rewrap(node.saved[0], node)
-        self._add(source, rule(t, saved, node.params))
+        self._add(source, _attempt(node, rule, t, saved, node.params))
 
     def _add_part(self, node: Node, t: Any) -> None:
         """Add the cotangent of a part into the whole, so that a loop over parts stays linear."""
@@ -250,7 +253,8 @@ class Sweep:
         if source in self._owned:
             node.primitive.add_part(self.grads[source], t, **node.params)
         else:
-            self._add(source, node.primitive.vjp_rules[0](t, node.saved[0], node.params))
+            rule = node.primitive.vjp_rules[0]
+            self._add(source, _attempt(node, rule, t, node.saved[0], node.params))
             if not isinstance(self.grads[source], gather.RowGradient):
                 self._owned.add(source)  # the rule has made a new array
 
@@ -264,7 +268,7 @@ class Sweep:
             total += share
             self.grads[node] = total
         else:
-            self.grads[node] = _sum(self.grads[node], share)
+            self.grads[node] = _attempt(node, _sum, self.grads[node], share)
             if not isinstance(self.grads[node], Tensor | gather.RowGradient):
                 self._owned.add(node)
 
@@ -274,6 +278,31 @@ class Sweep:
             if token is not self.token and token.open and token.keeps_history:
                 return
         node.release()
+
+
+def _share(node: Node, i: int, t: Any, saved: Any, conjugate: bool) -> Any:
+    """What a cotangent becomes at one input of a node."""
+    rule = node.primitive.vjp_rules[i]
+    if conjugate:
+        share = _conjugated(rule, t, saved, node.params)
+    else:
+        share = rule(t, saved, node.params)
+    if node.fit is not None and node.fit[i] is not None:
+        share = _fitted(share, node.fit[i])
+    return share
+
+
+def _attempt(node: Node, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function at a node, and once more with more room if the memory does not suffice."""
+    try:
+        return function(*args)
+    except MemoryError as error:
+        values = [part for arg in args for part in (arg.values() if type(arg) is dict else (arg,))]
+        return run_again(_gradient_of(node), values, partial(function, *args), error, (node,))
+
+
+def _gradient_of(node: Node) -> str:
+    return "A gradient" if node.primitive is None else f"The gradient of {node.primitive.name}"
 
 
 def pull(operation: Operation, t: Any) -> list[Any]:

@@ -19,6 +19,23 @@ Array = Any
 """A raw array of some backend."""
 
 
+class Memory(Protocol):
+    """The memory of one device, as far as a backend can tell."""
+
+    @property
+    def description(self) -> str:
+        """The device in a few words for `tapegrad info`, e.g. its name and size; "" for none."""
+
+    def used(self) -> tuple[int | None, int | None]:
+        """Bytes in use now, and the most since `reset_peak`; None for what nobody counted."""
+
+    def reset_peak(self) -> None:
+        """Count the peak from now on."""
+
+    def release(self) -> None:
+        """Give back what is cached but not in use, because an operation found no room."""
+
+
 class Backend(Protocol):
     """What a backend provides. `tapegrad.testing.check_backend` tests all of it."""
 
@@ -48,6 +65,9 @@ class Backend(Protocol):
 
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         """A new NumPy array with the values of `array`."""
+
+    def memory(self, device: str) -> Memory:
+        """The memory of one of `devices()`."""
 
 
 IN_TREE = {"numpy": "tapegrad_numpy", "cupy": "tapegrad_cupy"}

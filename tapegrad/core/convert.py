@@ -94,6 +94,19 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
     return _with_default_dtype(array)
 
 
+def read_on_host(value: Any, how: str) -> np.ndarray[Any, Any]:
+    """Return the values of anything as a NumPy array, for a function that needs to look at them.
+
+    `how` names it. On a device this waits for all work before, so it is for results whose shape
+    depends on the values.
+    """
+    value = adapted(value)
+    if isinstance(value, Tensor):
+        return host.fetch(value.array, value.node, how)
+    is_raw = find_backend(type(value)) is not None
+    return host.fetch(value, None, how) if is_raw else np.asarray(value)
+
+
 def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
     """Whether the reference's dtype is of the same or a wider kind."""
     kind = backend_of(like.array).dtype_of(like.array).kind

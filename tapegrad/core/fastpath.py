@@ -21,6 +21,7 @@ from tapegrad.core.primitive import (
     record,
 )
 from tapegrad.core.recorder import Node, active_stack, next_order
+from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import Read
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
@@ -50,6 +51,9 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> Fu
             return _first_time(primitive, params, kernels, (array,), (x.node,))
         except (ValueError, TypeError) as error:
             explain_failure(primitive, (array,), error)
+        except MemoryError as error:
+            again = partial(kernels[type(array)], array)
+            result = run_again(primitive.name, (array,), again, error, (x.node,))
         tensor: Tensor = _new(Tensor)
         tensor.array = result
         source = x.node
@@ -97,6 +101,9 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             return _first_time(primitive, params, kernels, (x, b), (None, y.node))
         except (ValueError, TypeError) as error:
             explain_failure(primitive, (x, b), error)
+        except MemoryError as error:
+            again = partial(kernels[type(b)], x, b)
+            result = run_again(primitive.name, (b,), again, error, (y.node,))
         node = y.node
         if node is not None:
             node = record(active_stack(), primitive, params, (x, b), (None, node), result)
@@ -129,6 +136,9 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             return _first_time(primitive, params, kernels, (a, b), (node1, node2))
         except (ValueError, TypeError) as error:
             explain_failure(primitive, (a, b), error)
+        except MemoryError as error:
+            again = partial(kernels[type(a)], a, b)
+            result = run_again(primitive.name, (a,), again, error, (node1, node2))
         tensor: Tensor = _new(Tensor)
         tensor.array = result
         if node1 is None and node2 is None:

@@ -33,6 +33,7 @@ from tapegrad.core.recorder import (
     note_cut,
     tell,
 )
+from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
@@ -249,6 +250,9 @@ def execute(
         result = kernel(*operands, **params)
     except (ValueError, TypeError) as error:
         explain_failure(primitive, operands, error)
+    except MemoryError as error:
+        again = partial(kernel, *operands, **params)
+        result = run_again(primitive.name, operands, again, error, nodes)
     if primitive.many:
         tensors = tuple([wrap(array) for array in result])
         if any([node is not None for node in nodes]):

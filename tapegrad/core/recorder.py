@@ -111,10 +111,19 @@ class Stack:
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
-        self.tokens: tuple[Token, ...] = tuple([r.token for r in recorders])
-        self.listeners: tuple[Listener, ...] = tuple([r for r in recorders if r.listens])
-        self.framed: tuple[Any, ...] = tuple([r for r in recorders if r.frame is not None])
-        self.cutters: tuple[Any, ...] = tuple([r for r in recorders if r.notes_cuts])
+        tokens, listeners, framed, cutters = [], [], [], []
+        for recorder in recorders:
+            tokens.append(recorder.token)
+            if recorder.listens:
+                listeners.append(recorder)
+            if recorder.frame is not None:
+                framed.append(recorder)
+            if recorder.notes_cuts:
+                cutters.append(recorder)
+        self.tokens: tuple[Token, ...] = tuple(tokens)
+        self.listeners: tuple[Listener, ...] = tuple(listeners)
+        self.framed: tuple[Any, ...] = tuple(framed)
+        self.cutters: tuple[Any, ...] = tuple(cutters)
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)

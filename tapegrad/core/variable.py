@@ -172,7 +172,7 @@ class Variable(HasOperators):
             )
         if value.node is not None:
             note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
-        return host.move(value.array, self.device)
+        return host.move(value.array, self.device, f"{method}()")
 
     def _convert(self, value: Any, method: str) -> Tensor:
         """Numbers, lists and arrays take our dtype; sparse and other kinds keep theirs."""
@@ -262,8 +262,9 @@ def _initial_array(initial_value: Any, dtype: Any) -> Array:
     if isinstance(initial_value, Tensor):
         if dtype is None or initial_value.dtype == dtype:
             return initial_value.array
-        value = host.fetch(initial_value.array, None, "Variable()")
-        return host.place_like(value.astype(numpy_dtype(dtype)), initial_value.array)
+        array = initial_value.array
+        xp = backend_of(array).xp
+        return xp.astype(xp.asarray(array), numpy_dtype(dtype))
     return (
         to_tensor(initial_value, dtype).array
         if dtype is None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tapegrad.core import host
 from tapegrad.core.dtypes import int32
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import reduction
 from tapegrad.ops.axes import count_over
@@ -74,6 +76,8 @@ def _distinct(name: str, x: Any, out_idx: Any) -> tuple[Any, Any, Any]:
     x = as_operand(x)
     if len(x.shape) != 1:
         raise ShapeError(f"{name} needs one dimension. Got shape {tuple(x.shape)}.")
+    # The library reads the number of distinct values to know the shape of the result.
+    host.note_read(x.array if isinstance(x, Tensor) else x, f"{name}()", nbytes=8)
     place, number, count = unique_p(x)
     return take_p(x, place, axis=0), cast(number, out_idx), cast(count, out_idx)
 

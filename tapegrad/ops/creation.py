@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,23 +40,21 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     (1, 2)
     """
     if isinstance(value, Tensor):
-        tensor = value
-        if dtype is not None and tensor.dtype != dtype:
-            raise ShapeError(f"constant got a {tensor.dtype} tensor and dtype={dtype}: use cast.")
-    else:
-        tensor = wrap(host.place(to_host_array(value, dtype)))
-    if shape is None:
-        return tensor
-    array = host.fetch(tensor.array, None, "constant()")
-    wanted = tuple(shape)
-    if array.size != 1 and array.shape != wanted and array.size != int(np.prod(wanted)):
-        raise ShapeError(f"constant cannot put {array.size} values into shape {wanted}.")
-    filled = (
-        array.reshape(wanted)
-        if array.size == np.prod(wanted)
-        else (np.broadcast_to(array.reshape(()), wanted))
-    )
-    return wrap(host.place(filled))
+        if dtype is not None and value.dtype != dtype:
+            raise ShapeError(f"constant got a {value.dtype} tensor and dtype={dtype}: use cast.")
+        return value if shape is None else _shaped(wrap(value.array), tuple(shape))
+    array = to_host_array(value, dtype)
+    if shape is not None:
+        array = _shaped(wrap(array), tuple(shape)).array
+    return wrap(host.place(array))
+
+
+def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tensor.size not in (1, math.prod(shape)):
+        raise ShapeError(f"constant cannot put {tensor.size} values into shape {shape}.")
+    if tensor.size == math.prod(shape):
+        return reshape_p(tensor, shape=shape)  # type: ignore[no-any-return]
+    return broadcast_p(reshape_p(tensor, shape=()), shape=shape)  # type: ignore[no-any-return]
 
 
 def convert_to_tensor(

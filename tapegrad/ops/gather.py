@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core import host
-from tapegrad.core.convert import register_tensor_conversion_function
+from tapegrad.core.convert import register_tensor_conversion_function, to_host_array
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.indexed_slices import IndexedSlices
@@ -172,11 +172,9 @@ def index_operand(value: Any, name: str) -> Any:
 def _host_index(value: Any) -> Any:
     if hasattr(value, "shape") and not isinstance(value, np.ndarray | np.generic):
         return as_operand(value)  # a raw array of another backend
-    if isinstance(value, list | tuple):
-        value = as_operand(value)
-        if type(value) in INTERPRETERS:
-            return value
-    index = np.asarray(value)
+    if joining.holds_tensors(value):
+        return as_operand(value)
+    index = to_host_array(value) if isinstance(value, list | tuple) else np.asarray(value)
     return index if index.size else index.astype(np.int64)
 
 

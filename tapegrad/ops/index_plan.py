@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core import host
 from tapegrad.core.convert import to_host_array
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
@@ -214,7 +215,14 @@ def _where_true(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]
             "Inside vmap a mask cannot select entries: each example would get its own length. "
             "Use tapegrad.where(mask, x, 0)."
         )
-    found: tuple[Any, ...] = nonzero_p(mask)
+    return where_true(mask, "a mask as index")
+
+
+def where_true(x: Any, how: str) -> tuple[Any, ...]:
+    """Return the coordinates of the elements that are not zero; `how` names who asks."""
+    # The library reads their number from the device to know the shape of the result.
+    host.note_read(x.array if isinstance(x, Tensor) else x, how, nbytes=8)
+    found: tuple[Any, ...] = nonzero_p(x)
     return found
 
 

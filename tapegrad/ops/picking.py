@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.convert import read_on_host
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import INTERPRETERS
@@ -17,10 +18,12 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import less
 from tapegrad.ops.creation import as_constant, as_shape, zeros_like
 from tapegrad.ops.gather import index_operand, linear_index, place_next_to, take_p
-from tapegrad.ops.index_plan import nonzero_p
+from tapegrad.ops.index_plan import where_true
 from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.joining import stack
+from tapegrad.ops.rounding import floor_divide, mod
 from tapegrad.ops.scatter import like
+from tapegrad.ops.selection import clip
 from tapegrad.ops.selection import where as choose_where
 from tapegrad.ops.shape import ravel
 from tapegrad.ops.slicing import slice_p
@@ -102,8 +105,7 @@ def nonzero(x: Any) -> tuple[Any, ...]:
             "Inside vmap the number of nonzero elements could differ between examples. "
             "Use tapegrad.where(condition, x, y)."
         )
-    found: tuple[Any, ...] = nonzero_p(x if x.shape else reshape_p(x, shape=(1,)))
-    return found
+    return where_true(x if x.shape else reshape_p(x, shape=(1,)), "nonzero()")
 
 
 def argwhere(condition: Any, name: str | None = None) -> Any:
@@ -162,7 +164,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis(axis, len(x.shape), "compress")
-    places = np.flatnonzero(np.asarray(condition))
+    places = np.flatnonzero(read_on_host(condition, "compress()"))
     flat = linear_index(x, [places], (x.shape[axis],), (axis,), "compress")
     return take_p(x, flat, axis=axis)
 
@@ -173,7 +175,7 @@ def extract(condition: Any, arr: Any) -> Any:
     >>> extract([[True, False]], [[1.0, 2.0]]).numpy().tolist()
     [1.0]
     """
-    return compress(np.ravel(np.asarray(condition)), arr)
+    return compress(np.ravel(read_on_host(condition, "extract()")), arr)
 
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str | None = None) -> Any:
@@ -191,8 +193,8 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str | None = None)
     length = x.shape[axis]
     index = index_operand(indices, "take")
     if mode in ("clip", "wrap"):
-        values = np.asarray(index)
-        index = np.clip(values, 0, length - 1) if mode == "clip" else np.mod(values, length)
+        index = place_next_to(x, index) if isinstance(index, np.ndarray | np.generic) else index
+        index = clip(index, 0, length - 1) if mode == "clip" else mod(index, length)
     elif mode not in (None, "raise"):
         raise ArgumentError(f"mode must be 'raise', 'clip' or 'wrap'. Got {mode!r}.")
     return take_p(x, linear_index(x, [index], (length,), (axis,), "take"), axis=axis)
@@ -224,13 +226,24 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Any:
     >>> unravel_index([5, 2], (2, 3)).numpy().tolist()
     [[1, 0], [2, 2]]
     """
-    index = as_operand(indices)
+    index, shape = as_operand(indices), as_shape(dims)
+    if not isinstance(index, Tensor) or not isinstance(index.array, np.ndarray | np.generic):
+        return _unravel(index, shape)
     values = np.asarray(index)
     try:
-        rows = np.unravel_index(values, as_shape(dims))
+        rows = np.unravel_index(values, shape)
     except ValueError as error:
         raise ShapeError(f"unravel_index cannot place the indices in {dims}: {error}.") from error
     return as_constant(np.stack(rows).astype(values.dtype))
+
+
+def _unravel(index: Any, shape: tuple[int, ...]) -> Any:
+    """The same without a look at the values, for devices that would have to be waited for."""
+    rows: list[Any] = []
+    for length in reversed(shape):
+        rows.insert(0, mod(index, length))
+        index = floor_divide(index, length)
+    return stack(rows)
 
 
 def sequence_mask(
@@ -243,7 +256,7 @@ def sequence_mask(
     """
     x = as_operand(lengths)
     if maxlen is None:
-        values = np.asarray(x)
+        values = read_on_host(x, "sequence_mask() without maxlen")
         maxlen = int(values.max()) if values.size else 0
     kind = numpy_dtype(x.dtype)
     steps = place_next_to(x, np.arange(int(maxlen)).astype(kind))
@@ -263,7 +276,8 @@ def dynamic_partition(
     [[2.0], [1.0, 3.0]]
     """
     x = as_operand(data)
-    labels = np.asarray(index_operand(partitions, "dynamic_partition"))
+    labels = index_operand(partitions, "dynamic_partition")
+    labels = read_on_host(labels, "dynamic_partition()")
     if labels.shape != tuple(x.shape[: labels.ndim]):
         raise ShapeError(
             f"dynamic_partition needs partitions that match data's first axes "

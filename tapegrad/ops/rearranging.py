@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.convert import read_on_host
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive import Primitive
@@ -145,7 +146,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis(axis, len(x.shape), "repeat")
-    counts = np.asarray(repeats)
+    counts = read_on_host(repeats, "repeat()")
     length = x.shape[axis]
     if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
         raise ArgumentError(f"repeat needs whole numbers of 0 or more. Got {counts.tolist()}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import to_tensor
+from tapegrad.core.convert import read_on_host, to_tensor
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
@@ -312,7 +312,10 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
     >>> dynamic_stitch([[0, 2], [1]], [[1.0, 3.0], [2.0]]).numpy().tolist()
     [1.0, 2.0, 3.0]
     """
-    places = [np.asarray(index_operand(index, "dynamic_stitch")) for index in indices]
+    places = [
+        read_on_host(index_operand(index, "dynamic_stitch"), "dynamic_stitch()")
+        for index in indices
+    ]
     first = as_operand(data[0])
     parts = [first, *(like(part, first) for part in data[1:])]
     inner = tuple(first.shape[places[0].ndim :])

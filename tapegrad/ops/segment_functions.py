@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.core import host
+from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -184,11 +184,11 @@ def _unsorted(name: str, data: Any, ids: Any, num_segments: Any) -> tuple[Any, A
     return data, ids, num
 
 
-def _sorted(name: str, data: Any, ids: Any) -> tuple[Any, Any, int]:
-    data, ids = _operands(name, data, ids)
+def _sorted(name: str, data: Any, segment_ids: Any) -> tuple[Any, Any, int]:
+    data, ids = _operands(name, data, segment_ids)
     if len(ids.shape) != 1:
         raise ShapeError(f"{name} needs one-dimensional segment_ids. Got {tuple(ids.shape)}.")
-    values = ids.numpy() if hasattr(ids, "numpy") else host.fetch(ids, None, f"{name}()")
+    values = read_on_host(segment_ids, f"{name}()")
     if values.size and (values[0] < 0 or (values[1:] < values[:-1]).any()):
         raise ArgumentError(
             f"{name} needs segment_ids that are sorted and not negative. "

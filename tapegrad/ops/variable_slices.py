@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core import host
+from tapegrad.core.convert import read_on_host
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import EMPTY, note_cut, using_stack
 from tapegrad.core.tensor import Tensor, wrap
@@ -146,7 +147,7 @@ def _divided(tensor: Any, indices: Any, updates: Any) -> Any:
 
 def _repeatedly(function: Callable[..., Any], tensor: Any, indices: Any, updates: Any) -> Any:
     """Apply a function to all rows at once, and again for those that come more than once."""
-    wanted = indices.numpy().reshape(-1)
+    wanted = read_on_host(indices, "scatter_mul() or scatter_div()").reshape(-1)
     turns = _occurrences(wanted)
     for turn in range(int(turns.max(initial=-1)) + 1):
         chosen = np.flatnonzero(turns == turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tapegrad.autodiff.gradient_tape import GradientTape
@@ -11,10 +12,12 @@ from tapegrad.core import host
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import EMPTY, using_stack
+from tapegrad.core.recovery import run_again
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import clipping, creation
+from tapegrad.ops.cast import cast
 from tapegrad.ops.rows import merged
 from tapegrad.optimizers.pairs import checked_pairs
 from tapegrad.optimizers.updates import decay_update
@@ -83,7 +86,8 @@ class Optimizer:
         if tuple(rate.shape):
             raise ShapeError(f"learning_rate must be a number. Got shape {tuple(rate.shape)}.")
         self._schedule = None
-        self._rate.assign(rate if rate.dtype == "float32" else float(rate), read_value=False)
+        rate = rate if rate.dtype == "float32" else cast(rate, "float32")
+        self._rate.assign(rate, read_value=False)
 
     lr = learning_rate
 
@@ -223,15 +227,12 @@ class Optimizer:
 
     def _step(self, gradient: Any, variable: Variable, scalars: Scalars) -> None:
         slots = self._slots.get(variable.number) or self._slots_of(variable)
-        arrays = [slot.array for slot in slots]
-        p = variable.array
-        if self.weight_decay and variable.number not in self._without_decay:
-            decay = decay_update.kernel(type(p))
-            (p,) = decay(p, scalars.rate, amount=self.weight_decay)
-        if type(gradient) is IndexedSlices:
-            p, *arrays = self.update_rows(p, gradient, arrays, scalars)
-        else:
-            p, *arrays = self.update(p, gradient.array, arrays, scalars)
+        try:
+            p, *arrays = self._moved(gradient, variable, slots, scalars)
+        except MemoryError as error:
+            again = partial(self._moved, gradient, variable, slots, scalars)
+            what = f"The step of {variable.name!r}"
+            p, *arrays = run_again(what, (variable.array,), again, error)
         variable.array = p
         for slot, array in zip(slots, arrays):
             slot.array = array
@@ -239,6 +240,19 @@ class Optimizer:
             variable.assign(variable.constraint(variable.value()), read_value=False)
         if self.ema_momentum is not None:
             self._average(variable, self.ema_momentum)
+
+    def _moved(
+        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+    ) -> Any:
+        """The arrays of a variable and its slots after a step; nothing is changed yet."""
+        arrays = [slot.array for slot in slots]
+        p = variable.array
+        if self.weight_decay and variable.number not in self._without_decay:
+            decay = decay_update.kernel(type(p))
+            (p,) = decay(p, scalars.rate, amount=self.weight_decay)
+        if type(gradient) is IndexedSlices:
+            return self.update_rows(p, gradient, arrays, scalars)
+        return self.update(p, gradient.array, arrays, scalars)
 
     def _average(self, variable: Variable, momentum: float) -> None:
         average = self._averages.get(variable.number)

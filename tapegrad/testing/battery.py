@@ -49,6 +49,20 @@ def check_protocol(backend: Backend) -> None:
         assert back.all(), "from_host must copy: a later change of the host array showed."
         back[...] = 0
         assert backend.to_host(array).all(), "to_host must copy."
+    check_memory(backend)
+
+
+def check_memory(backend: Backend) -> None:
+    """The counters answer, and a peak that is counted is not below what is in use."""
+    for name in backend.devices():
+        memory = backend.memory(name)
+        assert isinstance(memory.description, str)
+        memory.release()
+        memory.reset_peak()
+        array = backend.from_host(np.ones(1000), name)
+        current, peak = memory.used()
+        assert current is None or peak is None or current <= peak
+        del array
 
 
 def check_sample(sample: Sample) -> None:

@@ -103,6 +103,24 @@ def pack(value: Any) -> Any:
     return strict.asarray(np.asarray(value), device=DEVICE)
 
 
+class StrictMemory:
+    """Nobody counts the stand-in's memory; how often it was released is known."""
+
+    description = "array_api_strict in place of a GPU"
+
+    def __init__(self) -> None:
+        self.released = 0
+
+    def used(self) -> tuple[int | None, int | None]:
+        return None, None
+
+    def reset_peak(self) -> None:
+        """There is no peak."""
+
+    def release(self) -> None:
+        self.released += 1
+
+
 class StrictBackend:
     """The backend object: register it with `register_backend(StrictBackend())`."""
 
@@ -112,6 +130,7 @@ class StrictBackend:
 
     def __init__(self) -> None:
         self.kernels = _HostedKernels()
+        self._memory = StrictMemory()
 
     def devices(self) -> list[str]:
         return ["strict:0"]
@@ -128,6 +147,9 @@ class StrictBackend:
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         return np.array(array._array)
+
+    def memory(self, device: str) -> StrictMemory:
+        return self._memory
 
 
 @contextmanager

@@ -28,7 +28,7 @@ CORE: Sequence[Sequence[str]] = (
     ("backend",),
     ("device",),
     ("recorder",),
-    ("host",),
+    ("host", "recovery"),
     ("tensor",),
     ("convert", "rule"),
     ("variable", "indexed_slices"),
