@@ -55,7 +55,7 @@ def _reachable(
             if node.primitive is None:
                 only_sources = only_sources and node in sources
                 break
-            node, inputs = None, node.inputs
+            inputs, node = node.inputs, None
             for source in inputs:  # go on with one of them at once, let the others wait
                 if source is not None:
                     if node is not None:
