@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.device import device
 from tapegrad.core.families import elementwise
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
@@ -70,7 +71,8 @@ def apply_dropout(x: Any, rate: float, noise_shape: Any, source: Source) -> Any:
         raise ArgumentError(f"dropout takes a rate of at least 0 and below 1. Got {rate}.")
     if rate == 0.0:
         return x
-    mask = draw_mask(source, _noise_shape(noise_shape, tuple(x.shape)), rate)
+    with device(x.device):  # the mask belongs where the values are
+        mask = draw_mask(source, _noise_shape(noise_shape, tuple(x.shape)), rate)
     return masked_scale_p(x, mask, scale=1.0 / (1.0 - rate))
 
 
