@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad_cupy.philox import KERNELS as PHILOX
+from tapegrad_cupy.products import KERNELS as PRODUCTS
 from tapegrad_cupy.special import KERNELS as SPECIAL
 
-KERNELS: dict[str, Callable[..., Any]] = {**SPECIAL, **PHILOX}
+KERNELS: dict[str, Callable[..., Any]] = {**SPECIAL, **PHILOX, **PRODUCTS}

@@ -1,12 +1,13 @@
-"""How a matrix product of strided arrays becomes calls of a column-major, strided-batch product.
+"""How a product of strided arrays becomes calls of a column-major product of batches.
 
-Only shapes and strides are looked at here; no array is, and no library is needed.
+Only shapes and strides are looked at here: no array is needed, and no library.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MOST_STEPS = 4
@@ -16,7 +17,7 @@ LARGE_STEP = 2**32
 """... unless each call has at least this many operations, which take longer than the call."""
 
 MOST_MATRICES = 65535
-"""Matrices per call: the length of a CUDA grid along its last axis."""
+"""Matrices per call: a CUDA grid is no longer than this along its last axis."""
 
 Shape = tuple[int, ...]
 
@@ -26,11 +27,11 @@ class Layout(NamedTuple):
 
     shape: Shape
     strides: Shape
-    transpose: bool
+    transpose: bool = False
 
 
 class Gemm(NamedTuple):
-    """D = op(A) op(B) for a batch of column-major matrices; strides count elements."""
+    """D = op(A) op(B) for a batch of column-major matrices; D has no gaps between its columns."""
 
     rows: int
     columns: int
@@ -40,14 +41,14 @@ class Gemm(NamedTuple):
     lda: int
     ldb: int
     batch: int = 1
-    stride_a: int = 0
+    stride_a: int = 0  # from matrix to matrix, in elements
     stride_b: int = 0
     stride_d: int = 0
-    alignment: int = 256  # of all addresses, in bytes; `ldd` is `rows`
+    alignment: int = 256  # of all three addresses, in bytes
 
 
 class Step(NamedTuple):
-    """One call and where its matrices begin, in bytes from the beginning of each array."""
+    """One call, and where its matrices begin: bytes from the beginning of each array."""
 
     gemm: Gemm
     first: int
@@ -56,37 +57,15 @@ class Step(NamedTuple):
 
 
 class Route(NamedTuple):
-    """All calls of one product, and the copies to make before them.
+    """The calls of one product, and the copies to make before them.
 
-    A copy is None (use the array itself), () (make it contiguous), or the leading axes to
-    broadcast it to first. A column-major library takes the second array as its A, and the first
-    one only where `first_is_a`.
+    A copy is None (use the array as it is), () (make it contiguous), or the leading axes to
+    broadcast it to before. In each call A is the second array, unless `first_is_a`.
     """
 
     copies: tuple[Shape | None, Shape | None]
     first_is_a: bool
     steps: tuple[Step, ...]
-
-
-class _Axis(NamedTuple):
-    """A leading axis: its length and the strides of left operand, right operand and result."""
-
-    length: int
-    left: int
-    right: int
-    result: int
-
-
-class _Matrix(NamedTuple):
-    """One matrix of an operand as BLAS sees it: rows or columns follow each other by `leading`."""
-
-    rows: int
-    columns: int
-    by_rows: bool
-    leading: int
-
-    def transposed(self) -> _Matrix:
-        return _Matrix(self.columns, self.rows, not self.by_rows, self.leading)
 
 
 def product_shape(first: Layout, second: Layout) -> Shape:
@@ -106,18 +85,167 @@ def product_shape(first: Layout, second: Layout) -> Shape:
 
 
 def find_route(first: Layout, second: Layout, itemsize: int, alignment: int = 256) -> Route:
-    """Return the calls for a product with at least one element and a depth of at least one."""
+    """Return the calls for a product that is not empty and has a depth of at least one.
+
+    `alignment` is that of both arrays' addresses, a power of two up to 256.
+    """
     *lead, m, n = product_shape(first, second)
-    layouts, copies = [first, second], [None, None]
+    layouts = [first, second]
+    copies: list[Shape | None] = [None, None]
     for i, layout in enumerate(layouts):
-        if _matrix(layout) is None or any(stride < 0 for stride in layout.strides[:-2]):
-            layouts[i], copies[i] = _packed(layout, layout.shape[:-2]), ()  # type: ignore[call-overload]
-    # A single column is a single row of the transposed product: vectors then come last, as B.
+        if _matrix(layout) is None or any(step < 0 for step in _lead_strides(layout, lead)):
+            layouts[i], copies[i] = _packed(layout, layout.shape[:-2]), ()
+    # A single column is computed as a single row of the transposed product, so that vectors
+    # always have the same place in the call: B and D have one column.
     turned = n == 1 < m
-    gemm, axes = _joined(layouts, lead, turned)
+    gemm, axes = _joined(layouts[0], layouts[1], lead, turned)
     if _too_many(gemm, axes):
         for i, layout in enumerate(layouts):
-            if len(_merged([_Axis(a, s, 0, 0) for a, s in _lead_of(layout, lead)], left_only=True)) > 1:
-                layouts[i], copies[i] = _packed(layout, tuple(lead)), tuple(lead)  # type: ignore[call-overload]
-        gemm, axes = _joined(layouts, lead, turned)
-    return Route((copies[0], copies[1]), turned, _steps(gemm, axes, turned, itemsize, alignment))
+            if len(_runs(lead, _lead_strides(layout, lead))) > 1:
+                layouts[i], copies[i] = _packed(layout, tuple(lead)), tuple(lead)
+        gemm, axes = _joined(layouts[0], layouts[1], lead, turned)
+    steps = _steps(gemm, axes, turned, itemsize, alignment)
+    return Route((copies[0], copies[1]), turned, steps)
+
+
+# One matrix
+
+
+class _Matrix(NamedTuple):
+    """A matrix as BLAS sees it: gapless rows (or columns) that follow each other by `leading`."""
+
+    rows: int
+    columns: int
+    by_rows: bool
+    leading: int
+
+    def transposed(self) -> _Matrix:
+        return _Matrix(self.columns, self.rows, not self.by_rows, self.leading)
+
+
+def _sides(layout: Layout) -> tuple[int, int]:
+    rows, columns = layout.shape[-2:]
+    return (columns, rows) if layout.transpose else (rows, columns)
+
+
+def _matrix(layout: Layout) -> _Matrix | None:
+    """Return the form of a layout's matrices, or None if BLAS cannot read them.
+
+    The stride of an axis of length 1 means nothing and is not looked at.
+    """
+    rows, columns = layout.shape[-2:]
+    row_stride, column_stride = layout.strides[-2:]
+    found = None
+    if column_stride == 1 or columns == 1:
+        leading = row_stride if rows > 1 else columns
+        if leading >= columns:
+            found = _Matrix(rows, columns, True, leading)
+    if found is None and (row_stride == 1 or rows == 1):
+        leading = column_stride if columns > 1 else rows
+        if leading >= rows:
+            found = _Matrix(rows, columns, False, leading)
+    return found.transposed() if found and layout.transpose else found
+
+
+# Leading axes
+
+
+def _packed(layout: Layout, lead: Shape) -> Layout:
+    """Return the layout of a contiguous copy, broadcast to these leading axes."""
+    shape = (*lead, *layout.shape[-2:])
+    return Layout(shape, _contiguous(shape, 1), layout.transpose)
+
+
+def _contiguous(shape: Sequence[int], last: int) -> Shape:
+    """Return the strides of axes without gaps; `last` is that of the last one."""
+    strides = []
+    for length in reversed(shape):
+        strides.append(last)
+        last *= length
+    return tuple(reversed(strides))
+
+
+def _lead_strides(layout: Layout, lead: Sequence[int]) -> Shape:
+    """Return one stride per leading axis of the product; broadcast axes stand still."""
+    own = [
+        0 if length == 1 else stride
+        for length, stride in zip(layout.shape[:-2], layout.strides[:-2])
+    ]
+    return (*[0] * (len(lead) - len(own)), *own)
+
+
+def _runs(lengths: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
+    """Join neighbouring axes that can be walked with one stride: (length, *strides) of each."""
+    runs: list[tuple[int, ...]] = []
+    for length, *steps in zip(lengths, *strides):
+        if length == 1:
+            continue
+        if runs and all(outer == length * inner for outer, inner in zip(runs[-1][1:], steps)):
+            runs[-1] = (runs[-1][0] * length, *steps)
+        else:
+            runs.append((length, *steps))
+    return runs
+
+
+def _joined(
+    first: Layout, second: Layout, lead: Sequence[int], turned: bool
+) -> tuple[Gemm, list[tuple[int, ...]]]:
+    """Return the product of one pair of matrices, and the axes to repeat it over.
+
+    An axis is its length and the strides of left operand, right operand and result.
+    """
+    left, right = _matrix(first), _matrix(second)
+    assert left is not None
+    assert right is not None
+    strides = [_lead_strides(first, lead), _lead_strides(second, lead)]
+    if turned:
+        left, right = right.transposed(), left.transposed()
+        strides.reverse()
+    m, k, n = left.rows, left.columns, right.columns
+    axes = _runs(lead, *strides, _contiguous(lead, m * n))
+    leading = left.leading
+    if axes and left.by_rows:
+        length, step, other, _ = axes[-1]
+        if other == 0 and (step == m * leading or (m == 1 and step >= k)):
+            # Many matrices times one: a single product of all their rows.
+            leading = step if m == 1 else leading
+            m *= length
+            axes.pop()
+    # Row-major D = L R is column-major D' = R' L', and rows without gaps are columns of L'.
+    gemm = Gemm(n, m, k, not right.by_rows, not left.by_rows, right.leading, leading)
+    return gemm, axes
+
+
+# Calls
+
+
+def _too_many(gemm: Gemm, axes: Sequence[tuple[int, ...]]) -> bool:
+    longest = max((axis[0] for axis in axes), default=1)
+    calls = math.prod(axis[0] for axis in axes) // longest
+    work = 2 * longest * gemm.rows * gemm.columns * gemm.depth
+    return calls > MOST_STEPS and work < LARGE_STEP
+
+
+def _steps(
+    gemm: Gemm, axes: list[tuple[int, ...]], turned: bool, itemsize: int, alignment: int
+) -> tuple[Step, ...]:
+    """Return a call per element of the axes but the longest, which becomes the batch."""
+    batch, *others = sorted(axes, key=lambda axis: -axis[0]) or [(1, 0, 0, 0)]
+    begins = [range(0, batch[0], MOST_MATRICES), *[range(axis[0]) for axis in others]]
+    places = []
+    for position in itertools.product(*begins):
+        moves = [
+            [index * stride * itemsize for stride in axis[1:]]
+            for index, axis in zip(position, [batch, *others])
+        ]
+        places.append((position[0], *[sum(parts) for parts in zip(*moves)]))
+    alignment = math.gcd(alignment, *[offset for place in places for offset in place[1:]])
+    steps = []
+    for begin, left, right, result in places:
+        count = min(MOST_MATRICES, batch[0] - begin)
+        one = gemm._replace(alignment=alignment)
+        if count > 1:
+            one = one._replace(batch=count, stride_b=batch[1], stride_a=batch[2], stride_d=batch[3])
+        first, second = (right, left) if turned else (left, right)
+        steps.append(Step(one, first, second, result))
+    return tuple(steps)

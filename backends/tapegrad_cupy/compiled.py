@@ -1,0 +1,95 @@
+"""What the CUDA kernels written here share: C types, a prelude, compilation at the first call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+Array = Any
+
+THREADS = 256
+FULL = 1056
+"""Blocks of 256 threads that fill an H200: eight on each of its 132 multiprocessors."""
+
+MOST_BLOCKS = 2**31 - 1
+"""The longest grid that CUDA launches."""
+
+C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float32": "float",
+    "float64": "double",
+}
+
+PRELUDE = r"""
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+typedef long long i64;
+
+// Half precision is computed with in single; truth values are counted.
+template <class T> struct Wider { typedef T type; };
+template <> struct Wider<__half> { typedef float type; };
+template <> struct Wider<__nv_bfloat16> { typedef float type; };
+template <> struct Wider<bool> { typedef int type; };
+
+template <class T> __device__ __forceinline__ typename Wider<T>::type widen(T x) { return x; }
+template <> __device__ __forceinline__ float widen<__half>(__half x) { return __half2float(x); }
+template <> __device__ __forceinline__ float widen<__nv_bfloat16>(__nv_bfloat16 x) {
+    return __bfloat162float(x);
+}
+
+template <class T> __device__ __forceinline__ T narrow(typename Wider<T>::type x) { return (T)x; }
+template <> __device__ __forceinline__ __half narrow<__half>(float x) {
+    return __float2half_rn(x);
+}
+template <> __device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+// Read and written by accesses of up to 16 bytes.
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T v[N]; };
+"""
+
+
+def compiled(source: str, name: str, **macros: str | int) -> Any:
+    """Return the kernel `name` of a source that comes after the prelude and the macros.
+
+    The caller keeps it; CuPy compiles it at its first launch on a device.
+    """
+    lines = "".join(f"#define {macro} {value}\n" for macro, value in macros.items())
+    return cupy.RawModule(code=PRELUDE + lines + source, options=("-std=c++17",)).get_function(name)
+
+
+def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that a floating dtype is computed in."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def contiguous(x: Array) -> Array:
+    """Return `x`, or a copy of it if its elements do not lie one after the other."""
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+
+
+def is_aligned(*arrays: Array) -> bool:
+    """Whether all arrays start where an access of 16 bytes may."""
+    pointers = 0
+    for array in arrays:
+        pointers |= array.data.ptr
+    return not pointers & 15
+
+
+def blocks_for(items: int) -> int:
+    """Return how many blocks give each of `items` a thread, at most what a grid can have."""
+    return min(MOST_BLOCKS, (items + THREADS - 1) // THREADS)

@@ -1,0 +1,265 @@
+"""CUDA building blocks of the row kernels: numbers, vector access, reductions, and rows.
+
+A row is visited in parts of neighbouring elements. `Held` rows live in registers, `Looped` rows are
+read again at each visit, from shared memory where they fit. A kernel is written once for both, in
+terms of `T` (what is stored), `A` (what is computed with) and `Row`, which row_launch.py defines.
+"""
+
+from __future__ import annotations
+
+NUMBERS = r"""
+typedef long long i64;
+typedef unsigned short u16;
+typedef unsigned int u32;
+struct bf16 { u16 bits; };
+struct f16 { u16 bits; };
+template <class T> struct Wide { typedef float type; };
+template <> struct Wide<double> { typedef double type; };
+
+#define DEVICE __device__ __forceinline__
+
+DEVICE double infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
+DEVICE double not_a_number() { return __longlong_as_double(0x7ff8000000000000LL); }
+
+DEVICE float widen(float x) { return x; }
+DEVICE double widen(double x) { return x; }
+DEVICE float widen(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+DEVICE float widen(f16 x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+DEVICE void narrow(float& y, float x) { y = x; }
+DEVICE void narrow(double& y, double x) { y = x; }
+DEVICE void narrow(f16& y, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
+DEVICE void narrow(bf16& y, float x) {
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#else
+    u32 bits = __float_as_uint(x);
+    y.bits = x == x ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fff;
+#endif
+}
+
+DEVICE float larger(float x, float y) { return fmaxf(x, y); }
+DEVICE double larger(double x, double y) { return fmax(x, y); }
+DEVICE float root(float x) { return sqrtf(x); }
+DEVICE double root(double x) { return sqrt(x); }
+DEVICE float logarithm(float x) { return logf(x); }
+DEVICE double logarithm(double x) { return log(x); }
+
+// The hardware's exponential is as exact as 2-byte numbers need, and faster than memory.
+template <class T> DEVICE float exponential(float x) {
+    return sizeof(T) == 2 ? __expf(x) : expf(x);
+}
+template <class T> DEVICE double exponential(double x) { return exp(x); }
+"""
+
+ACCESS = r"""
+template <int BYTES> struct Word;
+template <> struct Word<2> { typedef u16 type; };
+template <> struct Word<4> { typedef u32 type; };
+template <> struct Word<8> { typedef uint2 type; };
+template <> struct Word<16> { typedef uint4 type; };
+
+// N neighbours that are moved in one instruction, up to 16 bytes.
+template <class T, int N> union Pack {
+    typename Word<sizeof(T) * N>::type word;
+    T v[N];
+    DEVICE Pack() {}
+};
+
+template <int N, class T, class A> DEVICE void load(A* values, const T* from) {
+    constexpr int M = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
+    #pragma unroll
+    for (int k = 0; k < N; k += M) {
+        Pack<T, M> pack;
+        pack.word = *reinterpret_cast<const decltype(pack.word)*>(from + k);
+        #pragma unroll
+        for (int e = 0; e < M; ++e) values[k + e] = widen(pack.v[e]);
+    }
+}
+
+template <int N, class T, class A> DEVICE void store(T* to, const A* values) {
+    constexpr int M = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
+    #pragma unroll
+    for (int k = 0; k < N; k += M) {
+        Pack<T, M> pack;
+        #pragma unroll
+        for (int e = 0; e < M; ++e) narrow(pack.v[e], values[k + e]);
+        *reinterpret_cast<decltype(pack.word)*>(to + k) = pack.word;
+    }
+}
+"""
+
+REDUCTIONS = r"""
+struct Sum {
+    template <class A> static DEVICE A join(A x, A y) { return x + y; }
+    static DEVICE double neutral() { return 0.0; }
+};
+// NaN is passed over here; it comes out of the sum of the exponentials.
+struct Largest {
+    template <class A> static DEVICE A join(A x, A y) { return larger(x, y); }
+    static DEVICE double neutral() { return -infinity(); }
+};
+
+template <class Join, class A> DEVICE A reduce_warp(A x) {
+    #pragma unroll
+    for (int offset = 16; offset; offset >>= 1) {
+        x = Join::join(x, __shfl_xor_sync(0xffffffffu, x, offset));
+    }
+    return x;
+}
+
+// Join the values of all threads of a row, in an order that is always the same; all get the result.
+template <class Join, int LANES, class A> DEVICE A reduce(A x) {
+    x = reduce_warp<Join>(x);
+    if constexpr (LANES > 32) {
+        __shared__ A box[LANES / 32];
+        int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+        __syncthreads();
+        if (lane == 0) box[warp] = x;
+        __syncthreads();
+        x = reduce_warp<Join>(lane < LANES / 32 ? box[lane] : A(Join::neutral()));
+    }
+    return x;
+}
+"""
+
+ROWS = r"""
+// Elements of up to two arrays at the same place.
+template <class A, int N> struct Part {
+    static constexpr int count = N;
+    A a[N], b[N];
+    template <int INPUTS, class T> DEVICE void fetch(const T* first, const T* second) {
+        if (INPUTS > 0) load<N>(a, first);
+        if (INPUTS > 1) load<N>(b, second);
+    }
+};
+#define EACH(e, part) _Pragma("unroll") for (int e = 0; e < part.count; ++e)
+
+DEVICE i64 first_row() { return (i64)blockIdx.x * blockDim.y + threadIdx.y; }
+DEVICE i64 row_step() { return (i64)gridDim.x * blockDim.y; }
+
+// A row of at most LANES * STEPS * N elements, a multiple of N. Visitors may change the parts.
+template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
+    typedef typename Wide<T>::type A;
+    static constexpr bool held = true;
+    static constexpr int lanes = LANES, steps = STEPS, width = N;
+    Part<A, N> parts[STEPS];
+    int length;
+
+    static DEVICE int column(int step) { return (step * LANES + (int)threadIdx.x) * N; }
+
+    DEVICE Held(const T* first, const T* second, i64 size) : length((int)size) {
+        #pragma unroll
+        for (int j = 0; j < STEPS; ++j) {
+            int c = column(j);
+            if (c < length) parts[j].template fetch<INPUTS>(first + c, second + c);
+        }
+    }
+
+    template <class Visit> DEVICE void each(Visit visit) {
+        #pragma unroll
+        for (int j = 0; j < STEPS; ++j) if (column(j) < length) visit(parts[j], column(j), j);
+    }
+
+    // Visit, and write what the parts hold then.
+    template <class Visit> DEVICE void write(T* out, Visit visit) {
+        #pragma unroll
+        for (int j = 0; j < STEPS; ++j) {
+            int c = column(j);
+            if (c >= length) continue;
+            visit(parts[j], c, j);
+            store<N>(out + c, parts[j].a);
+        }
+    }
+};
+"""
+
+LOOPS = r"""
+// A row of any length whose arrays start at equal distances from a 16-byte boundary, if N > 1.
+template <class T, int LANES, int N, int INPUTS, bool CACHED> struct Looped {
+    typedef typename Wide<T>::type A;
+    typedef typename Word<sizeof(T) * N>::type W;
+    static constexpr bool held = false;
+    static constexpr int lanes = LANES, width = N, batch = N * sizeof(T) > 4 ? 4 : 8;
+    const T *first, *second;
+    i64 length, head, count;
+    bool fresh = true;
+
+    DEVICE Looped(const T* first, const T* second, i64 length)
+        : first(first), second(second), length(length), head(0) {
+        if (N > 1) {
+            i64 place = (i64)first / (i64)sizeof(T) % N;
+            head = place ? N - place : 0;
+            head = head < length ? head : length;
+        }
+        count = (length - head) / N;
+    }
+
+    // The first visit leaves in shared memory what later ones read. Each thread reads its own.
+    DEVICE void recall(A* values, const T* from, T* line) {
+        Pack<T, N> pack;
+        if (fresh) {
+            pack.word = *reinterpret_cast<const W*>(from);
+            *reinterpret_cast<W*>(line) = pack.word;
+        } else {
+            pack.word = *reinterpret_cast<const W*>(line);
+        }
+        #pragma unroll
+        for (int e = 0; e < N; ++e) values[e] = widen(pack.v[e]);
+    }
+
+    DEVICE void fetch(Part<A, N>& part, i64 i) {
+        i64 c = head + i * N;
+        if constexpr (CACHED) {
+            extern __shared__ uint4 cache[];
+            T* line = reinterpret_cast<T*>(cache) + i * N;
+            recall(part.a, first + c, line);
+            if (INPUTS > 1) recall(part.b, second + c, line + count * N);
+        } else {
+            part.template fetch<INPUTS>(first + c, second + c);
+        }
+    }
+
+    template <bool WRITE, class Visit> DEVICE void single(T* out, i64 c, Visit& visit) {
+        Part<A, 1> part;
+        part.template fetch<INPUTS>(first + c, second + c);
+        visit(part, c, 0);
+        if (WRITE) store<1>(out + c, part.a);
+    }
+
+    template <bool WRITE, class Visit> DEVICE void finish(T* out, Part<A, N>& part, i64 i, Visit& visit) {
+        visit(part, head + i * N, 0);
+        if (WRITE) store<N>(out + head + i * N, part.a);
+    }
+
+    // Several parts are read before the first is visited, so that the reads overlap.
+    template <bool WRITE, class Visit> DEVICE void walk(T* out, Visit visit) {
+        i64 i = threadIdx.x;
+        for (i64 c = i; c < head; c += LANES) single<WRITE>(out, c, visit);
+        for (; i + (batch - 1) * LANES < count; i += batch * LANES) {
+            Part<A, N> parts[batch];
+            #pragma unroll
+            for (int k = 0; k < batch; ++k) fetch(parts[k], i + k * LANES);
+            #pragma unroll
+            for (int k = 0; k < batch; ++k) finish<WRITE>(out, parts[k], i + k * LANES, visit);
+        }
+        for (; i < count; i += LANES) {
+            Part<A, N> part;
+            fetch(part, i);
+            finish<WRITE>(out, part, i, visit);
+        }
+        i64 tail = head + count * N;
+        for (i64 c = tail + threadIdx.x; c < length; c += LANES) single<WRITE>(out, c, visit);
+        fresh = false;
+    }
+
+    template <class Visit> DEVICE void each(Visit visit) { walk<false>((T*)0, visit); }
+    template <class Visit> DEVICE void write(T* out, Visit visit) { walk<true>(out, visit); }
+};
+"""
+
+BLOCKS = NUMBERS + ACCESS + REDUCTIONS + ROWS + LOOPS
