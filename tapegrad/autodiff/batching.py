@@ -20,8 +20,8 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import joining
 from tapegrad.ops import shape as shapes
 from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.examples import register_spread
 from tapegrad.ops.operators import bind_operators
-from tapegrad.ops.random_draws import register_spread
 
 
 class Frame:

@@ -6,7 +6,7 @@ Where states come from (generators, global seed, explicit seeds) is told by a `S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.basic import broadcast_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.examples import each_example
 from tapegrad.ops.gather import gather
 from tapegrad.ops.sorting import argsort
 from tapegrad.ops.special import random_gamma_grad
@@ -80,20 +81,6 @@ class Source(Protocol):
 
     def take(self) -> Any:
         """Return the state of the next draw."""
-
-
-Make = Callable[[Shape], Any]
-_spread: list[Callable[[Make, Shape], Any]] = []
-
-
-def register_spread(spread: Callable[[Make, Shape], Any]) -> None:
-    """Set the function that calls `make` with a shape for all examples of the running vmaps."""
-    _spread[:] = [spread]
-
-
-def each_example(make: Make, shape: Shape) -> Any:
-    """Make a value of `shape`; inside vmap, one per example by a single call."""
-    return _spread[0](make, shape) if _spread else make(shape)
 
 
 def _draw(source: Source, primitive: Primitive, shape: Shape, **params: Any) -> Any:
