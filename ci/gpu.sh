@@ -3,5 +3,5 @@
 # Works in a bare tree: needs Python 3.11+, NumPy, CuPy and pytest, nothing of tapegrad installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PYTHONPATH="$PWD:$PWD/backends"
+export PYTHONPATH="$PWD:$PWD/backends${PYTHONPATH:+:$PYTHONPATH}"
 python3 ci/gpu_report.py --run "$@"

@@ -24,6 +24,8 @@ Shape = tuple[int, ...]
 _INT64 = np.dtype(np.int64)
 _xp = CupyNamespace()
 
+_PLACEHOLDERS = "ABCDEFGHIJKL"
+
 # Types by their size in bytes: what one thread moves.
 _UNITS = {
     16: "uint4",
@@ -34,7 +36,10 @@ _UNITS = {
 }
 
 _SOURCE = r"""
-// U is a unit of bits, K an integer that can count all units; entries are units x[outer][..][width].
+// What a thread moves, and an integer that can count all of it: x[outer][entries][width] units.
+typedef UNIT U;
+typedef COUNT K;
+
 struct Place { K column, entry, outer; };
 
 __device__ __forceinline__ Place place_of(K i, K width, K entries) {
@@ -137,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(256) one_hot(
 @functools.cache
 def _kernel(name: str, unit: int = 8, is_long: bool = False) -> Any:
     count_type = "unsigned long long" if is_long else "unsigned int"
-    return compiled(_SOURCE, name, U=_UNITS[unit], UNIT_SIZE=unit, K=count_type)
+    return compiled(_SOURCE, name, UNIT=_UNITS[unit], UNIT_SIZE=unit, COUNT=count_type)
 
 
 def _launch(name: str, unit: int, count: int, arguments: tuple[Any, ...]) -> None:
@@ -160,19 +165,25 @@ def _as_index(index: Array) -> Array:
 
 def linear_index(*arrays: Array, lengths: Shape, axes: tuple[int, ...], name: str) -> Array:
     """Join index arrays into positions along the merged axis; negative ones count from the end."""
+    if len(arrays) > len(_PLACEHOLDERS):
+        params = {"lengths": lengths, "axes": axes, "name": name}
+        return _generic("linear_index", *arrays, **params)
     return _join_kernel(len(arrays))(*arrays, *lengths)
 
 
 @functools.cache
 def _join_kernel(count: int) -> Any:
-    indices = [f"I{k} i{k}" for k in range(count)]
+    indices = [f"{letter} i{k}" for k, letter in zip(range(count), _PLACEHOLDERS, strict=False)]
     lengths = [f"int64 n{k}" for k in range(count)]
     steps = [
-        f"long long j{k} = (long long)i{k}; y = y * n{k} + (j{k} < 0 ? j{k} + n{k} : j{k});"
+        f"long long j{k} = (long long)i{k};total = total * n{k} + (j{k} < 0 ? j{k} + n{k} : j{k});"
         for k in range(count)
     ]
     return cupy.ElementwiseKernel(
-        ", ".join([*indices, *lengths]), "int64 y", "y = 0;" + "".join(steps), "tapegrad_join"
+        ", ".join([*indices, *lengths]),
+        "int64 y",
+        f"long long total = 0; {' '.join(steps)} y = total;",
+        "tapegrad_linear_index",
     )
 
 

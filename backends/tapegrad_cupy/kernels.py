@@ -5,8 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad_cupy.gather import KERNELS as GATHER
 from tapegrad_cupy.philox import KERNELS as PHILOX
 from tapegrad_cupy.products import KERNELS as PRODUCTS
+from tapegrad_cupy.reduction import KERNELS as REDUCTION
+from tapegrad_cupy.row_updates import KERNELS as ROW_UPDATES
+from tapegrad_cupy.rows import KERNELS as ROWS
+from tapegrad_cupy.scatter import KERNELS as SCATTER
+from tapegrad_cupy.shape import KERNELS as SHAPE
 from tapegrad_cupy.special import KERNELS as SPECIAL
+from tapegrad_cupy.updates import KERNELS as UPDATES
 
-KERNELS: dict[str, Callable[..., Any]] = {**SPECIAL, **PHILOX, **PRODUCTS}
+KERNELS: dict[str, Callable[..., Any]] = {
+    **SHAPE,
+    **REDUCTION,
+    **GATHER,
+    **SCATTER,
+    **PRODUCTS,
+    **ROWS,
+    **SPECIAL,
+    **PHILOX,
+    **UPDATES,
+    **ROW_UPDATES,
+}

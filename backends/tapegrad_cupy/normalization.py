@@ -1,4 +1,4 @@
-"""Normalisation for CuPy: over the last axes (layer, RMS) by rows, over the first (batch) by columns.
+"""Normalisation for CuPy: by rows over the last axes (layer, RMS), by columns over the first ones.
 
 Other axes, and gains that vary otherwise, go to the generic kernels.
 """
@@ -65,7 +65,7 @@ def _as_matrix(shape: Shape, axes: Axes) -> _Matrix | None:
 
 
 def _takes(matrix: _Matrix, parameter: Array, dtype: Any) -> bool:
-    """Tell whether a gain or bias is one number, or one per column, of a dtype that kernels read."""
+    """Tell whether a gain or bias is one number, or one per column, and of a known dtype."""
     shape = tuple(parameter.shape)
     known = parameter.dtype == dtype or parameter.dtype == wide(dtype)
     return known and (parameter.size == 1 or shape == matrix.parameter)
@@ -149,10 +149,9 @@ def normalize_gradient(
     matrix = _as_matrix(x.shape, axes) if fits(t, x) else None
     takes_bias = math.prod(bias_shape) == 1 or (matrix and tuple(bias_shape) == matrix.parameter)
     if matrix is None or not takes_bias or not _takes(matrix, gain, x.dtype):
-        params = {"scaled": scaled, "bias_shape": bias_shape}
-        moments = {"axes": axes, "epsilon": epsilon, "center": center}
+        params = {"axes": axes, "epsilon": epsilon, "center": center, "scaled": scaled}
         g, for_gain, for_bias = generic(
-            "normalize_gradient", t, x, gain, mean, variance, **moments, **params
+            "normalize_gradient", t, x, gain, mean, variance, bias_shape=bias_shape, **params
         )
         return g, for_gain, for_bias
     work = wide(x.dtype)
@@ -203,9 +202,9 @@ def _gradient_of_rows(
         blocks = _blocks(layout, rows)
         shape = (blocks, length)
         parts = (cupy.empty(shape, work), cupy.empty(shape, work))
-        args = (t, x, gain, mean, variance, g, *parts, *ends)
+        given = (t, x, gain, mean, variance, g, *parts, *ends)
         source = SOURCES["normalize_gradient"]
-        launch("normalize_gradient", source, layout, blocks * layout.warps, args, **types)
+        launch("normalize_gradient", source, layout, blocks * layout.warps, given, **types)
     else:
         args = (t, x, gain, mean, variance, g, *ends)
         source = SOURCES["normalize_gradient_long"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 PARAMETERS = r"""
 // Gain or bias at the columns of a part; `otherwise` where there is none.
-template <class P> DEVICE void parameters(A* values, const GAIN* from, const P& part, i64 column, A otherwise) {
+template <class P> DEVICE
+void parameters(A* values, const GAIN* from, const P& part, i64 column, A otherwise) {
     if (!from) {
         EACH(e, part) values[e] = otherwise;
     } else if constexpr (Row::held) {

@@ -17,7 +17,6 @@ import numpy as np
 from tapegrad_cupy.compiled import (
     C_TYPES,
     FULL,
-    MOST_BLOCKS,
     THREADS,
     compiled,
     contiguous,
@@ -34,6 +33,8 @@ Shape = tuple[int, ...]
 _BUSY = 1 << 16
 # Rows so few that a thread can as well go down all of them.
 _SHORT = 16
+# Blocks that share the rows of few columns: four on each multiprocessor.
+_PARTS = FULL // 2
 
 
 @functools.cache
@@ -63,7 +64,9 @@ def _plan(outer: int, rows: int, width: int, vector: int) -> tuple[str, int, int
     if width > 1:
         lanes = 8 if vector > 1 or width <= 8 else 16 if width <= 16 else 32
         blocks = outer * -(-width // (lanes * vector))
-        splits = max(1, min(rows * lanes // (THREADS * 8), FULL // blocks))
+        # Few rows, such as the parts of an earlier launch, are done before a second one starts.
+        splits = max(1, min(rows * lanes // (THREADS * 8), _PARTS // blocks))
+        splits = splits if rows > _PARTS else 1
         return "columns", lanes, splits, blocks * splits
     if rows <= 2048 and outer >= 64:
         return "lines", 32, 1, -(-outer * 32 // THREADS)
@@ -89,8 +92,6 @@ def _stage(
     if not fits or not is_aligned(x) or (width == 1 and rows <= _SHORT):
         vector = 1
     name, lanes, splits, blocks = _plan(outer, rows, width, vector)
-    if blocks > MOST_BLOCKS:
-        raise MemoryError(f"A sum over {rows} of {x.size} elements needs too long a grid.")
     wide = wide_dtype(x.dtype)
     is_last = splits == 1
     out = cupy.empty(outer * splits * width, dtype if is_last else wide)

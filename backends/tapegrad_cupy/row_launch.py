@@ -22,6 +22,9 @@ TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "float", "float64": "d
 
 LABELS = {"int32": "int", "int64": "i64"}
 
+OPTIONS = ("-default-device",)
+"""NVRTC up to 13.0 takes the visitors of rows for functions of the host without this."""
+
 WARPS = 4
 """Rows per block where each gets a warp."""
 
@@ -121,7 +124,8 @@ def compile_kernel(
     block: tuple[int, int, int],
 ) -> Any:
     """Return the kernel `name` of `source` for the given types; CuPy keeps it on disk."""
-    return cupy.RawKernel(kernel_source(source, types, definitions, block), name)
+    text = kernel_source(source, types, definitions, block)
+    return cupy.RawKernel(text, name, options=OPTIONS)
 
 
 def kernel_source(

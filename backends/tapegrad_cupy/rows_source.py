@@ -68,6 +68,10 @@ template <class T, int N> union Pack {
     typename Word<sizeof(T) * N>::type word;
     T v[N];
     DEVICE Pack() {}
+    template <class A> DEVICE void widen_to(A* values) const {
+        #pragma unroll
+        for (int e = 0; e < N; ++e) values[e] = widen(v[e]);
+    }
 };
 
 template <int N, class T, class A> DEVICE void load(A* values, const T* from) {
@@ -76,8 +80,7 @@ template <int N, class T, class A> DEVICE void load(A* values, const T* from) {
     for (int k = 0; k < N; k += M) {
         Pack<T, M> pack;
         pack.word = *reinterpret_cast<const decltype(pack.word)*>(from + k);
-        #pragma unroll
-        for (int e = 0; e < M; ++e) values[k + e] = widen(pack.v[e]);
+        pack.widen_to(values + k);
     }
 }
 
@@ -180,11 +183,11 @@ template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
 
 LOOPS = r"""
 // A row of any length whose arrays start at equal distances from a 16-byte boundary, if N > 1.
+// With CACHED, the first visit leaves in shared memory what later ones read.
 template <class T, int LANES, int N, int INPUTS, bool CACHED> struct Looped {
     typedef typename Wide<T>::type A;
-    typedef typename Word<sizeof(T) * N>::type W;
     static constexpr bool held = false;
-    static constexpr int lanes = LANES, width = N, batch = N * sizeof(T) > 4 ? 4 : 8;
+    static constexpr int lanes = LANES, width = N, batch = sizeof(T) * INPUTS > 4 ? 2 : 4;
     const T *first, *second;
     i64 length, head, count;
     bool fresh = true;
@@ -199,61 +202,54 @@ template <class T, int LANES, int N, int INPUTS, bool CACHED> struct Looped {
         count = (length - head) / N;
     }
 
-    // The first visit leaves in shared memory what later ones read. Each thread reads its own.
-    DEVICE void recall(A* values, const T* from, T* line) {
-        Pack<T, N> pack;
-        if (fresh) {
-            pack.word = *reinterpret_cast<const W*>(from);
-            *reinterpret_cast<W*>(line) = pack.word;
-        } else {
-            pack.word = *reinterpret_cast<const W*>(line);
-        }
-        #pragma unroll
-        for (int e = 0; e < N; ++e) values[e] = widen(pack.v[e]);
-    }
-
-    DEVICE void fetch(Part<A, N>& part, i64 i) {
-        i64 c = head + i * N;
+    // Each thread reads from shared memory what it has put there, so that none has to wait.
+    DEVICE void fetch(Pack<T, N>& pack, const T* from, i64 place) {
+        typedef decltype(pack.word) W;
+        const W* source = reinterpret_cast<const W*>(from);
         if constexpr (CACHED) {
             extern __shared__ uint4 cache[];
-            T* line = reinterpret_cast<T*>(cache) + i * N;
-            recall(part.a, first + c, line);
-            if (INPUTS > 1) recall(part.b, second + c, line + count * N);
+            W* line = reinterpret_cast<W*>(cache) + place;
+            pack.word = fresh ? *source : *line;
+            if (fresh) *line = pack.word;
         } else {
-            part.template fetch<INPUTS>(first + c, second + c);
+            pack.word = *source;
         }
     }
 
-    template <bool WRITE, class Visit> DEVICE void single(T* out, i64 c, Visit& visit) {
-        Part<A, 1> part;
-        part.template fetch<INPUTS>(first + c, second + c);
-        visit(part, c, 0);
-        if (WRITE) store<1>(out + c, part.a);
-    }
-
-    template <bool WRITE, class Visit> DEVICE void finish(T* out, Part<A, N>& part, i64 i, Visit& visit) {
-        visit(part, head + i * N, 0);
-        if (WRITE) store<N>(out + head + i * N, part.a);
+    // Up to the first boundary and past the last one.
+    template <bool WRITE, class Visit> DEVICE void walk_ends(T* out, Visit& visit) {
+        for (i64 i = threadIdx.x; i < length - count * N; i += LANES) {
+            i64 c = i < head ? i : i + count * N;
+            Part<A, 1> part;
+            part.template fetch<INPUTS>(first + c, second + c);
+            visit(part, c, 0);
+            if (WRITE) store<1>(out + c, part.a);
+        }
     }
 
     // Several parts are read before the first is visited, so that the reads overlap.
     template <bool WRITE, class Visit> DEVICE void walk(T* out, Visit visit) {
-        i64 i = threadIdx.x;
-        for (i64 c = i; c < head; c += LANES) single<WRITE>(out, c, visit);
-        for (; i + (batch - 1) * LANES < count; i += batch * LANES) {
-            Part<A, N> parts[batch];
+        for (i64 i = threadIdx.x; i < count; i += batch * LANES) {
+            Pack<T, N> packs[2][batch];
             #pragma unroll
-            for (int k = 0; k < batch; ++k) fetch(parts[k], i + k * LANES);
+            for (int k = 0; k < batch; ++k) {
+                i64 place = i + k * LANES, c = head + place * N;
+                if (place >= count) break;
+                if (INPUTS > 0) fetch(packs[0][k], first + c, place);
+                if (INPUTS > 1) fetch(packs[1][k], second + c, count + place);
+            }
             #pragma unroll
-            for (int k = 0; k < batch; ++k) finish<WRITE>(out, parts[k], i + k * LANES, visit);
+            for (int k = 0; k < batch; ++k) {
+                i64 place = i + k * LANES, c = head + place * N;
+                if (place >= count) break;
+                Part<A, N> part;
+                if (INPUTS > 0) packs[0][k].widen_to(part.a);
+                if (INPUTS > 1) packs[1][k].widen_to(part.b);
+                visit(part, c, 0);
+                if (WRITE) store<N>(out + c, part.a);
+            }
         }
-        for (; i < count; i += LANES) {
-            Part<A, N> part;
-            fetch(part, i);
-            finish<WRITE>(out, part, i, visit);
-        }
-        i64 tail = head + count * N;
-        for (i64 c = tail + threadIdx.x; c < length; c += LANES) single<WRITE>(out, c, visit);
+        walk_ends<WRITE>(out, visit);
         fresh = false;
     }
 

@@ -102,7 +102,7 @@ def combine(
     x, index = contiguous(x), _as_index(index)
     width = x.size // (outer * n)
     size = out.size // (outer * width)
-    vector = 16 // x.dtype.itemsize
+    vector = 1 if x.dtype.kind in "biu" else 16 // x.dtype.itemsize
     if width % vector or not is_aligned(x, out):
         vector = 1
     width //= vector
@@ -114,7 +114,8 @@ def combine(
         _kernel("direct", *kind)(grid, (THREADS,), (x, index, out, at, *sizes))
         return out
     order, keys = in_order(index)
-    length = min(512, max(16, 1 << math.isqrt(n).bit_length() - 2))
+    # About as many chunks as entries in each, so that neither walk is long.
+    length = 1 << min(9, max(4, math.isqrt(n).bit_length() - 2))
     count = (n + length - 1) // length
     parts = cupy.empty(outer * count * 2 * width * vector, _wide(x.dtype))
     grid, lengths = (blocks_for(outer * count * width),), (*sizes, length, count)

@@ -37,7 +37,7 @@ class _Rule:
     """One step of one element, in CUDA C.
 
     `body` changes the parameter `x` and the slots `s0`, `s1`, ... by the gradient `g` and the rate
-    `lr`; `constants` are what the host passes, and `setup` is done once per thread.
+    `lr`; `constants` are what the host passes, and `setup` comes before all elements.
     """
 
     body: str
@@ -45,7 +45,7 @@ class _Rule:
     slots: int = 0
     has_gradient: bool = True
     has_step: bool = False
-    setup: str = ""
+    setup: str = "S lr = (S)*rate;"
 
 
 _ADAM_SCALE = r"""
@@ -111,7 +111,6 @@ typedef Vec<S, N> Ss;
 extern "C" __global__ void __launch_bounds__(256) update(
     @PARAMETERS@, i64 count, i64 vectors@CONSTANTS@
 ) {
-    S lr = (S)*rate;
     @SETUP@
     i64 stride = (i64)gridDim.x * blockDim.x;
     i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,0 +1,151 @@
+"""Optimizer steps on the GPU against the generic forms in float64, and inside a captured graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tapegrad.optimizers import updates as primitives
+
+cupy = pytest.importorskip("cupy")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+updates = pytest.importorskip("tapegrad_cupy.updates")
+row_updates = pytest.importorskip("tapegrad_cupy.row_updates")
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}
+DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]
+SHAPES = [(), (7,), (1001,), (600, 500), (0, 3)]
+RNG = np.random.default_rng(3)
+
+# Name, number of slots, params; slots are positive, so every one can be a mean of squares.
+RULES = [
+    ("sgd_update", 0, {}),
+    ("momentum_update", 1, {"momentum": 0.9, "nesterov": False}),
+    ("momentum_update", 1, {"momentum": 0.9, "nesterov": True}),
+    ("adam_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+    ("adam_update", 3, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+    ("rmsprop_update", 1, {"rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False}),
+    ("rmsprop_update", 2, {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-7, "centered": False}),
+    ("rmsprop_update", 2, {"rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": True}),
+    ("rmsprop_update", 3, {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-7, "centered": True}),
+    ("adagrad_update", 1, {"epsilon": 1e-7}),
+]
+
+
+def slot_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def arguments(name: str, slots: int, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
+    """The parameter, its gradient, the rate, the step where there is one, and the slots."""
+    # The first is far above the square of the second, as a mean of squares is in a centered rule.
+    states = [RNG.uniform(3.0, 4.0, shape) / (k + 1) ** 2 for k in range(slots)]
+    step = [np.array(3)] if name == "adam_update" else []
+    values = [RNG.normal(size=shape).astype(dtype) for _ in range(2)]
+    wide = slot_dtype(dtype)
+    return [*values, np.array(0.01, "float32"), *step, *(s.astype(wide) for s in states)]
+
+
+def exact(x: np.ndarray) -> np.ndarray:
+    return x if x.dtype.kind in "iu" else x.astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(("name", "slots", "params"), RULES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_step_equals_the_generic_form(name, slots, params, shape, dtype) -> None:
+    arrays = arguments(name, slots, shape, dtype)
+    expected = getattr(primitives, name).forward(np, *map(exact, arrays), **params)
+    here = [cupy.asarray(array) for array in arrays]
+
+    new = updates.KERNELS[name](*here, **params)
+
+    assert [x.dtype for x in new] == [dtype] + [slot_dtype(dtype)] * slots
+    for actual, wanted in zip(new, expected, strict=True):
+        rtol = 8 * PRECISION[dtype.name]
+        actual = cupy.asnumpy(actual).astype(float)
+        np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=rtol)
+    for array, kept in zip(arrays, here, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(kept), array)
+
+
+def test_arrays_that_are_strided_or_start_oddly_step_too() -> None:
+    arrays = arguments("adam_update", 2, (2 * 333 + 1,), np.dtype("f4"))
+    params = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
+    for part in (slice(1, None), slice(None, None, 2)):
+        cut = [x[part] if x.ndim else x for x in arrays]
+        here = [x[part] if x.ndim else x for x in map(cupy.asarray, arrays)]
+
+        new = updates.adam_update(*here, **params)
+
+        expected = primitives.adam_update.forward(np, *map(exact, cut), **params)
+        for actual, wanted in zip(new, expected, strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(actual), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_complex_parameters_take_the_generic_form() -> None:
+    p = np.array([1 + 2j, 3 - 1j], "complex64")
+    rate = np.array(0.5, "float32")
+
+    (new,) = updates.sgd_update(cupy.asarray(p), cupy.asarray(p), cupy.asarray(rate))
+
+    np.testing.assert_allclose(cupy.asnumpy(new), 0.5 * p)
+
+
+def test_decay_shrinks_in_the_parameters_dtype() -> None:
+    p, rate = np.array([1.0, -2.0], BFLOAT16), np.array(0.5, "float32")
+
+    (new,) = updates.decay_update(cupy.asarray(p), cupy.asarray(rate), amount=0.5)
+
+    assert new.dtype == BFLOAT16
+    assert cupy.asnumpy(new).astype(float).tolist() == [0.75, -1.5]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(("size", "count"), [(6, 4), (50, 3000), (4, 0), (30_000, 10_000)])
+def test_rows_step_alone_and_may_repeat(size, count, dtype) -> None:
+    p, rows = (RNG.normal(size=(n, 8)).astype(dtype) for n in (size, count))
+    index = RNG.integers(0, size, count)
+    rate = cupy.asarray(np.array(0.01, "float32"))
+
+    (new,) = row_updates.sgd_rows_update(
+        cupy.asarray(p), cupy.asarray(rows), cupy.asarray(index), rate
+    )
+
+    expected = p.astype(float)
+    np.subtract.at(expected, index, np.float32(0.01) * rows.astype(float))
+    rtol = 8 * PRECISION[dtype.name]
+    np.testing.assert_allclose(cupy.asnumpy(new).astype(float), expected, rtol=rtol, atol=rtol)
+
+
+def test_adagrad_takes_zero_rows_of_a_repeated_index() -> None:
+    p, total = np.ones((4, 3), "f4"), np.ones((4, 3), "f4")
+    rows, index = np.zeros((5, 3), "f4"), np.array([0, 2, 0, 0, 0])
+    rows[:2] = 2.0
+    arrays = (p, rows, index, np.array(0.1, "f4"), total)
+
+    new = row_updates.adagrad_rows_update(*map(cupy.asarray, arrays), epsilon=1e-7)
+
+    expected = primitives.adagrad_rows_update.forward(np, *map(exact, arrays), epsilon=1e-7)
+    for actual, wanted in zip(new, expected, strict=True):
+        np.testing.assert_allclose(cupy.asnumpy(actual), wanted, rtol=1e-5)
+
+
+def test_a_step_can_be_captured_so_nothing_is_read_on_the_host() -> None:
+    arrays = arguments("adam_update", 2, (1000,), np.dtype("f4"))
+    params = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
+    here = [cupy.asarray(array) for array in arrays]
+    expected = updates.adam_update(*here, **params)  # compiles
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.get_current_stream().synchronize()
+
+    with stream:
+        stream.begin_capture()
+        new = updates.adam_update(*here, **params)
+        graph = stream.end_capture()
+        graph.launch()
+    stream.synchronize()
+
+    for actual, wanted in zip(new, expected, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(actual), cupy.asnumpy(wanted))
