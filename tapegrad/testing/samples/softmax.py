@@ -27,6 +27,7 @@ SAMPLES = [
         lambda x: _softmax(x, 1),
     ),
     Sample("softmax-empty", softmax.softmax, [normal(0, 3)], lambda x: x),
+    # Adding 1e4 rounds the argument, and a difference of step 1e-4 magnifies that.
     Sample(
         "softmax-large", lambda x: softmax.softmax(x + 1e4), [normal(2, 3)], _softmax, rtol=1e-5
     ),
