@@ -174,8 +174,10 @@ def find_backend(kind: type) -> Backend | None:
     library = kind.__module__.partition(".")[0]
     if library in IN_TREE and library not in _loaded and kind.__name__ == "ndarray":
         get_backend(library)
-    for backend in _loaded.values():
-        if issubclass(kind, backend.array_types):
-            _by_type[kind] = backend
-            return backend
+    # The nearest base class decides: a backend's own kind of ndarray is not NumPy's.
+    for base in kind.__mro__:
+        for backend in _loaded.values():
+            if base in backend.array_types:
+                _by_type[kind] = backend
+                return backend
     return None
