@@ -7,9 +7,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tapegrad_cupy.kernels import KERNELS
+from tapegrad_cupy.kernel_table import KernelTable
+from tapegrad_cupy.kernels import KERNELS, PLANNED
 from tapegrad_cupy.memory import CudaMemory, copy_to_device
 from tapegrad_cupy.namespace import CupyNamespace
+from tapegrad_cupy.reading import copy_to_host
 
 
 class CupyBackend:
@@ -18,7 +20,7 @@ class CupyBackend:
     name = "cupy"
     xp = CupyNamespace()
     array_types = (cupy.ndarray,)
-    kernels = KERNELS
+    kernels = KernelTable(KERNELS, PLANNED, xp)
 
     def __init__(self, count: int) -> None:
         self._devices = [f"cuda:{number}" for number in range(count)]
@@ -39,8 +41,7 @@ class CupyBackend:
             return copy_to_device(value)
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
-        value: np.ndarray[Any, Any] = cupy.asnumpy(array)
-        return value
+        return copy_to_host(array)
 
     def memory(self, device: str) -> CudaMemory:
         return CudaMemory(self._devices.index(device))

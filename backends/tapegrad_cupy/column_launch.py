@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 
 from tapegrad_cupy.columns_source import SOURCES
+from tapegrad_cupy.compiled import FLOATS, Source
 from tapegrad_cupy.row_arrays import wide
-from tapegrad_cupy.row_launch import TYPES, compile_kernel, processors
+from tapegrad_cupy.row_launch import (
+    OPTIONS,
+    TYPES,
+    compile_kernel,
+    kernel_source,
+    processors,
+    wide_type,
+)
 
 Array = Any
 
 _THREADS = 256
+_BLOCK = (_THREADS, 1, 1)
 _FINISH_BLOCK = (32, 16, 1)
 
 
@@ -52,12 +62,13 @@ def place_columns(rows: int, columns: int, *arrays: Array) -> Columns:
 
 
 def _run(name: str, place: Columns, args: tuple[Any, ...], **types: str) -> None:
-    block = (place.lanes, place.height, 1)
-    definitions = f"#define N {place.width}"
-    kernel = compile_kernel(
-        name, SOURCES[name], tuple(types.items()), definitions, (_THREADS, 1, 1)
-    )
-    kernel((place.tiles, place.parts, 1), block, args)
+    definitions = _definitions(place.width)
+    kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), definitions, _BLOCK)
+    kernel((place.tiles, place.parts, 1), (place.lanes, place.height, 1), args)
+
+
+def _definitions(width: int) -> str:
+    return f"#define N {width}"
 
 
 def _finish(name: str, columns: int, args: tuple[Any, ...], **types: str) -> None:
@@ -136,3 +147,33 @@ def normalize_columns_gradient(
     args = (t, x, gain, mean, variance, products, sums, g, place.rows, columns, epsilon)
     _run("column_gradient", place, (*args, int(center)), T=TYPES[x.dtype.name], GAIN=type_)
     return products, sums
+
+
+# Sources
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for dtype, type_ in TYPES.items():
+        wide_ = wide_type(type_)
+        known = sorted({type_, wide_})
+        for width in (1, 2, 4, 8):
+            if width * FLOATS[dtype] > 16:
+                continue
+            for name in ("column_products", "column_moments"):
+                yield _variant(name, _definitions(width), _BLOCK, T=type_)
+            for gain in sorted({*known, "float"}):
+                yield _variant("column_normalize", _definitions(width), _BLOCK, T=type_, GAIN=gain)
+            for gain in known:
+                yield _variant("column_gradient", _definitions(width), _BLOCK, T=type_, GAIN=gain)
+        for gain in known:
+            for bias in known:
+                yield _variant("finish_sums", "", _FINISH_BLOCK, T=wide_, GAIN=gain, BIAS=bias)
+    for type_ in ("float", "double"):
+        yield _variant("finish_moments", "", _FINISH_BLOCK, T=type_)
+
+
+def _variant(name: str, definitions: str, block: tuple[int, int, int], **types: str) -> Source:
+    text = kernel_source(SOURCES[name], tuple(types.items()), definitions, block)
+    label = " ".join([name, *types.values(), definitions.removeprefix("#define ")])
+    return Source(label, text, OPTIONS)

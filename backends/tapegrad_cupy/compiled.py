@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
+
+from tapegrad_cupy.replay import Watched, refuse
 
 Array = Any
 
@@ -31,6 +33,9 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
+
+FLOATS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""The floating dtypes that kernels are written for, with their bytes."""
 
 PRELUDE = r"""
 #include <cuda_bf16.h>
@@ -63,13 +68,35 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 """
 
 
+_OPTIONS = ("-std=c++17",)
+
+
+class Source(NamedTuple):
+    """A whole text as the compiler gets it, and what people call it: the kernel's name first."""
+
+    label: str
+    text: str
+    options: tuple[str, ...] = _OPTIONS
+
+
 def compiled(source: str, name: str, **macros: str | int) -> Any:
     """Return the kernel `name` of a source that comes after the prelude and the macros.
 
     The caller keeps it; CuPy compiles it at its first launch on a device.
     """
+    module = cupy.RawModule(code=complete(source, **macros), options=_OPTIONS)
+    return Watched(module.get_function(name))
+
+
+def complete(source: str, **macros: str | int) -> str:
+    """Return the whole text that `compiled` compiles."""
     lines = "".join(f"#define {macro} {value}\n" for macro, value in macros.items())
-    return cupy.RawModule(code=PRELUDE + lines + source, options=("-std=c++17",)).get_function(name)
+    return PRELUDE + lines + source
+
+
+def wide_name(dtype: str) -> str:
+    """Return the name of the dtype that a floating dtype, given by its name, is computed in."""
+    return "float32" if FLOATS[dtype] == 2 else dtype
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -79,7 +106,18 @@ def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def contiguous(x: Array) -> Array:
     """Return `x`, or a copy of it if its elements do not lie one after the other."""
-    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+    if x.flags.c_contiguous:
+        return x
+    refuse()
+    return cupy.ascontiguousarray(x)
+
+
+def converted(x: Array, dtype: Any) -> Array:
+    """Return `x`, or a copy of it in another dtype."""
+    if x.dtype == dtype:
+        return x
+    refuse()
+    return x.astype(dtype)
 
 
 def is_aligned(*arrays: Array) -> bool:

@@ -143,6 +143,10 @@ _BATCH_COUNT, _BATCH_STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
 _MOST_WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulPreference...
 
 
+_SMALL = 1 << 25
+"""Multiplications and additions that take the device a few microseconds."""
+
+
 class _Choice(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t"""
 
@@ -181,7 +185,10 @@ class Product:
         self._a = self._layout(a[::-1] if gemm.transpose_a else a, gemm.lda, gemm, gemm.stride_a)
         self._b = self._layout(b[::-1] if gemm.transpose_b else b, gemm.ldb, gemm, gemm.stride_b)
         self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
-        self._choice = self._choose(gemm.alignment)
+        # Without scratch memory a product is one launch. A small one is done before the second
+        # launch, which would add up its parts, could have been made.
+        small = gemm.batch * gemm.rows * gemm.columns * gemm.depth <= _SMALL
+        self._choice = self._choose(gemm.alignment, 0 if small else WORKSPACE_BYTES)
         self._algorithm = ctypes.addressof(self._choice)
         self._space = self._choice.workspace
         self._one, self._zero = ctypes.addressof(numbers.one), ctypes.addressof(numbers.zero)
@@ -194,12 +201,12 @@ class Product:
             _set("MatrixLayout", layout, _BATCH_STRIDE, c_int64(stride))
         return layout
 
-    def _choose(self, alignment: int) -> _Choice:
-        """Ask the library for its favourite algorithm."""
+    def _choose(self, alignment: int, workspace: int) -> _Choice:
+        """Ask the library for its favourite algorithm with so much scratch memory."""
         name = "MatmulPreference"
         preference = _create(name)
         try:
-            _set(name, preference, _MOST_WORKSPACE, c_uint64(WORKSPACE_BYTES))
+            _set(name, preference, _MOST_WORKSPACE, c_uint64(workspace))
             _set(name, preference, _REDUCTIONS, c_uint32(self._numbers.reductions))
             for attribute in _ALIGNMENTS:
                 _set(name, preference, attribute, c_uint32(alignment))
@@ -214,11 +221,12 @@ class Product:
         check(choice.state if count.value else _NOT_SUPPORTED, "choose an algorithm")
         return choice
 
-    def __call__(self, a: int, b: int, d: int, stream: int) -> None:
-        """Multiply what lies at `a` and `b` into `d`, in the stream's order."""
+    def __call__(self, a: int, b: int, d: int, stream: int, adds: bool = False) -> None:
+        """Multiply what lies at `a` and `b` into `d`, or add it there, in the stream's order."""
         space = self._space
         status = _multiply(
-            self._handle, self._description, self._one, a, self._a, b, self._b, self._zero,
+            self._handle, self._description, self._one, a, self._a, b, self._b,
+            self._one if adds else self._zero,
             d, self._d, d, self._d, self._algorithm,
             workspace_of(self._device, stream) if space else None, space, stream,
         )  # fmt: skip

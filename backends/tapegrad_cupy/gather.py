@@ -1,22 +1,34 @@
 """Taking entries by index, and what only moves entries: kernels for CuPy that copy raw bits.
 
-An index out of range is wrapped around, as `cupy.take` does: to refuse it the host would have to
-wait for the device.
+An index out of range reads zeros, and writes nothing: to refuse it the host would have to wait for
+the device.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
 import numpy as np
 
+from tapegrad.core.index_check import NOWHERE
 from tapegrad.core.primitive import PRIMITIVES
-from tapegrad_cupy.compiled import THREADS, blocks_for, compiled, contiguous
+from tapegrad.errors import IndexOutOfRangeError
+from tapegrad_cupy.compiled import (
+    C_TYPES,
+    THREADS,
+    Source,
+    blocks_for,
+    compiled,
+    complete,
+    contiguous,
+    converted,
+)
 from tapegrad_cupy.namespace import CupyNamespace
+from tapegrad_cupy.pointwise import Pointwise
 
 Array = Any
 Shape = tuple[int, ...]
@@ -47,26 +59,19 @@ __device__ __forceinline__ Place place_of(K i, K width, K entries) {
     return {i - rest * width, rest % entries, rest / entries};
 }
 
-__device__ __forceinline__ i64 wrapped(i64 at, i64 size) {
-    if (at >= 0 && at < size) return at;
-    at %= size;
-    return at < 0 ? at + size : at;
-}
-
 #define EACH(i, count) \
     K i = (K)blockIdx.x * blockDim.x + threadIdx.x; \
     if (i >= (K)(count)) return;
 
 extern "C" __global__ void __launch_bounds__(256) take(
     const U* __restrict__ x, const i64* __restrict__ index, const i64* __restrict__ last,
-    U* __restrict__ out, i64 count, i64 n, i64 size, i64 width, i64 drops_negative
+    U* __restrict__ out, i64 count, i64 n, i64 size, i64 width
 ) {
     EACH(i, count)
     Place place = place_of(i, (K)width, (K)n);
     i64 at = index[place.entry];
     U value = U();
-    bool is_there = size > 0 && !(drops_negative && at < 0);
-    if (is_there) at = wrapped(at, size);
+    bool is_there = at >= 0 && at < size;
     if (is_there && last) is_there = last[at] == (i64)place.entry;
     if (is_there) value = x[((i64)place.outer * size + at) * width + place.column];
     out[i] = value;
@@ -97,7 +102,11 @@ extern "C" __global__ void __launch_bounds__(256) take_along(
 ) {
     EACH(i, count)
     Place place = place_of(i, (K)width, (K)n);
-    out[i] = x[((i64)place.outer * size + wrapped(index[i], size)) * width + place.column];
+    i64 at = index[i];
+    if (at < 0) at += size;
+    U value = U();
+    if (at >= 0 && at < size) value = x[((i64)place.outer * size + at) * width + place.column];
+    out[i] = value;
 }
 
 // Where each entry goes in out[outer][size][width], or -1; negative indices count from the end.
@@ -141,8 +150,12 @@ extern "C" __global__ void __launch_bounds__(256) one_hot(
 
 @functools.cache
 def _kernel(name: str, unit: int = 8, is_long: bool = False) -> Any:
+    return compiled(_SOURCE, name, **_macros(unit, is_long))
+
+
+def _macros(unit: int, is_long: bool) -> dict[str, str | int]:
     count_type = "unsigned long long" if is_long else "unsigned int"
-    return compiled(_SOURCE, name, UNIT=_UNITS[unit], UNIT_SIZE=unit, COUNT=count_type)
+    return {"UNIT": _UNITS[unit], "UNIT_SIZE": unit, "COUNT": count_type}
 
 
 def _launch(name: str, unit: int, count: int, arguments: tuple[Any, ...]) -> None:
@@ -160,11 +173,18 @@ def _unit(size: int, *arrays: Array) -> int:
 
 
 def _as_index(index: Array) -> Array:
-    return contiguous(index.astype(_INT64, copy=False))
+    return contiguous(converted(index, _INT64))
 
 
 def linear_index(*arrays: Array, lengths: Shape, axes: tuple[int, ...], name: str) -> Array:
-    """Join index arrays into positions along the merged axis; negative ones count from the end."""
+    """Join index arrays into positions along the merged axis; negative ones count from the end.
+
+    An index out of range along any axis makes its position NOWHERE.
+    """
+    if 0 in lengths and all([array.size for array in arrays]):
+        raise IndexOutOfRangeError(
+            f"{name} got indices for axis {axes[lengths.index(0)]}, which is empty."
+        )
     if len(arrays) > len(_PLACEHOLDERS):
         params = {"lengths": lengths, "axes": axes, "name": name}
         return _generic("linear_index", *arrays, **params)
@@ -173,16 +193,22 @@ def linear_index(*arrays: Array, lengths: Shape, axes: tuple[int, ...], name: st
 
 @functools.cache
 def _join_kernel(count: int) -> Any:
+    return _join(count).kernel()
+
+
+def _join(count: int) -> Pointwise:
     indices = [f"{letter} i{k}" for k, letter in zip(range(count), _PLACEHOLDERS, strict=False)]
     lengths = [f"int64 n{k}" for k in range(count)]
     steps = [
-        f"long long j{k} = (long long)i{k};total = total * n{k} + (j{k} < 0 ? j{k} + n{k} : j{k});"
+        f"long long j{k} = (long long)i{k} + (i{k} < 0 ? n{k} : 0);"
+        f" is_wrong |= j{k} < 0 || j{k} >= n{k}; total = total * n{k} + j{k};"
         for k in range(count)
     ]
-    return cupy.ElementwiseKernel(
+    return Pointwise(
         ", ".join([*indices, *lengths]),
         "int64 y",
-        f"long long total = 0; {' '.join(steps)} y = total;",
+        f"long long total = 0; bool is_wrong = false; {' '.join(steps)}"
+        f" y = is_wrong ? {NOWHERE}LL : total;",
         "tapegrad_linear_index",
     )
 
@@ -192,14 +218,22 @@ def _join_kernel(count: int) -> Any:
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:
     """Return the entries at `indices` along an axis."""
-    if not x.flags.c_contiguous or not x.shape[axis]:
-        return cupy.take(x, indices, axis=axis)  # which reads strided arrays as they are
+    if not x.flags.c_contiguous and x.shape[axis] > 2 * indices.size:
+        return _taken_strided(x, indices, axis)
     return _taken(x, indices, axis)
 
 
-def _taken(
-    x: Array, indices: Array, axis: int, *, drops_negative: int = 0, last: Array = 0
-) -> Array:
+def _taken_strided(x: Array, indices: Array, axis: int) -> Array:
+    """Take a few entries of an array that is not contiguous, without a copy of all of it."""
+    there = (indices >= 0) & (indices < x.shape[axis])
+    there = there.reshape((*indices.shape, *[1] * (x.ndim - axis - 1)))
+    # CuPy moves bfloat16 only as bits.
+    whole = x.view(np.uint16) if x.dtype.kind == "V" else x
+    taken = cupy.take(whole, indices, axis=axis)  # wraps around, so that it is safe
+    return cupy.where(there, taken, cupy.zeros((), whole.dtype)).view(x.dtype)
+
+
+def _taken(x: Array, indices: Array, axis: int, *, last: Array = 0) -> Array:
     x, index = contiguous(x), _as_index(indices)
     inner = x.shape[axis + 1 :]
     out = cupy.empty((*x.shape[:axis], *indices.shape, *inner), x.dtype)
@@ -207,7 +241,7 @@ def _taken(
         size = math.prod(inner) * x.dtype.itemsize
         unit = _unit(size, x, out)
         count = out.nbytes // unit
-        sizes = (count, index.size, x.shape[axis], size // unit, drops_negative)
+        sizes = (count, index.size, x.shape[axis], size // unit)
         _launch("take", unit, count, (x, index, last, out, *sizes))
     return out
 
@@ -217,8 +251,8 @@ def gather_rows(x: Array, indices: Array) -> Array:
 
 
 def segment_take(x: Array, ids: Array) -> Array:
-    """Return the row of each id, and zeros for negative ones."""
-    return _taken(x, ids, 0, drops_negative=1)
+    """Return the row of each id, and zeros for ids that belong nowhere."""
+    return _taken(x, ids, 0)
 
 
 def _last_of(indices: Array, size: int) -> Array:
@@ -262,7 +296,7 @@ def _generic(name: str, *arrays: Array, **params: Any) -> Any:
 
 def take_along_axis(x: Array, indices: Array, *, axis: int, unique: bool) -> Array:
     """Return the elements at `indices` along an axis, all else matched by position."""
-    if not _matches(x.shape, indices.shape, axis) or not x.shape[axis]:
+    if not _matches(x.shape, indices.shape, axis):
         return cupy.take_along_axis(x, indices, axis=axis)
     x, index = contiguous(x), _as_index(indices)
     out = cupy.empty(indices.shape, x.dtype)
@@ -317,6 +351,18 @@ def one_hot(
         arguments = (_as_index(indices), out, out.size, depth, width, *bits)
         _launch("one_hot", dtype.itemsize, out.size, arguments)
     return out
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for unit in _UNITS:
+        for is_long in (False, True):
+            text = complete(_SOURCE, **_macros(unit, is_long))
+            yield Source(f"gather {unit} bytes {'long' if is_long else 'short'}", text)
+    for dtype in C_TYPES:
+        if dtype.startswith(("int", "uint")):
+            yield _join(2).source(A=dtype, B="int64")
+    yield _join(len(_PLACEHOLDERS)).source(**dict.fromkeys(_PLACEHOLDERS, "int32"))
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad_cupy.attention import KERNELS as ATTENTION
+from tapegrad_cupy.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.gather import KERNELS as GATHER
+from tapegrad_cupy.multi_norms import KERNELS as MULTI_NORMS
+from tapegrad_cupy.multi_updates import KERNELS as MULTI_UPDATES
 from tapegrad_cupy.philox import KERNELS as PHILOX
+from tapegrad_cupy.pooling import KERNELS as POOLING
 from tapegrad_cupy.products import KERNELS as PRODUCTS
 from tapegrad_cupy.reduction import KERNELS as REDUCTION
 from tapegrad_cupy.row_updates import KERNELS as ROW_UPDATES
@@ -22,9 +27,17 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **GATHER,
     **SCATTER,
     **PRODUCTS,
+    **CONVOLUTION,
+    **POOLING,
+    **ATTENTION,
     **ROWS,
     **SPECIAL,
     **PHILOX,
     **UPDATES,
     **ROW_UPDATES,
+    **MULTI_UPDATES,
+    **MULTI_NORMS,
 }
+
+PLANNED = frozenset({*REDUCTION, *ROWS, "take"})
+"""Kernels whose launches are recorded and replayed, see replay.py."""

@@ -6,7 +6,7 @@ Other axes, and gains that vary otherwise, go to the generic kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ from tapegrad_cupy.column_launch import (
     normalize_columns_gradient,
     place_columns,
 )
+from tapegrad_cupy.compiled import Source, converted
 from tapegrad_cupy.normalization_source import SOURCES
+from tapegrad_cupy.replay import refuse
 from tapegrad_cupy.row_arrays import compact, fits, generic, wide
 from tapegrad_cupy.row_launch import (
     TYPES,
@@ -30,6 +32,8 @@ from tapegrad_cupy.row_launch import (
     is_held,
     launch,
     processors,
+    row_variants,
+    wide_type,
 )
 
 Array = Any
@@ -74,6 +78,7 @@ def _takes(matrix: _Matrix, parameter: Array, dtype: Any) -> bool:
 def _per_column(parameter: Array, matrix: _Matrix) -> Array:
     """Return one number per column, as kernels read it: in row order, from a 16-byte boundary."""
     if parameter.size != matrix.columns:
+        refuse()
         return cupy.ascontiguousarray(cupy.broadcast_to(parameter.reshape(1), matrix.columns))
     flat = compact(parameter).reshape(matrix.columns)
     return flat.copy() if flat.data.ptr % 16 else flat
@@ -155,8 +160,7 @@ def normalize_gradient(
         )
         return g, for_gain, for_bias
     work = wide(x.dtype)
-    mean = compact(mean.astype(work, copy=False))
-    variance = compact(variance.astype(work, copy=False))
+    mean, variance = compact(converted(mean, work)), compact(converted(variance, work))
     factor = _per_column(gain, matrix) if scaled else 0
     t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)
     moments = (mean, variance, epsilon, center)
@@ -178,7 +182,9 @@ def normalize_gradient(
 
 def _to_parameter(sums: Array, whole: bool, dtype: np.dtype[Any], shape: Shape) -> Array:
     """Return sums down the columns as a cotangent; one number gets the sum of them all."""
-    return (sums if whole else sums.sum()).astype(dtype, copy=False).reshape(shape)
+    if not whole:
+        refuse()
+    return converted(sums if whole else sums.sum(), dtype).reshape(shape)
 
 
 def _gradient_of_rows(
@@ -220,6 +226,21 @@ def _blocks(layout: Layout, rows: int) -> int:
     """Return how many blocks share the rows: as many as run at once, with some registers each."""
     threads = layout.lanes * layout.warps
     return min(-(-rows // layout.warps), processors() * max(512 // threads, 1))
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module; those by columns are in column_launch.py."""
+    for type_ in TYPES.values():
+        for gain in sorted({type_, wide_type(type_)}):
+            types = {"T": type_, "GAIN": gain}
+            yield from row_variants("normalize", SOURCES["normalize"], 1, types)
+            for name in ("normalize_gradient", "normalize_gradient_long"):
+                for source in row_variants(name, SOURCES[name], 2, types, sums=True):
+                    if ("Held" in source.label) == (name == "normalize_gradient"):
+                        yield source
+    # Without gain and bias their type is not looked at.
+    types = {"T": "double", "GAIN": "float"}
+    yield from row_variants("normalize", SOURCES["normalize"], 1, types)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

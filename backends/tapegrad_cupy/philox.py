@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy as xp
 import numpy as np
 
+from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.philox_rejection import random_gamma, random_poisson
 from tapegrad_cupy.philox_words import Array, draw_pairs, draw_words, unit
+from tapegrad_cupy.pointwise import Pointwise
 from tapegrad_cupy.special import KERNELS as SPECIAL
 
 Shape = tuple[int, ...]
@@ -82,17 +84,25 @@ def random_integers(state: Array, *, shape: Shape, dtype: Any, low: int, high: i
         )
     y = draw_pairs(state, size)
     if span < 1 << 64:
-        y = _upper_product()(y, np.uint64(span))
+        y = _upper_product_kernel()(y, np.uint64(span))
     y += np.uint64(low % (1 << 64))
     return y.astype(dtype, copy=False).reshape(shape)
 
 
+# The upper 64 of the 128 bits of a product.
+_UPPER_PRODUCT = Pointwise(
+    "uint64 a, uint64 b", "uint64 y", "y = __umul64hi(a, b)", "tapegrad_upper_product"
+)
+
+
 @functools.cache
-def _upper_product() -> Any:
-    """The upper 64 of the 128 bits of a product."""
-    return xp.ElementwiseKernel(
-        "uint64 a, uint64 b", "uint64 y", "y = __umul64hi(a, b)", "tapegrad_upper_product"
-    )
+def _upper_product_kernel() -> Any:
+    return _UPPER_PRODUCT.kernel()
+
+
+def variants() -> Iterator[Source]:
+    """Yield the one source of this module; the words have theirs in philox_words.py."""
+    yield _UPPER_PRODUCT.source()
 
 
 def random_permutation(state: Array, *, n: int) -> Array:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as xp
 import numpy as np
 
+from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.philox_words import PHILOX, Array
+from tapegrad_cupy.pointwise import Pointwise
 from tapegrad_cupy.special_source import c_array
 
 Shape = tuple[int, ...]
@@ -123,7 +126,11 @@ def random_poisson(state: Array, rate: Array, *, shape: Shape, dtype: Any) -> Ar
 
 @functools.cache
 def _gamma_kernel() -> Any:
-    return xp.ElementwiseKernel(
+    return _gamma().kernel()
+
+
+def _gamma() -> Pointwise:
+    return Pointwise(
         "raw uint64 state, float64 alpha",
         "float64 y",
         """
@@ -138,7 +145,11 @@ def _gamma_kernel() -> Any:
 
 @functools.cache
 def _poisson_kernel() -> Any:
-    return xp.ElementwiseKernel(
+    return _poisson().kernel()
+
+
+def _poisson() -> Pointwise:
+    return Pointwise(
         "raw uint64 state, float64 rate",
         "float64 y",
         """
@@ -149,6 +160,12 @@ def _poisson_kernel() -> Any:
         preamble=_UNIFORMS + c_array("STIRLING_ERROR", _stirling_errors()) + _POISSON,
         options=_OPTIONS,
     )
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    yield _gamma().source()
+    yield _poisson().source()
 
 
 def _stirling_errors() -> list[float]:

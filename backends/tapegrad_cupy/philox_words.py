@@ -7,10 +7,13 @@ graph draws anew at each replay and the host never waits.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as xp
 import numpy as np
+
+from tapegrad_cupy.compiled import Source
 
 Array = Any
 
@@ -61,6 +64,11 @@ extern "C" __global__ void tapegrad_random_words(
 @functools.cache
 def _fill_kernel() -> Any:
     return xp.RawKernel(_FILL, "tapegrad_random_words")
+
+
+def variants() -> Iterator[Source]:
+    """Yield the one source of this module."""
+    yield Source("random_words", _FILL, ())
 
 
 def draw_words(state: Array, count: int, *, start: int = 0) -> Array:

@@ -25,8 +25,8 @@ REASON = cublaslt.REASON
 
 MOST_PLANS = 8192
 
-Plan = Callable[[Any, Any, int, int], Any]
-"""Takes two arrays and their addresses, returns the product."""
+Plan = Callable[[Any, Any, int, int, Any], Any]
+"""Takes two arrays, their addresses, and the array to add to or None; returns the product."""
 
 _plans: dict[Any, Plan] = {}
 _current_device = cupy.cuda.runtime.getDevice
@@ -36,12 +36,15 @@ _current_stream = cupy.cuda.get_current_stream
 # Kernels
 
 
-def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
-    """Return the product of matrices, or of stacks of them, either transposed."""
+def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool, total: Any = None) -> Any:
+    """Return the product of matrices, or of stacks of them, either transposed.
+
+    With a `total`, which has the shape and dtype of the product, add it there instead.
+    """
     data_a, data_b = a.data, b.data
     device = _current_device()
     if not device == data_a.device_id == data_b.device_id:
-        return _elsewhere(a, b, transpose_a, transpose_b)
+        return _elsewhere(a, b, transpose_a, transpose_b, total)
     at_a, at_b = data_a.ptr, data_b.ptr
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
@@ -50,8 +53,8 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
-        return _plan_and_run(key, a, b, transpose_a, transpose_b)
-    return plan(a, b, at_a, at_b)
+        return _plan_and_run(key, a, b, transpose_a, transpose_b, total)
+    return plan(a, b, at_a, at_b, total)
 
 
 def matvec(a: Any, x: Any, *, transpose: bool) -> Any:
@@ -59,33 +62,44 @@ def matvec(a: Any, x: Any, *, transpose: bool) -> Any:
     return matmul(a, x, transpose_a=transpose, transpose_b=False)
 
 
+def add_product(total: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> bool:
+    """Add a product to `total` in place, if that is a contiguous array like it."""
+    if not total._c_contiguous or not a.dtype == b.dtype == total.dtype:
+        return False
+    matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, total=total)
+    return True
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "matmul": matmul,
+    "matmul.into": add_product,
     "matmul_stack": matmul,
     "matvec": matvec,
 }
 
 
-def _elsewhere(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+def _elsewhere(a: Any, b: Any, transpose_a: bool, transpose_b: bool, total: Any) -> Any:
     """Multiply on the operands' own device, which is not the current one."""
     device = a.data.device_id
     if device != b.data.device_id:
         raise ValueError("the operands lie on different devices")
     with cupy.cuda.Device(device):
-        return matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, total=total)
 
 
 # Plans
 
 
-def _plan_and_run(key: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+def _plan_and_run(
+    key: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool, total: Any
+) -> Any:
     """Make a plan, run it, and keep it if it worked."""
     plan = _make_plan(a, b, transpose_a, transpose_b)
     try:
-        result = plan(a, b, a.data.ptr, b.data.ptr)
+        result = plan(a, b, a.data.ptr, b.data.ptr, total)
     except UnsupportedError:
-        plan = functools.partial(_by_cupy, transpose_a, transpose_b)
-        result = plan(a, b, 0, 0)
+        plan = _added(functools.partial(_by_cupy, transpose_a, transpose_b))
+        result = plan(a, b, 0, 0, total)
     if len(_plans) >= MOST_PLANS:
         _plans.clear()
     _plans[key] = plan
@@ -97,23 +111,36 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     shape = product_shape(first, second)[: None if b.ndim > 1 else -1]
     dtype = cupy.result_type(a.dtype, b.dtype)
     if a.dtype != dtype or b.dtype != dtype:
-        return functools.partial(_promoted, dtype, transpose_a, transpose_b)
+        return _added(functools.partial(_promoted, dtype, transpose_a, transpose_b))
     if 0 in shape:
-        return lambda a, b, at_a, at_b: cupy.ndarray(shape, dtype)
+        return _added(lambda a, b: cupy.ndarray(shape, dtype))
     if 0 in a.shape:
-        return lambda a, b, at_a, at_b: cupy.zeros(shape, dtype)
+        return _added(lambda a, b: cupy.zeros(shape, dtype))
     if REASON or dtype.name not in cublaslt.NUMBERS:
-        return functools.partial(_by_cupy, transpose_a, transpose_b)
+        return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     alignment = _alignment(a.data.ptr | b.data.ptr)
     route = find_route(first, second, dtype.itemsize, alignment)
     device = _current_device()
     try:
         products = [_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
     except UnsupportedError:
-        return functools.partial(_by_cupy, transpose_a, transpose_b)
+        return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     if len(products) == 1 and route.copies == (None, None):
         return _one_call(products[0], route.first_is_a, shape, dtype)
-    return _many_calls(products, route, shape, dtype)
+    return _added(_many_calls(products, route, shape, dtype))
+
+
+def _added(multiply: Callable[[Any, Any], Any]) -> Plan:
+    """A plan whose product is added to a total by a launch of its own."""
+
+    def run(a: Any, b: Any, at_a: int, at_b: int, total: Any) -> Any:
+        product = multiply(a, b)
+        if total is None:
+            return product
+        total += product
+        return total
+
+    return run
 
 
 @functools.lru_cache(maxsize=MOST_PLANS)
@@ -141,25 +168,28 @@ def _alignment(address: int) -> int:
 def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> Plan:
     """The usual case: nothing is copied, and one call does it."""
 
-    def run(a: Any, b: Any, at_a: int, at_b: int) -> Any:
-        result = cupy.ndarray(shape, dtype)
+    def run(a: Any, b: Any, at_a: int, at_b: int, total: Any) -> Any:
+        adds = total is not None
+        result = total if adds else cupy.ndarray(shape, dtype)
         if first_is_a:
-            product(at_a, at_b, result.data.ptr, _current_stream().ptr)
+            product(at_a, at_b, result.data.ptr, _current_stream().ptr, adds)
         else:
-            product(at_b, at_a, result.data.ptr, _current_stream().ptr)
+            product(at_b, at_a, result.data.ptr, _current_stream().ptr, adds)
         return result
 
     return run
 
 
-def _many_calls(products: list[Product], route: Route, shape: Shape, dtype: Any) -> Plan:
+def _many_calls(
+    products: list[Product], route: Route, shape: Shape, dtype: Any
+) -> Callable[[Any, Any], Any]:
     calls = [
         (product, step.first, step.second, step.result)
         for product, step in zip(products, route.steps)
     ]
     copy_a, copy_b = route.copies
 
-    def run(a: Any, b: Any, at_a: int, at_b: int) -> Any:
+    def multiply(a: Any, b: Any) -> Any:
         if copy_a is not None:
             a = _copied(a, copy_a)
         if copy_b is not None:
@@ -173,7 +203,7 @@ def _many_calls(products: list[Product], route: Route, shape: Shape, dtype: Any)
             product(one, other, at + place, stream)
         return result
 
-    return run
+    return multiply
 
 
 def _copied(array: Any, lead: Shape) -> Any:
@@ -185,17 +215,13 @@ def _copied(array: Any, lead: Shape) -> Any:
 # What cuBLASLt does not do
 
 
-def _promoted(
-    dtype: Any, transpose_a: bool, transpose_b: bool, a: Any, b: Any, at_a: int, at_b: int
-) -> Any:
+def _promoted(dtype: Any, transpose_a: bool, transpose_b: bool, a: Any, b: Any) -> Any:
     """Bring both operands to the dtype of the result first."""
     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
     return matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def _by_cupy(
-    transpose_a: bool, transpose_b: bool, a: Any, b: Any, at_a: int = 0, at_b: int = 0
-) -> Any:
+def _by_cupy(transpose_a: bool, transpose_b: bool, a: Any, b: Any) -> Any:
     """Let CuPy multiply; bfloat16 as float32, because its stacks would corrupt memory there."""
     dtype = a.dtype
     if dtype.name == "bfloat16":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
@@ -16,14 +16,20 @@ import numpy as np
 
 from tapegrad_cupy.compiled import (
     C_TYPES,
+    FLOATS,
     FULL,
     THREADS,
+    Source,
     compiled,
+    complete,
     contiguous,
+    converted,
     is_aligned,
     wide_dtype,
+    wide_name,
 )
 from tapegrad_cupy.reduction_source import SUMS
+from tapegrad_cupy.replay import refuse
 
 Array = Any
 Axes = tuple[int, ...]
@@ -46,14 +52,20 @@ def _kernel(
     lanes: int,
     squares: bool,
 ) -> Any:
-    macros: dict[str, str | int] = {
-        "T": C_TYPES[dtype.name],
-        "O": C_TYPES[out_dtype.name],
+    macros = _macros(dtype.name, out_dtype.name, vector, lanes, squares)
+    return compiled(SUMS[name], name, **macros)
+
+
+def _macros(
+    dtype: str, out_dtype: str, vector: int, lanes: int, squares: bool
+) -> dict[str, str | int]:
+    return {
+        "T": C_TYPES[dtype],
+        "O": C_TYPES[out_dtype],
         "V": vector,
         "L": lanes,
         "MAP(v)": "(v) * (v)" if squares else "(v)",
     }
-    return compiled(SUMS, name, **macros)
 
 
 def _plan(outer: int, rows: int, width: int, vector: int) -> tuple[str, int, int, int]:
@@ -144,6 +156,7 @@ def _summed(
     else:
         blocks, result_dtype = _blocks(x.shape, reduced), dtype
     if not x.size:
+        refuse()
         return cupy.full(shape, math.nan if mean and not count else 0.0, result_dtype)
     divisor = float(count) if mean else 1.0
     total = _reduce_blocks(x, blocks, dtype, squares, divisor, takes_root)
@@ -182,6 +195,7 @@ def sum_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if kind not in "biu":
         return _summed(x, axis, keepdims)
     dtype = np.dtype(np.int64) if kind == "b" else x.dtype
+    refuse()
     # CuPy reads an empty tuple of axes in its own way.
     return x.astype(dtype) if axis == () else cupy.sum(x, axis, dtype, None, keepdims)
 
@@ -189,7 +203,7 @@ def sum_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 def mean(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     """Average; integers and truth values in float64."""
     if x.dtype.kind in "biu":
-        x = x.astype(np.float64)
+        x = converted(x, np.float64)
     return _summed(x, axis, keepdims, mean=True)
 
 
@@ -202,8 +216,33 @@ def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 def euclidean_norm(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if x.dtype.kind in "biu":
+        refuse()
         return cupy.sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
     return _summed(x, axis, keepdims, squares=True, takes_root=True)
+
+
+# What `_plan` chooses from: the threads side by side in each kernel.
+_LANES = {"flat": (1,), "columns": (8, 16, 32), "lines": (32, THREADS)}
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for dtype in FLOATS:
+        wide = wide_name(dtype)
+        # The first launch of two writes wide numbers, the second one reads them.
+        stages = {(dtype, dtype, False), (dtype, dtype, True), (dtype, wide, False)}
+        stages |= {(dtype, wide, True), (wide, dtype, False)}
+        for source, out, squares in sorted(stages):
+            for vector in (16 // FLOATS[source], 1):
+                yield from _sum_variants(source, out, vector, squares)
+
+
+def _sum_variants(dtype: str, out: str, vector: int, squares: bool) -> Iterator[Source]:
+    for name, choice in _LANES.items():
+        for lanes in choice[:1] if name == "columns" and vector > 1 else choice:
+            kind = "squares" if squares else "values"
+            text = complete(SUMS[name], **_macros(dtype, out, vector, lanes, squares))
+            yield Source(f"sum_{name} {dtype} to {out} x{vector} by {lanes} {kind}", text)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -6,7 +6,7 @@ MAP(v) what is added up. Each kernel can split the rows; then a second launch ad
 
 from __future__ import annotations
 
-SUMS = r"""
+HELPERS = r"""
 typedef Wider<T>::type W;
 typedef Vec<T, V> Ts;
 
@@ -22,7 +22,9 @@ __device__ __forceinline__ void add(W (&total)[V], const Ts& more) {
         total[e] += MAP(v);
     }
 }
+"""
 
+FLAT = r"""
 // One thread per V columns goes down all rows: where there are columns enough.
 extern "C" __global__ void __launch_bounds__(256) flat(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
@@ -40,7 +42,9 @@ extern "C" __global__ void __launch_bounds__(256) flat(
         out[o * width + c + e] = finished(total[e], divisor, takes_root);
     }
 }
+"""
 
+COLUMNS = r"""
 // A block adds up one part of the rows for L * V columns: 256 / L rows at a time.
 extern "C" __global__ void __launch_bounds__(256) columns(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
@@ -77,7 +81,9 @@ extern "C" __global__ void __launch_bounds__(256) columns(
     for (int k = 0; k < ROWS; ++k) sum += sums[k][threadIdx.x];
     out[(o * splits + split) * width + column] = finished(sum, divisor, takes_root);
 }
+"""
 
+LINES = r"""
 // L threads add up one part of one line of `rows` elements (width is 1).
 extern "C" __global__ void __launch_bounds__(256) lines(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
@@ -121,3 +127,10 @@ extern "C" __global__ void __launch_bounds__(256) lines(
     if (is_there && lane == 0) out[item] = finished(sum, divisor, takes_root);
 }
 """
+
+SUMS = {
+    "flat": HELPERS + FLAT,
+    "columns": HELPERS + COLUMNS,
+    "lines": HELPERS + LINES,
+}
+"""The source of each kernel by itself: a sum seldom needs more than one of them."""

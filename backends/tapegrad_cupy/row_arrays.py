@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad_cupy.namespace import CupyNamespace
+from tapegrad_cupy.replay import refuse
 from tapegrad_cupy.row_launch import TYPES
 
 Array = Any
@@ -18,6 +19,7 @@ _xp = CupyNamespace()
 
 def generic(name: str, *arrays: Array, **params: Any) -> Any:
     """Run the generic kernel of the primitive."""
+    refuse()
     forward: Any = PRIMITIVES[name].forward
     return forward(_xp, *arrays, **params)
 
@@ -30,7 +32,10 @@ def fits(*arrays: Array) -> bool:
 
 def compact(x: Array) -> Array:
     """Return x in row order, itself where it is."""
-    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+    if x.flags.c_contiguous:
+        return x
+    refuse()
+    return cupy.ascontiguousarray(x)
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 
+from tapegrad_cupy.compiled import FLOATS, Source
+from tapegrad_cupy.replay import Watched
 from tapegrad_cupy.rows_source import BLOCKS
 
 Array = Any
 
 TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "float", "float64": "double"}
 """The CUDA types of the dtypes that row kernels take."""
+
+
+def wide_type(type_: str) -> str:
+    """Return the CUDA type that numbers of a type are computed in."""
+    return "double" if type_ == "double" else "float"
+
 
 LABELS = {"int32": "int", "int64": "i64"}
 
@@ -31,6 +40,13 @@ WARPS = 4
 LONG_LANES = 512
 CACHE_BYTES = 99 * 1024 - 512
 """Shared memory for a long row: devices from 2020 on have it, those for servers twice."""
+
+# The fewest blocks that a multiprocessor should hold; 0 leaves them to the assembler, which spills
+# registers to fit more of them. That is left to it where it was measured and does not spill.
+_FEWEST = "#define FEWEST (sizeof(T) == 8 || Row::width == 1 || __CUDA_ARCH__ != 900)"
+
+_LONG = 16384
+"""Elements beyond which a row is read in full width or one by one, whatever divides its length."""
 
 _MOST_BLOCKS = 2**30
 
@@ -64,7 +80,9 @@ def choose_layout(
     held = 16 if itemsize < 8 else 8
     if length <= 32 * held * (1 if sums else 2):
         return _held(length, 32, width, inputs)
-    for lanes in (128, 256, 512) if sums else (128, 256, 512, 1024):
+    # Any two of these are too much for the registers that 1024 threads have.
+    crowded = sums or (inputs > 1) + (width == 1) + (itemsize == 8) > 1
+    for lanes in (128, 256, 512) if crowded else (128, 256, 512, 1024):
         if length <= lanes * held:
             return _held(length, lanes, width, inputs)
     size = length * itemsize * inputs
@@ -92,7 +110,7 @@ def access_width(length: int, *arrays: Array) -> int:
     width = 16 // arrays[0].itemsize
     if any([array.data.ptr % 16 for array in arrays]):
         return 1
-    return width if length > 16384 else math.gcd(length, width)
+    return width if length > _LONG else math.gcd(length, width)
 
 
 def launch(
@@ -109,10 +127,14 @@ def launch(
 def _row_kernel(
     name: str, source: str, layout: Layout, types: tuple[tuple[str, str], ...], device: int
 ) -> Any:
-    kernel = compile_kernel(name, source, types, f"typedef {layout.row} Row;", layout.block)
+    kernel = compile_kernel(name, source, types, _definitions(layout), layout.block)
     if layout.shared:
         kernel.max_dynamic_shared_size_bytes = CACHE_BYTES
     return kernel
+
+
+def _definitions(layout: Layout) -> str:
+    return f"typedef {layout.row} Row;"
 
 
 @functools.cache
@@ -125,7 +147,7 @@ def compile_kernel(
 ) -> Any:
     """Return the kernel `name` of `source` for the given types; CuPy keeps it on disk."""
     text = kernel_source(source, types, definitions, block)
-    return cupy.RawKernel(text, name, options=OPTIONS)
+    return Watched(cupy.RawKernel(text, name, options=OPTIONS))
 
 
 def kernel_source(
@@ -137,8 +159,38 @@ def kernel_source(
     """Return the whole text of a kernel."""
     lines = [f"typedef {value} {name};" for name, value in types]
     lines.insert(1, "typedef Wide<T>::type A;")
-    header = "\n".join([*lines, definitions, f"#define THREADS {math.prod(block)}"])
+    header = "\n".join([*lines, definitions, f"#define THREADS {math.prod(block)}", _FEWEST])
     return f"{BLOCKS}\n{header}\n{source}"
+
+
+# Sources
+
+
+def row_variants(
+    name: str, source: str, inputs: int, types: dict[str, str], **options: bool
+) -> Iterator[Source]:
+    """Yield the row kernel `name` in every layout that can be chosen for it.
+
+    Of layouts that differ only in the number of steps, the longest one, which takes the most
+    registers, stands for all. `options` are those of `choose_layout`.
+    """
+    for layout in _layouts(types["T"], inputs, **options):
+        text = kernel_source(source, tuple(types.items()), _definitions(layout), layout.block)
+        label = " ".join([name, *types.values(), layout.row])
+        yield Source(label, text, OPTIONS)
+
+
+def _layouts(type_: str, inputs: int, **options: bool) -> Iterator[Layout]:
+    itemsize = next(FLOATS[dtype] for dtype, name in TYPES.items() if name == type_)
+    width = 16 // itemsize
+    while width:
+        longest: dict[tuple[int, bool, int], Layout] = {}
+        for length in (*range(32, _LONG + 1, 32), CACHE_BYTES // (itemsize * inputs or 1), 10**6):
+            if length <= _LONG or width in (1, 16 // itemsize):
+                layout = choose_layout.__wrapped__(length, itemsize, width, inputs, **options)
+                longest[layout.lanes, is_held(layout), layout.shared > 0] = layout
+        yield from longest.values()
+        width //= 2
 
 
 @functools.cache

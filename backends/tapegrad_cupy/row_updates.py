@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from tapegrad_cupy.compiled import C_TYPES, FULL, THREADS, compiled, contiguous, wide_dtype
+from tapegrad_cupy.compiled import (
+    C_TYPES,
+    FLOATS,
+    FULL,
+    THREADS,
+    Source,
+    compiled,
+    complete,
+    contiguous,
+    wide_name,
+)
 from tapegrad_cupy.scatter import descend_rows
 from tapegrad_cupy.updates import fits, generic, is_float, readable_rate
 
@@ -23,7 +33,7 @@ def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple
 
 
 _ADAGRAD_ROWS = r"""
-extern "C" __global__ void __launch_bounds__(256) adagrad_rows(
+extern "C" __global__ void __launch_bounds__(256, 4) adagrad_rows(
     const P* __restrict__ rows, const i64* __restrict__ index, const R* __restrict__ rate,
     P* __restrict__ p, S* __restrict__ total, i64 count, i64 size, i64 width, double epsilon
 ) {
@@ -46,9 +56,19 @@ extern "C" __global__ void __launch_bounds__(256) adagrad_rows(
 
 @functools.cache
 def _adagrad_rows_kernel(dtype: np.dtype[Any], rate_dtype: np.dtype[Any]) -> Any:
-    types = {"P": dtype, "S": wide_dtype(dtype), "R": rate_dtype}
-    macros: dict[str, str | int] = {name: C_TYPES[kind.name] for name, kind in types.items()}
-    return compiled(_ADAGRAD_ROWS, "adagrad_rows", **macros)
+    return compiled(_ADAGRAD_ROWS, "adagrad_rows", **_macros(dtype.name, rate_dtype.name))
+
+
+def _macros(dtype: str, rate: str) -> dict[str, str | int]:
+    return {"P": C_TYPES[dtype], "S": C_TYPES[wide_name(dtype)], "R": C_TYPES[rate]}
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for dtype in FLOATS:
+        for rate in ("float32", "float64"):
+            text = complete(_ADAGRAD_ROWS, **_macros(dtype, rate))
+            yield Source(f"adagrad_rows {dtype} rate {rate}", text)
 
 
 def adagrad_rows_update(

@@ -6,13 +6,15 @@ What these kernels do not take (integers, complex numbers, mixed dtypes) goes to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 
+from tapegrad_cupy.compiled import Source, converted
 from tapegrad_cupy.normalization import KERNELS as NORMALIZATION
+from tapegrad_cupy.replay import refuse
 from tapegrad_cupy.row_arrays import compact, fits, generic, wide
 from tapegrad_cupy.row_launch import (
     LABELS,
@@ -21,6 +23,8 @@ from tapegrad_cupy.row_launch import (
     choose_layout,
     launch,
     processors,
+    row_variants,
+    wide_type,
 )
 from tapegrad_cupy.softmax_source import SOURCES
 
@@ -28,6 +32,28 @@ Array = Any
 Axes = tuple[int, ...]
 
 _SPLIT_LENGTH = 16384
+
+
+class _Reading(NamedTuple):
+    """How many arrays of rows a kernel reads, whether more than once, and whether labels too."""
+
+    inputs: int
+    again: bool = True
+    labels: bool = False
+
+
+_READINGS = {
+    "softmax": _Reading(1),
+    "log_softmax": _Reading(1),
+    "softmax_gradient": _Reading(2),
+    "log_softmax_gradient": _Reading(2),
+    "logsumexp": _Reading(1, again=False),
+    "sparse_cross_entropy": _Reading(1, labels=True),
+    "sparse_cross_entropy_gradient": _Reading(1, again=False, labels=True),
+    "label_mask": _Reading(0, again=False, labels=True),
+    "cross_entropy": _Reading(2),
+    "cross_entropy_gradient": _Reading(2),
+}
 
 
 def _axis_last(x: Array, axis: int) -> tuple[Array, bool]:
@@ -48,23 +74,17 @@ def _along_axis(name: str, arrays: tuple[Array, ...], axis: int) -> Array:
     moved = packed[0][1]
     inputs = [array for array, _ in packed]
     y = cupy.empty(inputs[0].shape, x.dtype)
-    _launch(name, (*inputs, y), length, len(inputs), (*inputs, y))
-    return cupy.ascontiguousarray(cupy.moveaxis(y, -1, axis)) if moved else y
+    _launch(name, (*inputs, y), length, (*inputs, y))
+    return compact(cupy.moveaxis(y, -1, axis)) if moved else y
 
 
 def _launch(
-    name: str,
-    rows: tuple[Array, ...],
-    length: int,
-    inputs: int,
-    args: tuple[Array, ...],
-    *,
-    again: bool = True,
-    **types: str,
+    name: str, rows: tuple[Array, ...], length: int, args: tuple[Array, ...], **types: str
 ) -> None:
-    """Launch a kernel that reads `inputs` of the arrays `rows`, whose rows have one length."""
+    """Launch a kernel on the arrays `rows`, whose rows have one length."""
     x = rows[0]
     width = access_width(length, *rows)
+    inputs, again, _ = _READINGS[name]
     layout = choose_layout(length, x.itemsize, width, inputs, again=again)
     count = x.size // length
     types = {"T": TYPES[x.dtype.name], **types}
@@ -124,7 +144,8 @@ def _sum_exponentials(x: Array, y: Array, length: int, chunk: int) -> None:
     """Write the log-sum-exp of each chunk of x's rows to y, in y's dtype."""
     count, chunks = x.size // length, -(-length // chunk)
     width = access_width(length, x)
-    layout = choose_layout(length, x.itemsize, width, 1, again=False)
+    inputs, again, _ = _READINGS["logsumexp"]
+    layout = choose_layout(length, x.itemsize, width, inputs, again=again)
     args = (x, y, count, length, chunk, chunks)
     types = {"T": TYPES[x.dtype.name], "OUT": TYPES[y.dtype.name]}
     launch("logsumexp", SOURCES["logsumexp"], layout, count * chunks, args, **types)
@@ -136,7 +157,7 @@ def _sum_exponentials(x: Array, y: Array, length: int, chunk: int) -> None:
 def _numbers(labels: Array) -> tuple[Array, str]:
     """Return class numbers of a dtype that the kernels read, and the name of its CUDA type."""
     if labels.dtype.name not in LABELS:
-        labels = labels.astype(np.int64)
+        labels = converted(labels, np.int64)
     return compact(labels), LABELS[labels.dtype.name]
 
 
@@ -149,8 +170,9 @@ def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     loss, weights = cupy.empty(labels.shape, x.dtype), cupy.empty(x.shape, x.dtype)
     if x.size:
         args = (x, labels, loss, weights)
-        _launch("sparse_cross_entropy", (x, weights), x.shape[-1], 1, args, LABEL=label)
+        _launch("sparse_cross_entropy", (x, weights), x.shape[-1], args, LABEL=label)
     else:
+        refuse()
         loss.fill(math.nan)  # there are no classes, or no rows
     return loss, weights
 
@@ -164,7 +186,7 @@ def sparse_cross_entropy_gradient(t: Array, weights: Array, labels: Array) -> Ar
     if g.size:
         args = (compact(t), weights, labels, g)
         name, length = "sparse_cross_entropy_gradient", weights.shape[-1]
-        _launch(name, (weights, g), length, 1, args, again=False, LABEL=label)
+        _launch(name, (weights, g), length, args, LABEL=label)
     return g
 
 
@@ -175,7 +197,7 @@ def label_mask(x: Array, labels: Array) -> Array:
     labels, label = _numbers(labels)
     y = cupy.empty(x.shape, x.dtype)
     if y.size:
-        _launch("label_mask", (y,), y.shape[-1], 0, (labels, y), again=False, LABEL=label)
+        _launch("label_mask", (y,), y.shape[-1], (labels, y), LABEL=label)
     return y
 
 
@@ -187,9 +209,11 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     x, labels = compact(logits), compact(labels)
     create = cupy.empty if x.size else cupy.zeros
     loss, log_total = create(x.shape[:-1], x.dtype), create(x.shape[:-1], wide(x.dtype))
-    if x.size:
+    if not x.size:
+        refuse()
+    else:
         args = (x, labels, loss, log_total)
-        _launch("cross_entropy", (x, labels), x.shape[-1], 2, args)
+        _launch("cross_entropy", (x, labels), x.shape[-1], args)
     return loss, log_total
 
 
@@ -198,12 +222,34 @@ def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Ar
     if not fits(t, logits, labels):
         return generic("cross_entropy_gradient", t, logits, labels, log_total)
     x, labels = compact(logits), compact(labels)
-    log_total = compact(log_total.astype(wide(x.dtype), copy=False))
+    log_total = compact(converted(log_total, wide(x.dtype)))
     g = cupy.empty(x.shape, x.dtype)
     if g.size:
         args = (compact(t), x, labels, log_total, g)
-        _launch("cross_entropy_gradient", (x, labels, g), x.shape[-1], 2, args)
+        _launch("cross_entropy_gradient", (x, labels, g), x.shape[-1], args)
     return g
+
+
+# Sources
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for name, (inputs, again, has_labels) in _READINGS.items():
+        for types in _types_of(name, has_labels):
+            yield from row_variants(name, SOURCES[name], inputs, types, again=again)
+
+
+def _types_of(name: str, has_labels: bool) -> Iterator[dict[str, str]]:
+    for type_ in TYPES.values():
+        if has_labels:
+            yield from ({"T": type_, "LABEL": label} for label in LABELS.values())
+        elif name == "logsumexp":
+            # Long rows are cut into chunks, whose sums have the wide type.
+            pairs = {(type_, type_), (type_, wide_type(type_)), (wide_type(type_), type_)}
+            yield from ({"T": first, "OUT": second} for first, second in sorted(pairs))
+        else:
+            yield {"T": type_}
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -130,6 +130,45 @@ template <class Join, int LANES, class A> DEVICE A reduce(A x) {
 }
 """
 
+MORE_REDUCTIONS = r"""
+// Two sums at once. Calls take turns with two boxes, so that none waits for the readers of the last.
+template <int LANES, class A> DEVICE void add_pairs(A& x, A& y, int turn) {
+    x = reduce_warp<Sum>(x);
+    y = reduce_warp<Sum>(y);
+    if constexpr (LANES > 32) {
+        __shared__ A box[2][2][LANES / 32];
+        int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+        if (lane == 0) box[turn][0][warp] = x, box[turn][1][warp] = y;
+        __syncthreads();
+        x = reduce_warp<Sum>(lane < LANES / 32 ? box[turn][0][lane] : A(0));
+        y = reduce_warp<Sum>(lane < LANES / 32 ? box[turn][1][lane] : A(0));
+    }
+}
+
+// Join the means, and the sums of squared deviations from them, of equally many elements each.
+template <int FROM, int TO, class A> DEVICE void join_moments(A& mean, A& spread, A& count) {
+    #pragma unroll
+    for (int offset = FROM; offset < TO; offset *= 2) {
+        A other = __shfl_xor_sync(0xffffffffu, mean, offset), gap = other - mean;
+        spread += __shfl_xor_sync(0xffffffffu, spread, offset) + gap * gap * count * A(0.5);
+        mean = (mean + other) * A(0.5);
+        count *= 2;
+    }
+}
+
+template <int LANES, class A> DEVICE void row_moments(A& mean, A& spread, A count) {
+    join_moments<1, 32>(mean, spread, count);
+    if constexpr (LANES > 32) {
+        __shared__ A box[2][LANES / 32];
+        int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+        if (lane == 0) box[0][warp] = mean, box[1][warp] = spread;
+        __syncthreads();
+        mean = box[0][lane % (LANES / 32)], spread = box[1][lane % (LANES / 32)];
+        join_moments<1, LANES / 32>(mean, spread, count);
+    }
+}
+"""
+
 ROWS = r"""
 // Elements of up to two arrays at the same place.
 template <class A, int N> struct Part {
@@ -160,6 +199,40 @@ template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
         for (int j = 0; j < STEPS; ++j) {
             int c = column(j);
             if (c < length) parts[j].template fetch<INPUTS>(first + c, second + c);
+        }
+    }
+
+    // A row on its way from memory, as it is stored. Read before the row ahead of it is worked on,
+    // so that the memory is never idle; wider types would take too many registers for that.
+    struct Coming {
+        static constexpr bool early = sizeof(T) == 2;
+        Pack<T, N> packs[early ? STEPS : 1][2];
+        const T *first, *second;
+
+        DEVICE void fetch(const T* from, const T* other, i64 size) {
+            first = from, second = other;
+            #pragma unroll
+            for (int j = 0; early && j < STEPS; ++j) {
+                int c = column(j);
+                if (c >= size) continue;
+                packs[j][0].word = *reinterpret_cast<const decltype(packs[j][0].word)*>(from + c);
+                packs[j][1].word = *reinterpret_cast<const decltype(packs[j][1].word)*>(other + c);
+            }
+        }
+    };
+
+    // Both inputs of a row that was fetched before.
+    DEVICE Held(const Coming& coming, i64 size) : length((int)size) {
+        #pragma unroll
+        for (int j = 0; j < STEPS; ++j) {
+            int c = column(j);
+            if (c >= length) continue;
+            if constexpr (Coming::early) {
+                coming.packs[j][0].widen_to(parts[j].a);
+                coming.packs[j][1].widen_to(parts[j].b);
+            } else {
+                parts[j].template fetch<INPUTS>(coming.first + c, coming.second + c);
+            }
         }
     }
 
@@ -258,4 +331,4 @@ template <class T, int LANES, int N, int INPUTS, bool CACHED> struct Looped {
 };
 """
 
-BLOCKS = NUMBERS + ACCESS + REDUCTIONS + ROWS + LOOPS
+BLOCKS = NUMBERS + ACCESS + REDUCTIONS + MORE_REDUCTIONS + ROWS + LOOPS

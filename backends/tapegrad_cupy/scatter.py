@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
@@ -17,9 +17,12 @@ import numpy as np
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad_cupy.compiled import (
     C_TYPES,
+    FLOATS,
     THREADS,
+    Source,
     blocks_for,
     compiled,
+    complete,
     contiguous,
     is_aligned,
     wide_dtype,
@@ -52,16 +55,22 @@ def _kernel(
     operation: str,
     finish: str,
 ) -> Any:
-    macros: dict[str, str | int] = {
-        "T": C_TYPES[dtype.name],
-        "R": C_TYPES[rate_dtype.name],
+    macros = _macros(dtype.name, rate_dtype.name, vector, operation, finish)
+    return compiled(COMBINE_SOURCE, name, **macros)
+
+
+def _macros(
+    dtype: str, rate: str, vector: int, operation: str, finish: str
+) -> dict[str, str | int]:
+    return {
+        "T": C_TYPES[dtype],
+        "R": C_TYPES[rate],
         "V": vector,
         "COMBINE(a, b)": OPERATIONS[operation],
         "FINISH(old, value)": FINISHES[finish],
         "READS_OLD": int(finish != "store"),
         "FILLS": int(operation == "sum" and finish == "store"),
     }
-    return compiled(COMBINE_SOURCE, name, **macros)
 
 
 @functools.cache
@@ -235,6 +244,28 @@ def extreme_shares(x: Array, v: Array, indices: Array, y: Array) -> tuple[Array,
     count = own + take_add(wins, indices, axis=0, size=x.shape[0])
     share = 1.0 / cupy.maximum(count, cupy.ones_like(count))
     return own * share, wins * take(share, indices, axis=0)
+
+
+# Sources
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    yield Source("rank", complete(ORDER))
+    extremes = [(name, finish) for name in ("max", "min") for finish in ("store", "merge")]
+    for dtype in C_TYPES:
+        for operation, finish in [("sum", "store"), ("prod", "store"), *extremes]:
+            yield from _combine_variants(dtype, "float32", operation, finish)
+    for dtype in FLOATS:
+        for rate in ("float32", "float64"):
+            yield from _combine_variants(dtype, rate, "sum", "descend")
+
+
+def _combine_variants(dtype: str, rate: str, operation: str, finish: str) -> Iterator[Source]:
+    for vector in (16 // FLOATS[dtype], 1) if dtype in FLOATS else (1,):
+        label = f"combine_{operation} {finish} {dtype} x{vector} rate {rate}"
+        text = complete(COMBINE_SOURCE, **_macros(dtype, rate, vector, operation, finish))
+        yield Source(label, text)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
 
+from tapegrad_cupy.compiled import C_TYPES, Source, compiled, complete
+from tapegrad_cupy.launch import Kernel
+
 Array = Any
+
+_MOST = 4096
+_stretched: dict[Any, tuple[int, ...]] = {}
+
+_FILL = 'extern "C" __global__ void fill(T* out, double value) { *out = (T)value; }'
 
 
 def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -16,7 +25,16 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
-    return x if x.shape == shape else cupy.broadcast_to(x, shape)
+    own = x.shape
+    if own == shape:
+        return x
+    key = (own, x.strides, shape)
+    strides = _stretched.get(key)
+    if strides is None:
+        if len(_stretched) >= _MOST:
+            _stretched.clear()
+        strides = _stretched[key] = cupy.broadcast_to(x, shape).strides
+    return cupy.ndarray(shape, x.dtype, x.data, strides)
 
 
 def permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
@@ -30,9 +48,24 @@ def take_slice(x: Array, *, index: tuple[Any, ...]) -> Array:
 def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
     if _is_all_zero_bits(value):
         return cupy.zeros(shape, dtype)  # the driver sets memory, no kernel runs
-    array = cupy.empty(shape, dtype)
-    array.fill(value)
+    array = cupy.ndarray(shape, dtype)
+    if array.size == 1 and array.dtype.name in ("float32", "float64"):
+        # The seed of a scalar loss: the general way costs twice as much.
+        _fill(array.dtype.name)(1, 1, array.data.ptr, value)
+    else:
+        array.fill(value)
     return array
+
+
+@functools.cache
+def _fill(dtype: str) -> Kernel:
+    return Kernel(lambda: compiled(_FILL, "fill", T=C_TYPES[dtype]), "Pd")
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for dtype in ("float32", "float64"):
+        yield Source(f"fill {dtype}", complete(_FILL, T=C_TYPES[dtype]))
 
 
 def _is_all_zero_bits(value: Any) -> bool:

@@ -13,6 +13,12 @@ Axes = tuple[int, ...]
 
 _HALF = np.dtype(np.float16)
 
+
+def _is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether it is a floating dtype of 16 bits; bfloat16 has NumPy's kind V."""
+    return dtype == _HALF or dtype.kind == "V"
+
+
 # Called with positions only, (x, axis, dtype, out, keepdims): it is the quickest way in.
 _add: Callable[..., Any] = np.add.reduce
 _multiply: Callable[..., Any] = np.multiply.reduce
@@ -24,7 +30,7 @@ _and: Callable[..., Any] = np.logical_and.reduce
 
 def sum_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     dtype = x.dtype
-    if dtype == _HALF:
+    if _is_half(dtype):
         # Half precision stops counting at 2048: add in single, round once.
         return _add(x, axis, np.float32, None, keepdims).astype(dtype)
     if dtype.kind == "b":
@@ -37,7 +43,7 @@ def mean(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if dtype.kind in "biu":
         dtype = np.dtype(np.float64)
     count = math.prod(x.shape[a] for a in axis)
-    wide = np.dtype(np.float32) if dtype == _HALF else dtype
+    wide = np.dtype(np.float32) if _is_half(dtype) else dtype
     total = _add(x, axis, wide, None, keepdims)
     if count == 0:
         return np.full_like(total, math.nan, dtype=dtype)
@@ -123,7 +129,10 @@ def _kept_shape(shape: tuple[int, ...], axis: Axes, keepdims: bool) -> tuple[int
 
 
 def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    if len(axis) == x.ndim and x.dtype.kind == "f" and x.dtype != _HALF and x.ndim:
+    if _is_half(x.dtype):
+        wide = np.asarray(x, np.float32)
+        return sum_of_squares(wide, axis=axis, keepdims=keepdims).astype(x.dtype)
+    if len(axis) == x.ndim and x.dtype.kind == "f" and x.ndim:
         flat = x.reshape(-1)
         total = np.dot(flat, flat)
         return np.full((1,) * x.ndim, total) if keepdims else total
@@ -132,6 +141,9 @@ def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 
 def euclidean_norm(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    if _is_half(x.dtype):
+        wide = np.asarray(x, np.float32)
+        return euclidean_norm(wide, axis=axis, keepdims=keepdims).astype(x.dtype)
     return np.sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
 
 

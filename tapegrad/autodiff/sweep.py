@@ -11,7 +11,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.autodiff.single_call import single_call
+from tapegrad.core.backend import backend_of
+from tapegrad.core.primitive import INTERPRETERS, PRIMITIVES
 from tapegrad.core.recorder import EMPTY, RAW, Node, Operation, Token, active_stack, using_stack
 from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import PICK, Rule, as_tensor_value
@@ -84,6 +86,8 @@ class Sweep:
         self.release = release
         self.grads: dict[Any, Any] = {}
         self._owned: set[Node] = set()
+        self._add_into: Callable[[Any, Any], None] | None = None
+        self._into_kernels: dict[Any, Callable[..., bool] | None] = {}
 
     def run(self, seeds: list[tuple[Node, Any]]) -> dict[Node, Any]:
         """Sweep from seeds (cotangent tensors) and return tensors by source node.
@@ -110,6 +114,9 @@ class Sweep:
         kept = [node for node in self.plan.sources if node.primitive is not None]
         take = grads.pop
         has_kind = all([hasattr(grad.dtype, "kind") for grad in grads.values()])
+        kind = _kind_with_vjp_kernels(grads)
+        if kind is not None:
+            self._add_into = backend_of(next(iter(grads.values()))).kernels.get("add.into")
         for node in self.plan.nodes:
             primitive = node.primitive
             if primitive is None:
@@ -118,7 +125,9 @@ class Sweep:
             if t is None:
                 continue
             rules = primitive.plain_rules if has_kind else None
-            if rules is None or (primitive.conjugates and t.dtype.kind == "c"):
+            if kind is not None and rules is not None and self._pull_together(node, t, kind):
+                pass
+            elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
                 self._pull(node, t, raw=True)
             else:
                 saved, fit, i = node.saved, node.fit, -1
@@ -127,6 +136,8 @@ class Sweep:
                     i += 1
                     read = saved[i]
                     if read is None or (needed is not None and source not in needed):
+                        continue
+                    if kind is not None and self._accumulate(node, i, t):
                         continue
                     try:
                         # Spelled out because an unpacked call costs twice as much.
@@ -156,6 +167,55 @@ class Sweep:
                     node.saved = node.fit = None
                 else:
                     self._release(node)
+
+    def _pull_together(self, node: Node, t: Any, kind: Any) -> bool:
+        """Pull back by the backend's one kernel for all rules of a node, if there is one."""
+        primitive = node.primitive
+        kernel = primitive.vjp_kernel(kind)
+        if kernel is None or type(t) is not kind:
+            return False
+        needed = self.plan.needed
+        wanted = tuple([
+            read is not None and (needed is None or source in needed)
+            for read, source in zip(node.saved, node.inputs)
+        ])  # fmt: skip
+        conjugate = primitive.conjugates and t.dtype.kind == "c"
+        shares = _attempt(node, kernel, t, node.saved, wanted, node.params, conjugate)
+        if shares is None:
+            return False
+        fit, i = node.fit, -1
+        for source in node.inputs:
+            i += 1
+            share = shares[i]
+            if share is not None:
+                if fit is not None and fit[i] is not None:
+                    share = _attempt(node, _fitted, share, fit[i])
+                self._add(source, share)
+        return True
+
+    def _accumulate(self, node: Node, i: int, t: Any) -> bool:
+        """Let the backend add the share of an input to what has arrived for it, if it can."""
+        into = self._into_kernels.get(node.primitive)
+        if into is None:
+            if node.primitive in self._into_kernels:
+                return False
+            into = backend_of(t).kernels.get(f"{node.primitive.name}.into")
+            self._into_kernels[node.primitive] = into
+            return into is not None and self._accumulate(node, i, t)
+        if node.fit is not None and node.fit[i] is not None:
+            return False
+        call = single_call(node.primitive, i, node.params)
+        if call is None or call.primitive is not node.primitive:
+            return False
+        source, read = node.inputs[i], node.saved[i]
+        assert source is not None
+        operands = [t if position < 0 else read[position] for position in call.operands]
+        if source not in self.grads:
+            kernel = partial(call.primitive.kernel(type(t)), **call.params)
+            self.grads[source] = _attempt(node, kernel, *operands)
+            self._owned.add(source)  # the call has made a new array
+            return True
+        return source in self._owned and into(self.grads[source], *operands, **call.params)
 
     def _run_tensors(self) -> None:
         """The same on tensors, so that outer recorders can follow the sweep."""
@@ -265,8 +325,11 @@ class Sweep:
             self.grads[node] = share
         elif node in self._owned and not isinstance(share, gather.RowGradient):
             total = self.grads[node]
-            total += share
-            self.grads[node] = total
+            if self._add_into is None:
+                total += share
+                self.grads[node] = total
+            else:
+                self._add_into(total, share)
         else:
             self.grads[node] = _attempt(node, _sum, self.grads[node], share)
             if not isinstance(self.grads[node], Tensor | gather.RowGradient):
@@ -278,6 +341,15 @@ class Sweep:
             if token is not self.token and token.open and token.keeps_history:
                 return
         node.release()
+
+
+def _kind_with_vjp_kernels(grads: dict[Any, Any]) -> type | None:
+    """The type of the cotangents, if their backend pulls back through a node in one kernel."""
+    kinds = {type(grad) for grad in grads.values()}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or PRIMITIVES["multiply"].vjp_kernel(kind) is None:
+        return None
+    return kind
 
 
 def _share(node: Node, i: int, t: Any, saved: Any, conjugate: bool) -> Any:

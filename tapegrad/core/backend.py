@@ -19,12 +19,41 @@ Array = Any
 """A raw array of some backend."""
 
 
+class Reading(Protocol):
+    """A copy to the host that may still be under way."""
+
+    def done(self) -> bool:
+        """Whether `result` would return at once."""
+
+    def result(self) -> np.ndarray[Any, Any]:
+        """Wait for the copy and return it."""
+
+
+class ReadAtOnce:
+    """A `Reading` of values that need no waiting for."""
+
+    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+        self._value = value
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> np.ndarray[Any, Any]:
+        return self._value
+
+
 class Memory(Protocol):
     """The memory of one device, as far as a backend can tell."""
 
     @property
     def description(self) -> str:
         """The device in a few words for `tapegrad info`, e.g. its name and size; "" for none."""
+
+    def libraries(self) -> Sequence[tuple[str, str]]:
+        """Name and state of the libraries that speed this device up, for `tapegrad info`."""
+
+    def read_later(self, array: Array) -> Reading:
+        """Begin to copy the present values of an array to the host, and do not wait for it."""
 
     def used(self) -> tuple[int | None, int | None]:
         """Bytes in use now, and the most since `reset_peak`; None for what nobody counted."""
@@ -49,7 +78,15 @@ class Backend(Protocol):
     """The Python types of the arrays (and scalars) that this backend computes with."""
 
     kernels: Mapping[str, Callable[..., Any]]
-    """Kernels that replace a primitive's generic one, by primitive name."""
+    """Kernels that replace a primitive's generic one, by primitive name.
+
+    `NAME.vjp` may hold one for all rules of an elementwise primitive: a function of the cotangent,
+    what the node saved, which inputs are wanted, the params, and whether to conjugate, that returns
+    one share per input or None to leave it to the rules. `add.into` adds an array to another,
+    and `NAME.into` adds the primitive's result to its first argument and says whether it could.
+    `update.group` makes the steps of many variables at once (tapegrad/optimizers/groups.py says
+    how), and `clip.group` takes arrays and a limit and clips them by their global norm.
+    """
 
     def devices(self) -> Sequence[str]:
         """Names of the devices that can be used now, best first."""
@@ -87,6 +124,11 @@ def unregister_backend(name: str) -> None:
     gone = _loaded.pop(name, None)
     for kind in [kind for kind, backend in _by_type.items() if backend is gone]:
         del _by_type[kind]
+
+
+def adopt(kind: type, backend: Any) -> None:
+    """Let `backend` compute with values of type `kind`, without being one that users can name."""
+    _by_type[kind] = backend
 
 
 def backend_names() -> list[str]:

@@ -55,12 +55,18 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
     """
     if type(structure) in LEAF_TYPES and len(flat_sequence) == 1:
         return flat_sequence[0]
+    if type(structure) is list and _is_flat(structure) and len(structure) == len(flat_sequence):
+        return list(flat_sequence)
     expected = len(flatten(structure))
     if len(flat_sequence) != expected:
         raise ArgumentError(
             f"The structure has {expected} leaves, but {len(flat_sequence)} values came to fill it."
         )
     return _rebuild(structure, iter(flat_sequence))
+
+
+def _is_flat(entries: list[Any]) -> bool:
+    return all([type(entry) in LEAF_TYPES for entry in entries])
 
 
 def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
@@ -132,7 +138,13 @@ def _children(container: Any) -> list[Any]:
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    if is_nested(structure):
+    kind = type(structure)
+    if kind in LEAF_TYPES:
+        leaves.append(structure)
+    elif kind is list or kind is tuple:
+        for child in structure:
+            _collect(child, leaves)
+    elif is_nested(structure):
         for child in _children(structure):
             _collect(child, leaves)
     else:

@@ -74,6 +74,7 @@ class Primitive:
         self.needs_tensors = False
         self.takes_none = False
         self.kernels: dict[type, Callable[..., Any]] = {}
+        self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
@@ -166,6 +167,16 @@ class Primitive:
             found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
             self.kernels[kind] = found
         return found
+
+    def vjp_kernel(self, kind: type) -> Callable[..., Any] | None:
+        """Return the backend's kernel for all rules together, if it has one."""
+        try:
+            return self.vjp_kernels[kind]
+        except KeyError:
+            backend = find_backend(kind)
+            found = None if backend is None else backend.kernels.get(f"{self.name}.vjp")
+            self.vjp_kernels[kind] = found
+            return found
 
     def _generic_kernel(self, xp: Any) -> Callable[..., Any]:
         if self.forward is not None:

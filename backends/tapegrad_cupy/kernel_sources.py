@@ -1,0 +1,76 @@
+"""All CUDA sources of this backend, so that a machine without a GPU can prove that they compile.
+
+A module that compiles CUDA has a function `variants()` and a place in `MODULES`. It yields a
+`Source` (see compiled.py) for every text that the module can ever ask the compiler for: every
+dtype, vector length and template argument. `text` and `options` come from the function that also
+makes the kernel at run time, so that the two cannot drift apart; the first word of `label` names
+the kernel, the rest tells its variants apart:
+
+    def _macros(dtype: np.dtype[Any], vector: int) -> dict[str, str | int]: ...
+
+    @functools.cache
+    def _kernel(dtype: np.dtype[Any], vector: int) -> Any:
+        return compiled(SOURCE, "scale", **_macros(dtype, vector))
+
+    def variants() -> Iterator[Source]:
+        for dtype, vector in ...:
+            yield Source(f"scale {dtype} {vector}", complete(SOURCE, **_macros(dtype, vector)))
+
+Where only a number differs that makes a kernel larger without changing what it is made of, such as
+how many elements a thread holds, the largest one stands for all. Expressions that CuPy makes a
+kernel of are `Pointwise` (see pointwise.py), which has both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+from tapegrad_cupy import (
+    attention_tiles,
+    column_launch,
+    gather,
+    grouped,
+    multi_norms,
+    multi_updates,
+    normalization,
+    patches,
+    philox,
+    philox_rejection,
+    philox_words,
+    pooling,
+    reduction,
+    row_updates,
+    rows,
+    scatter,
+    special,
+    updates,
+)
+from tapegrad_cupy.compiled import Source
+
+MODULES: tuple[ModuleType, ...] = (
+    attention_tiles,
+    column_launch,
+    gather,
+    grouped,
+    multi_norms,
+    multi_updates,
+    normalization,
+    patches,
+    philox,
+    philox_rejection,
+    philox_words,
+    pooling,
+    reduction,
+    row_updates,
+    rows,
+    scatter,
+    special,
+    updates,
+)
+
+
+def all_sources() -> Iterator[Source]:
+    """Yield every source of every module; none of them needs a device."""
+    for module in MODULES:
+        yield from module.variants()

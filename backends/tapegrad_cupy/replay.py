@@ -1,0 +1,302 @@
+"""Kernel functions whose launches are recorded at the first call and replayed at the next ones.
+
+Between the call of a kernel function and its launches lies a lot of Python: which variant, how many
+blocks, how large the scratch memory. For operands of the same shapes and dtypes all of that comes
+out the same, so a plan keeps the launches, and a replay only allocates, packs addresses and
+launches. A function may be recorded if it does nothing on the device but launch kernels that are
+`Watched`; where it does more, it calls `refuse`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import cupy
+import cupyx
+import numpy as np
+
+Function = Callable[..., Any]
+
+MOST_PLANS = 4096
+MOST_ARGUMENTS = 64
+
+CHECKS = os.environ.get("TAPEGRAD_CHECK_REPLAYS") == "1"
+"""Whether each plan is compared with the call that it was recorded from (the GPU tests do)."""
+
+_ndarray = cupy.ndarray
+_alloc = cupy.cuda.alloc
+_current_device = cupy.cuda.runtime.getDevice
+_current_stream = cupy.cuda.get_current_stream
+_launch_kernel = cupy.cuda.driver.launchKernel
+
+
+class _Thread(threading.local):
+    """A thread's recording, and where it packs arguments: eight bytes for each."""
+
+    def __init__(self) -> None:
+        self.recording: _Recording | None = None
+        self.bytes = bytearray(8 * MOST_ARGUMENTS)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
+        places = [address + 8 * i for i in range(MOST_ARGUMENTS)]
+        self._places = (ctypes.c_void_p * MOST_ARGUMENTS)(*places)
+        self.places = ctypes.addressof(self._places)
+
+
+_thread = _Thread()
+
+
+class Watched:
+    """A kernel of CuPy's whose launches a recording notes."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    @property
+    def kernel(self) -> Any:
+        return self._raw.kernel
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return int(self._raw.max_dynamic_shared_size_bytes)
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        self._raw.max_dynamic_shared_size_bytes = size
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int = 0
+    ) -> None:
+        self._raw(grid, block, args, shared_mem=shared_mem)
+        if _thread.recording is not None:
+            _thread.recording.note(self._raw.kernel.ptr, grid, block, args, shared_mem)
+
+
+def refuse() -> None:
+    """Say that what the function does now cannot be replayed."""
+    if _thread.recording is not None:
+        _thread.recording.refused = True
+
+
+class _Place(NamedTuple):
+    """An address as a place in the table of operands and scratch memories."""
+
+    slot: int
+    offset: int
+
+
+class _Launch(NamedTuple):
+    """One launch: what does not change, and how its arguments follow from the table."""
+
+    head: tuple[int, ...]
+    pack: Callable[..., None]
+    arguments: Callable[[list[int]], tuple[Any, ...]]
+
+
+class _Result(NamedTuple):
+    """One array that the function returns."""
+
+    place: _Place
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+
+
+class _Recording:
+    """What happens during the first call."""
+
+    def __init__(self, operands: Sequence[Any]) -> None:
+        self.operands = operands
+        self.refused = False
+        self.launches: list[tuple[int, Any, Any, tuple[Any, ...], int]] = []
+        self.memories: list[Any] = []
+        self.sizes: list[int] = []
+        self._allocate = cupy.cuda.get_allocator()
+
+    def malloc(self, size: int) -> Any:
+        memory = self._allocate(size)
+        self.memories.append(memory)
+        self.sizes.append(size)
+        return memory
+
+    def note(self, function: int, grid: Any, block: Any, args: Any, shared: int) -> None:
+        self.launches.append((function, grid, block, tuple(args), shared))
+
+    def place_of(self, array: Any) -> _Place | None:
+        """Where an array lies; None if it is neither an operand nor scratch of this call."""
+        address = array.data.ptr
+        for index, operand in enumerate(self.operands):
+            start = operand.data.ptr
+            if start <= address < start + max(operand.nbytes, 1):
+                return _Place(index, address - start)
+        for index, (memory, size) in enumerate(zip(self.memories, self.sizes)):
+            if memory.ptr <= address < memory.ptr + max(size, 1):
+                return _Place(len(self.operands) + index, address - memory.ptr)
+        return None
+
+    def plan(self, result: Any) -> _Plan | None:
+        """Return the replay, or None if there cannot be one."""
+        arrays = result if isinstance(result, tuple) else (result,)
+        if self.refused or not all(type(array) is _ndarray for array in arrays):
+            return None
+        results = []
+        for array in arrays:
+            place = self.place_of(array)
+            if place is None:
+                return None
+            results.append(_Result(place, array.shape, array.dtype, array.strides))
+        launches, kept = [], []
+        for function, grid, block, args, shared in self.launches:
+            if len(args) > MOST_ARGUMENTS:
+                return None
+            spelled = _spelled(args, self.place_of)
+            if spelled is None:
+                return None
+            letters, arguments = spelled
+            pack = struct.Struct("<" + letters).pack_into
+            sizes = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block)), shared]
+            launches.append(_Launch((function, *sizes), pack, arguments))
+            kept.append(args)
+        one = not isinstance(result, tuple)
+        persistent = [a for args in kept for a in args if self._is_persistent(a)]
+        return _Plan(len(self.operands), self.sizes, launches, results, one, persistent)
+
+    def _is_persistent(self, value: Any) -> bool:
+        return type(value) is _ndarray and self.place_of(value) is None
+
+
+def _spelled(
+    args: Sequence[Any], place_of: Callable[[Any], _Place | None]
+) -> tuple[str, Callable[[list[int]], tuple[Any, ...]]] | None:
+    """Return a struct format of eight bytes per argument, and the function that makes them."""
+    letters, parts = "", []
+    for value in args:
+        if type(value) is _ndarray:
+            place = place_of(value)
+            letters += "Q"
+            if place is None:
+                parts.append(str(value.data.ptr))
+            else:
+                parts.append(f"t[{place.slot}]" + (f" + {place.offset}" if place.offset else ""))
+        elif isinstance(value, bool | int):
+            letters += "q"
+            parts.append(str(int(value)))
+        elif type(value) is float:
+            letters += "d"
+            parts.append(f"float({str(value)!r})")
+        else:
+            return None
+    return letters, eval(f"lambda t: ({', '.join(parts)},)")
+
+
+class _Plan:
+    """The replay of a call."""
+
+    __slots__ = ("_kept", "_launches", "_one", "_operands", "_results", "_sizes")
+
+    def __init__(
+        self,
+        operands: int,
+        sizes: list[int],
+        launches: list[_Launch],
+        results: list[_Result],
+        one: bool,
+        kept: list[Any],
+    ) -> None:
+        self._operands = operands
+        self._sizes = sizes
+        self._launches = launches
+        self._results = results
+        self._one = one
+        self._kept = kept  # the arrays behind addresses that are written into the launches
+
+    def __call__(self, operands: Sequence[Any], table: list[int]) -> Any:
+        memories = [_alloc(size) for size in self._sizes]
+        table.extend([memory.ptr for memory in memories])
+        thread = _thread
+        stream = _current_stream().ptr
+        for head, pack, arguments in self._launches:
+            pack(thread.bytes, 0, *arguments(table))
+            _launch_kernel(*head, stream, thread.places, 0)
+        results = []
+        for (slot, offset), shape, dtype, strides in self._results:
+            at = slot - self._operands
+            memory = memories[at] if at >= 0 else operands[slot].data
+            memory = memory + offset if offset else memory
+            results.append(_ndarray(shape, dtype, memory, strides))
+        return results[0] if self._one else tuple(results)
+
+
+def planned(function: Function) -> Function:
+    """Return the function with its launches replayed for contiguous operands."""
+    plans: dict[Any, _Plan | None] = {}
+
+    def call(*operands: Any, **params: Any) -> Any:
+        here = _current_device()
+        key: list[Any] = [here]
+        table: list[int] = []
+        low = 0
+        for operand in operands:
+            if type(operand) is not _ndarray or not operand._c_contiguous:
+                return function(*operands, **params)
+            data = operand.data
+            if data.device_id != here:
+                with data.device:
+                    return function(*operands, **params)
+            address = data.ptr
+            low |= address
+            table.append(address)
+            key.append(operand.dtype)
+            key.append(operand.shape)
+        key.append(low & 15)
+        key.extend(params.values())
+        full_key = tuple(key)
+        try:
+            plan = plans[full_key]
+        except KeyError:
+            return _record(function, plans, full_key, operands, params)
+        if plan is None or _thread.recording is not None:
+            return function(*operands, **params)
+        return plan(operands, table)
+
+    return call
+
+
+def _record(
+    function: Function,
+    plans: dict[Any, _Plan | None],
+    key: Any,
+    operands: Sequence[Any],
+    params: dict[str, Any],
+) -> Any:
+    """Run the function for real, keep its plan, and return its result."""
+    if _thread.recording is not None:  # it is part of a larger recording
+        return function(*operands, **params)
+    recording = _thread.recording = _Recording(operands)
+    try:
+        with cupy.cuda.using_allocator(recording.malloc):
+            result = function(*operands, **params)
+    finally:
+        _thread.recording = None
+    plan = recording.plan(result)
+    if len(plans) >= MOST_PLANS:
+        plans.clear()
+    plans[key] = plan
+    if CHECKS and plan is not None:
+        _compare(function, plan, operands, result)
+    return result
+
+
+def _compare(function: Function, plan: _Plan, operands: Sequence[Any], result: Any) -> None:
+    again = plan(operands, [operand.data.ptr for operand in operands])
+    pairs = zip(again, result) if isinstance(result, tuple) else [(again, result)]
+    with cupyx.allow_synchronize(True):
+        for one, other in pairs:
+            if one.get().tobytes() != other.get().tobytes():
+                raise AssertionError(f"The replay of {function} differs from the call.")

@@ -1,0 +1,219 @@
+"""Formulas traced from kernels and rules compute what the kernels and rules compute."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad.core.expression_namespace  # noqa: F401  # what generic kernels compute with
+from tapegrad.core import c_source
+from tapegrad.core.expression import (
+    Expression,
+    UntraceableError,
+    array_input,
+    number_input,
+    traced,
+)
+from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.core.recorder import RAW, using_stack
+from tapegrad.testing.samples import all_samples
+
+F8 = np.dtype(np.float64)
+BOOL = np.dtype(np.bool_)
+
+# NumPy's functions under the names of operations; those it lacks are written out.
+NAMES: dict[str, Any] = {
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
+    "atan": np.arctan, "atan2": np.arctan2, "atanh": np.arctanh, "pow": np.power,
+    "astype": None, "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
+    "ndtr": np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
+}  # fmt: skip
+# Truth values among the operands, by primitive and position.
+TRUTHS = {"where": 0, "keep": 1, "masked_scale": 1}
+
+
+def evaluate(node: Expression, inputs: list[Any]) -> Any:
+    """The value of a formula, by NumPy."""
+    if node.name == "input":
+        return inputs[node.value]
+    if node.name == "constant":
+        return node.value if node.dtype is None else np.asarray(node.value, node.dtype)
+    operands = [evaluate(operand, inputs) for operand in node.operands]
+    if node.name == "astype":
+        return np.asarray(operands[0]).astype(node.dtype or node.weak)
+    return NAMES.get(node.name, getattr(np, node.name, None))(*operands)
+
+
+def elementwise() -> list[Primitive]:
+    all_samples()  # declares every primitive
+    taking_integers = ("ldexp",)
+    found = [
+        p
+        for p in PRIMITIVES.values()
+        if p.broadcasts and p.vjp_rules and p.name not in taking_integers
+    ]
+    return sorted(found, key=lambda primitive: primitive.name)
+
+
+def trace_forward(primitive: Primitive) -> tuple[Expression, ...] | None:
+    """The formula of a primitive without params, for float64 operands; None if there is none."""
+    count = len(primitive.vjp_rules or ())
+    truth = TRUTHS.get(primitive.name)
+    inputs = [array_input(i, BOOL if i == truth else F8) for i in range(count)]
+    try:
+        return traced(primitive.kernel(Expression), *inputs)
+    except UntraceableError:
+        return None
+
+
+TRACED = [p for p in elementwise() if trace_forward(p) is not None]
+
+
+def operands_of(primitive: Primitive) -> list[Any]:
+    rng = np.random.default_rng(3)
+    values = [rng.uniform(0.1, 0.9, 5) for _ in primitive.vjp_rules or ()]
+    truth = TRUTHS.get(primitive.name)
+    if truth is not None:
+        values[truth] = values[truth] > 0.5
+    if primitive.name == "acosh":
+        values[0] += 1
+    return values
+
+
+def test_most_elementwise_primitives_have_a_formula() -> None:
+    names = {primitive.name for primitive in TRACED}
+
+    assert len(names) >= 80
+    assert {"add", "divide", "exp", "tanh", "sigmoid", "gelu_tanh", "where", "maximum"} <= names
+
+
+@pytest.mark.parametrize("primitive", TRACED, ids=lambda p: p.name)
+def test_the_formula_of_a_kernel_equals_the_kernel(primitive: Primitive) -> None:
+    formula = trace_forward(primitive)
+    assert formula is not None
+    if any(node in repr(formula) for node in ("erfcx", "erfinv", "erfcinv")):
+        names = repr(formula)
+        assert primitive.name in names  # NumPy has no such function: it is passed on by name
+        return
+    values = operands_of(primitive)
+
+    computed = evaluate(formula[0], values)
+
+    expected = primitive.kernel(np.ndarray)(*values)
+    np.testing.assert_allclose(computed, expected, rtol=1e-13)
+    assert formula[0].dtype == np.asarray(expected).dtype
+
+
+@pytest.mark.parametrize("primitive", [p for p in TRACED if p.differentiable], ids=lambda p: p.name)
+def test_the_formulas_of_rules_equal_the_rules(primitive: Primitive) -> None:
+    values = operands_of(primitive)
+    result = primitive.kernel(np.ndarray)(*values)
+    t = np.linspace(0.5, 1.5, 5)
+    for rule in primitive.vjp_rules or ():
+        if rule is None:
+            continue
+        saved = rule.pick(values, result)
+        reads = [array_input(i + 1, np.asarray(value).dtype) for i, value in enumerate(saved)]
+        try:
+            formula = traced(rule.function, array_input(0, F8), *reads)
+        except UntraceableError:
+            continue  # it reads a special function
+
+        computed = evaluate(formula[0], [t, *saved])
+
+        with using_stack(RAW):
+            expected = rule.function(t, *saved)
+        np.testing.assert_allclose(computed, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_numbers_adapt_to_the_dtype_they_meet() -> None:
+    x, number = array_input(0, np.dtype(np.float32)), number_input(1, float)
+
+    assert (x * number).dtype == np.float32
+    assert (x * 2.0).dtype == np.float32
+    assert (array_input(0, np.dtype(np.int32)) * number).dtype == np.float64
+    assert (number * 2).dtype is None
+
+
+def test_a_function_that_looks_at_values_cannot_be_traced() -> None:
+    with pytest.raises(UntraceableError, match="values of an expression are not known"):
+        traced(lambda x: x if x > 0 else -x, array_input(0, F8))
+
+
+def test_shared_parts_are_written_once() -> None:
+    x = array_input(0, F8)
+
+    (formula,) = traced(lambda x: (x * x) + (x * x), x)
+    lines, names = c_source.statements((formula,), ["a0"])
+
+    assert lines == ["const double v0 = a0 * a0;", "const double v1 = v0 + v0;"]
+    assert names == ["v1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "(float)(0x1.999999999999ap-4)"),
+        (3, "(float)(3LL)"),
+        (True, "(float)(1)"),
+        (-math.inf, "(float)(-1e308 * 1e308)"),
+        (math.nan, "(float)(0.0 / 0.0)"),
+    ],
+)
+def test_numbers_are_written_exactly(value: Any, text: str) -> None:
+    assert c_source.literal(value, "float") == text
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="this machine has no C++ compiler")
+def test_the_c_of_all_formulas_computes_them(tmp_path: Path) -> None:
+    library = compile_formulas(tmp_path)
+    for number, primitive in enumerate(with_plain_c()):
+        values = [np.ascontiguousarray(v) for v in operands_of(primitive)]
+        formula = trace_forward(primitive)
+        assert formula is not None
+        out = np.empty(5, formula[0].dtype)
+        function = getattr(library, f"f{number}")
+
+        function(*[ctypes.c_void_p(array.ctypes.data) for array in (*values, out)], 5)
+
+        expected = primitive.kernel(np.ndarray)(*values)
+        np.testing.assert_allclose(out, expected, rtol=1e-13, err_msg=primitive.name)
+
+
+def with_plain_c() -> list[Primitive]:
+    """Primitives whose formula needs nothing but <cmath>."""
+    missing = ("ndtr", "erfcx", "erfinv", "erfcinv", "nextafter")
+    return [p for p in TRACED if not any(name in repr(trace_forward(p)) for name in missing)]
+
+
+def compile_formulas(folder: Path) -> Any:
+    functions = [
+        "#include <cmath>\nusing namespace std;\n",
+        "#define __device__\n#define __forceinline__ inline",
+        c_source.HELPERS,
+    ]
+    for number, primitive in enumerate(with_plain_c()):
+        formula = trace_forward(primitive)
+        assert formula is not None
+        truth = TRUTHS.get(primitive.name)
+        types = ["bool" if i == truth else "double" for i in range(len(primitive.vjp_rules or ()))]
+        lines, names = c_source.statements(formula, [f"p{i}[i]" for i in range(len(types))])
+        out = c_source.type_of(formula[0])
+        takes = ", ".join(f"const {type_}* p{i}" for i, type_ in enumerate(types))
+        functions.append(
+            f'extern "C" void f{number}({takes}, {out}* q, int n) {{\n'
+            f"for (int i = 0; i < n; ++i) {{ {' '.join(lines)} q[i] = {names[0]}; }}\n}}"
+        )
+    source, library = folder / "formulas.cpp", folder / "formulas.so"
+    source.write_text("\n".join(functions))
+    command = ["c++", "-std=c++17", "-shared", "-fPIC", "-w", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library))
