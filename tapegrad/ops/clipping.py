@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from tapegrad.core.backend import backend_of
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.operand import as_operand
+from tapegrad.core.recovery import run_again
+from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops.cast import cast_like
 from tapegrad.ops.comparison import isfinite
@@ -65,10 +69,47 @@ def clip_by_global_norm(
         )
     if all(t is None for t in t_list):
         return list(t_list), constant(0.0)
+    together = _clipped_together(t_list, clip_norm) if use_norm is None else None
+    if together is not None:
+        return together
     norm = global_norm(t_list) if use_norm is None else as_operand(use_norm)
     limit = clip_norm if type(clip_norm) in NUMBERS else as_operand(clip_norm)
     factor = where(isfinite(norm), _factor(norm, limit), float("nan"))
     return [_scaled(t, factor) for t in t_list], norm
+
+
+def _clipped_together(t_list: Sequence[Any], limit: Any) -> tuple[list[Any], Any] | None:
+    """Clip by the backend's kernel for all tensors at once.
+
+    None says that there is none for these tensors, or that somebody follows one of them.
+    """
+    values = [t.values if type(t) is IndexedSlices else t for t in t_list if t is not None]
+    if not isinstance(limit, int | float) or any(
+        [type(t) is not Tensor or t.node is not None for t in values]
+    ):
+        return None
+    kind = type(values[0].array)
+    kernel = backend_of(values[0].array).kernels.get("clip.group")
+    if kernel is None or any([type(t.array) is not kind for t in values]):
+        return None
+    given = [t for t in t_list if t is not None]
+    parts: list[Any] = [merged(t) if type(t) is IndexedSlices else t for t in given]
+    arrays = [t.values.array if type(t) is IndexedSlices else t.array for t in parts]
+    clip = partial(kernel, arrays, float(limit))
+    try:
+        found = clip()
+    except MemoryError as error:
+        found = run_again("clip_by_global_norm", arrays, clip, error)
+    if found is None:
+        return None
+    scaled = map(_with_values, parts, found[0])
+    return [None if t is None else next(scaled) for t in t_list], wrap(found[1])
+
+
+def _with_values(t: Any, array: Any) -> Any:
+    if type(t) is not IndexedSlices:
+        return wrap(array)
+    return IndexedSlices(wrap(array), t.indices, t.dense_shape)
 
 
 def _factor(norm: Any, limit: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import host
@@ -19,15 +19,9 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import clipping, creation
 from tapegrad.ops.cast import cast
 from tapegrad.ops.rows import merged
+from tapegrad.optimizers.groups import Group, Plan, Rule, Scalars, key_of, make_plan
 from tapegrad.optimizers.pairs import checked_pairs
-from tapegrad.optimizers.updates import decay_update
-
-
-class Scalars(NamedTuple):
-    """The learning rate and the number of this step, as arrays on a variable's device."""
-
-    rate: Any
-    step: Any
+from tapegrad.optimizers.updates import count_update, decay_update
 
 
 class Optimizer:
@@ -71,6 +65,10 @@ class Optimizer:
         self._averages: dict[int, Variable] = {}
         self._known: dict[int, Variable] = {}
         self._without_decay: set[int] = set()
+        self._plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None}  # a plan refers to memory of this process
 
     @property
     def learning_rate(self) -> Any:
@@ -95,7 +93,8 @@ class Optimizer:
     def variables(self) -> list[Variable]:
         """Everything to save: the step count, the rate, all slots and averages."""
         slots = [slot for slots in self._slots.values() for slot in slots]
-        return [self.iterations, self._rate, *slots, *self._averages.values()]
+        averages = [self._averages[number] for number in self._known if number in self._averages]
+        return [self.iterations, self._rate, *slots, *averages]
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Make the slots of the given variables now instead of at the first step."""
@@ -118,6 +117,7 @@ class Optimizer:
         words = list(var_names or ())
         named = [v for v in self._known.values() if any(word in v.name for word in words)]
         self._without_decay.update(variable.number for variable in [*(var_list or ()), *named])
+        self._plan = None
 
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)
@@ -205,16 +205,51 @@ class Optimizer:
         return self.apply_gradients(list(zip(gradients, variables)))
 
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
-        gradients = self._clipped([gradient for gradient, _ in pairs])
+        rule = self.rule() if type(self).update is Optimizer.update else None
+        plan = self._plan
+        if plan is None or plan.key != key_of(pairs):
+            # What the last one refers to must go first, so that nobody else holds the variables.
+            plan = self._plan = None
+            plan = self._plan = self._make_plan(pairs, rule)
+        gradients, factor = [gradient for gradient, _ in pairs], None
+        if self.global_clipnorm is not None and plan.is_one_group:
+            factor = plan.groups[0].factor(gradients, self.global_clipnorm)
+        else:
+            gradients = self._clipped(gradients)
         rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
-        self.iterations.array = self.iterations.array + 1
+        count = self.iterations.array
+        self.iterations.array = count_update.kernel(type(count))(count)
         here = Scalars(rate.array, self.iterations.array)
         scalars = {self.iterations.device: here}
-        for gradient, (_, variable) in zip(gradients, pairs):
-            device = variable.device
+        for device in plan.devices:
             if device not in scalars:
                 scalars[device] = Scalars(*(host.move(array, device) for array in here))
-            self._step(gradient, variable, scalars[device])
+        for group in plan.groups:
+            assert rule is not None
+            self._move(group, gradients, scalars[group.device], rule, factor)
+        for position, device in plan.singles:
+            self._step(gradients[position], pairs[position][1], scalars[device], rule)
+
+    def _make_plan(self, pairs: list[tuple[Any, Variable]], rule: Rule | None) -> Plan:
+        for _, variable in pairs:
+            self._slots_of(variable)
+        name = None if rule is None else rule.primitive.name
+        return make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
+
+    def _move(
+        self, group: Group, gradients: list[Any], scalars: Scalars, rule: Rule, factor: Any
+    ) -> None:
+        """Make the step of a group, then what has to be done for each variable by itself."""
+        share = 0.0 if self.ema_momentum is None else 1.0 - self.ema_momentum
+        amount = self.weight_decay or 0.0
+        arguments = (gradients, scalars, rule.params, amount, share, factor)
+        try:
+            group.move(*arguments)
+        except MemoryError as error:
+            what = f"The step of {len(group.variables)} variables"
+            run_again(what, (scalars.rate,), partial(group.move, *arguments), error)
+        for variable in group.variables_to_finish(self.ema_momentum is not None):
+            self._finish(variable, group.averaged)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:
@@ -225,24 +260,34 @@ class Optimizer:
             return clipping.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return gradients
 
-    def _step(self, gradient: Any, variable: Variable, scalars: Scalars) -> None:
+    def _step(self, gradient: Any, variable: Variable, scalars: Scalars, rule: Rule | None) -> None:
         slots = self._slots.get(variable.number) or self._slots_of(variable)
         try:
-            p, *arrays = self._moved(gradient, variable, slots, scalars)
+            p, *arrays = self._moved(gradient, variable, slots, scalars, rule)
         except MemoryError as error:
-            again = partial(self._moved, gradient, variable, slots, scalars)
+            again = partial(self._moved, gradient, variable, slots, scalars, rule)
             what = f"The step of {variable.name!r}"
             p, *arrays = run_again(what, (variable.array,), again, error)
         variable.array = p
         for slot, array in zip(slots, arrays):
             slot.array = array
+        if variable.constraint is not None or self.ema_momentum is not None:
+            self._finish(variable, averaged=False)
+
+    def _finish(self, variable: Variable, averaged: bool) -> None:
+        """Do what comes after a step; `averaged` says that the average was moved already."""
         if variable.constraint is not None:
             variable.assign(variable.constraint(variable.value()), read_value=False)
-        if self.ema_momentum is not None:
+        if self.ema_momentum is not None and not averaged:
             self._average(variable, self.ema_momentum)
 
     def _moved(
-        self, gradient: Any, variable: Variable, slots: list[Variable], scalars: Scalars
+        self,
+        gradient: Any,
+        variable: Variable,
+        slots: list[Variable],
+        scalars: Scalars,
+        rule: Rule | None,
     ) -> Any:
         """The arrays of a variable and its slots after a step; nothing is changed yet."""
         arrays = [slot.array for slot in slots]
@@ -252,6 +297,8 @@ class Optimizer:
             (p,) = decay(p, scalars.rate, amount=self.weight_decay)
         if type(gradient) is IndexedSlices:
             return self.update_rows(p, gradient, arrays, scalars)
+        if rule is not None:
+            return rule.apply(p, gradient.array, arrays, scalars)
         return self.update(p, gradient.array, arrays, scalars)
 
     def _average(self, variable: Variable, momentum: float) -> None:
@@ -261,16 +308,21 @@ class Optimizer:
             self._averages[variable.number] = Variable(
                 variable.value(), trainable=False, name=label
             )
+            self._plan = None
             return
         average.array = average.array + (variable.array - average.array) * (1.0 - momentum)
+
+    def rule(self) -> Rule:
+        """Return the primitive that makes a step; whoever defines `update` needs none."""
+        raise NotImplementedError(f"{type(self).__name__} must define update().")
 
     def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
         """Return the new parameter and slots from a dense gradient, all of them raw arrays.
 
         Kernels are called on raw arrays because no tape may see a step, and wrapping each array
-        would cost as much as the arithmetic of a small variable.
+        would cost as much as the arithmetic of a small variable. By default `rule` says how.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define update().")
+        return self.rule().apply(p, g, slots, scalars)
 
     def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         """The same from a sparse gradient, whose rows may repeat; by default its dense form."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.core.backend import find_backend
+from tapegrad.core.backend import backend_of
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
@@ -13,19 +13,38 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
 from tapegrad.ops.cast import cast
 
+_PAIR = (tuple, list)
+
 
 def checked_pairs(
     grads_and_vars: Iterable[Any],
 ) -> tuple[list[tuple[Any, Variable]], list[str]]:
     """Return the pairs that have a gradient, and the names of the variables that have none."""
-    pairs, missing = [], []
+    pairs: list[tuple[Any, Variable]] = []
+    missing: list[str] = []
+    kind, has_one_device = None, False
     for position, pair in enumerate(grads_and_vars):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if (type(pair) is not tuple and not isinstance(pair, _PAIR)) or len(pair) != 2:
             raise ArgumentTypeError(
                 f"Entry {position} must be a (gradient, variable) pair. "
                 f"Got {type(pair).__name__}; use zip(gradients, variables)."
             )
         gradient, variable = pair
+        if type(gradient) is Tensor and type(variable) is Variable:
+            array, target = gradient.array, variable.array
+            if type(array) is not kind:
+                kind = type(array)
+                backend = backend_of(array)
+                has_one_device = len(backend.devices()) == 1
+            # The usual case, in as few steps as possible.
+            if (
+                type(target) is kind
+                and array.dtype == target.dtype
+                and array.shape == target.shape
+                and (has_one_device or backend.device_of(array) == backend.device_of(target))
+            ):
+                pairs.append((gradient, variable))
+                continue
         if not isinstance(variable, Variable):
             raise ArgumentTypeError(
                 f"Entry {position} pairs a gradient with {type(variable).__name__}; expected a "
@@ -45,17 +64,7 @@ def checked_pairs(
 
 def _checked_gradient(gradient: Any, variable: Variable) -> Any:
     """Return a gradient that fits the variable, or raise a sentence that names the variable."""
-    if type(gradient) is Tensor:
-        array, target = gradient.array, variable.array
-        # The usual case, in as few steps as possible.
-        if (
-            type(array) is type(target)
-            and array.shape == target.shape
-            and array.dtype == target.dtype
-            and _on_one_device(array, target)
-        ):
-            return gradient
-    elif not isinstance(gradient, IndexedSlices):
+    if not isinstance(gradient, Tensor | IndexedSlices):
         gradient = to_tensor(gradient, like=variable.value())
     if tuple(gradient.shape) != tuple(variable.shape):
         raise ShapeError(
@@ -79,9 +88,3 @@ def _cast(gradient: Any, dtype: Any) -> Any:
     if not isinstance(gradient, IndexedSlices):
         return cast(gradient, dtype)
     return IndexedSlices(cast(gradient.values, dtype), gradient.indices, gradient.dense_shape)
-
-
-def _on_one_device(first: Any, second: Any) -> bool:
-    """Whether two arrays of one type are on one device."""
-    backend = find_backend(type(first))
-    return backend is not None and backend.device_of(first) == backend.device_of(second)

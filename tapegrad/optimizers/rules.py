@@ -8,7 +8,8 @@ from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.rows import merged
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.base import Optimizer, Scalars
+from tapegrad.optimizers.base import Optimizer
+from tapegrad.optimizers.groups import Rule, Scalars
 
 
 class SGD(Optimizer):
@@ -33,12 +34,11 @@ class SGD(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
         self.slots = ("momentum",) if momentum else ()
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+    def rule(self) -> Rule:
         if not self.momentum:
-            return updates.sgd_update.kernel(type(p))(p, g, scalars.rate)
+            return Rule(updates.sgd_update, {})
         params = {"momentum": self.momentum, "nesterov": self.nesterov}
-        kernel = updates.momentum_update.kernel(type(p))
-        return kernel(p, g, scalars.rate, *slots, **params)
+        return Rule(updates.momentum_update, params)
 
     def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         if self.momentum:
@@ -72,18 +72,9 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
         self.slots = ("momentum", "velocity", "peak") if amsgrad else ("momentum", "velocity")
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
-        kernel = updates.adam_update.kernel(type(p))
-        return kernel(
-            p,
-            g,
-            scalars.rate,
-            scalars.step,
-            *slots,
-            beta_1=self.beta_1,
-            beta_2=self.beta_2,
-            epsilon=self.epsilon,
-        )
+    def rule(self) -> Rule:
+        params = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        return Rule(updates.adam_update, params, reads_step=True)
 
 
 class AdamW(Adam):
@@ -137,18 +128,14 @@ class RMSprop(Optimizer):
         further = (("mean",) if centered else ()) + (("momentum",) if momentum else ())
         self.slots = ("velocity", *further)
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
-        kernel = updates.rmsprop_update.kernel(type(p))
-        return kernel(
-            p,
-            g,
-            scalars.rate,
-            *slots,
-            rho=self.rho,
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            centered=self.centered,
-        )
+    def rule(self) -> Rule:
+        params = {
+            "rho": self.rho,
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+            "centered": self.centered,
+        }
+        return Rule(updates.rmsprop_update, params)
 
 
 class Adagrad(Optimizer):
@@ -176,9 +163,8 @@ class Adagrad(Optimizer):
     def initial_slot(self, name: str) -> float:
         return self.initial_accumulator_value
 
-    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
-        kernel = updates.adagrad_update.kernel(type(p))
-        return kernel(p, g, scalars.rate, *slots, epsilon=self.epsilon)
+    def rule(self) -> Rule:
+        return Rule(updates.adagrad_update, {"epsilon": self.epsilon})
 
     def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
         rows = merged(rows)

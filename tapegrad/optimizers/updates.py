@@ -105,6 +105,7 @@ def _decay(xp: Any, p: Any, rate: Any, *, amount: float) -> Any:
     return (xp.astype(p - rate * amount * p, p.dtype),)
 
 
+count_update = nondifferentiable("count_update", lambda xp, count: count + 1)
 sgd_update = nondifferentiable("sgd_update", _sgd, many=True)
 sgd_rows_update = nondifferentiable("sgd_rows_update", _sgd_rows, many=True)
 momentum_update = nondifferentiable("momentum_update", _momentum, many=True)

@@ -1,0 +1,286 @@
+"""The CUDA sources of optimizer steps: one table of rules, for one variable or for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One step of one element, in CUDA C.
+
+    `body` changes the parameter `x` and the slots `s0`, `s1`, ... by the gradient `g` and the rate
+    `lr`; `constants` are what the host passes, and `setup` comes before all elements.
+    """
+
+    body: str
+    constants: tuple[str, ...] = ()
+    slots: int = 0
+    has_gradient: bool = True
+    has_step: bool = False
+    setup: str = ""
+
+
+_ADAM_SCALE = r"""
+    __shared__ S shared_scale;
+    if (threadIdx.x == 0) {
+        // In single precision 1 - beta_2 has only four digits at first.
+        double correction = sqrt(1.0 - whole_power(beta_2, *step));
+        shared_scale = (S)((double)*rate * (correction / (1.0 - whole_power(beta_1, *step))));
+    }
+    __syncthreads();
+    S scale = shared_scale, share_1 = (S)(1.0 - beta_1), share_2 = (S)(1.0 - beta_2);
+"""
+_MOMENTS = "s0 += (g - s0) * share_1; s1 += (g * g - s1) * share_2;"
+_SQUARES = "s0 = (S)rho * s0 + (S)(1.0 - rho) * (g * g);"
+_MEAN = "s1 = (S)rho * s1 + (S)(1.0 - rho) * g; S spread = s0 - s1 * s1;"
+_BETAS = ("beta_1", "beta_2", "epsilon")
+
+RULES = {
+    "sgd": Rule("x -= lr * g;"),
+    "decay": Rule("x -= lr * (S)amount * x;", ("amount",), has_gradient=False),
+    "momentum": Rule("s0 = (S)momentum * s0 - lr * g; x += s0;", ("momentum",), 1),
+    "nesterov": Rule(
+        "s0 = (S)momentum * s0 - lr * g; x += (S)momentum * s0 - lr * g;", ("momentum",), 1
+    ),
+    "adam": Rule(
+        f"{_MOMENTS} x -= scale * s0 / (sqrt(s1) + (S)epsilon);",
+        _BETAS,
+        2,
+        has_step=True,
+        setup=_ADAM_SCALE,
+    ),
+    "amsgrad": Rule(
+        # The larger of the two, or NaN.
+        f"{_MOMENTS} s2 = s1 > s2 || s1 != s1 ? s1 : s2;x -= scale * s0 / (sqrt(s2) + (S)epsilon);",
+        _BETAS,
+        3,
+        has_step=True,
+        setup=_ADAM_SCALE,
+    ),
+    "rmsprop": Rule(f"{_SQUARES} x -= lr * g / sqrt(s0 + (S)epsilon);", ("rho", "epsilon"), 1),
+    "rmsprop_momentum": Rule(
+        f"{_SQUARES} s1 = (S)momentum * s1 + lr * g / sqrt(s0 + (S)epsilon); x -= s1;",
+        ("rho", "epsilon", "momentum"),
+        2,
+    ),
+    "rmsprop_centered": Rule(
+        f"{_SQUARES} {_MEAN} x -= lr * g / sqrt(spread + (S)epsilon);", ("rho", "epsilon"), 2
+    ),
+    "rmsprop_centered_momentum": Rule(
+        f"{_SQUARES} {_MEAN} s2 = (S)momentum * s2 + lr * g / sqrt(spread + (S)epsilon); x -= s2;",
+        ("rho", "epsilon", "momentum"),
+        3,
+    ),
+    "adagrad": Rule("s0 += g * g; x -= lr * g / sqrt(s0 + (S)epsilon);", ("epsilon",), 1),
+}
+
+
+def rule_for(name: str, params: Mapping[str, Any], slots: int) -> tuple[str, tuple[float, ...]]:
+    """Return the rule that a primitive's step follows with these params, and its constants."""
+    if name == "momentum_update":
+        rule = "nesterov" if params["nesterov"] else "momentum"
+    elif name == "adam_update":
+        rule = "amsgrad" if slots > 2 else "adam"
+    elif name == "rmsprop_update":
+        rule = "rmsprop" + "_centered" * bool(params["centered"])
+        rule += "_momentum" * bool(params["momentum"])
+    else:
+        rule = name.removesuffix("_update")
+    return rule, tuple([float(params[constant]) for constant in RULES[rule].constants])
+
+
+# The step count is whole, so that a few products give the power; pow() takes more registers than
+# all the rest.
+_POWER = r"""
+__device__ __forceinline__ double whole_power(double base, i64 exponent) {
+    double result = 1.0;
+    for (; exponent > 0; exponent >>= 1) {
+        if (exponent & 1) result *= base;
+        base *= base;
+    }
+    return result;
+}
+"""
+
+# With two blocks on a multiprocessor at least, a thread may have 128 registers: the roots and
+# quotients of double precision need more than the 64 that the compiler allows itself otherwise.
+_ONE = r"""
+// P is the parameter's type, S that of the slots, R that of the rate; N elements fill 16 bytes.
+typedef Vec<P, N> Ps;
+typedef Vec<S, N> Ss;
+
+extern "C" __global__ void __launch_bounds__(256, 2) update(
+    @PARAMETERS@, i64 count, i64 vectors@CONSTANTS@
+) {
+    S lr = (S)*rate;
+    @SETUP@
+    i64 stride = (i64)gridDim.x * blockDim.x;
+    i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (i64 i = first; i < vectors; i += stride) {
+        Ps xs = ((const Ps*)p)[i];
+        @LOAD_VECTORS@
+        #pragma unroll
+        for (int j = 0; j < N; ++j) {
+            S x = widen(xs.v[j]);
+            @LOAD_FROM_VECTORS@
+            @BODY@
+            xs.v[j] = narrow<P>(x);
+            @STORE_TO_VECTORS@
+        }
+        ((Ps*)new_p)[i] = xs;
+        @STORE_VECTORS@
+    }
+    for (i64 i = vectors * N + first; i < count; i += stride) {
+        S x = widen(p[i]);
+        @LOAD@
+        @BODY@
+        new_p[i] = narrow<P>(x);
+        @STORE@
+    }
+}
+"""
+
+
+def update_source(rule: str) -> str:
+    """Return the kernel `update` of a rule, for the macros P, S, R and N."""
+    how = RULES[rule]
+    slots = range(how.slots)
+    gradient = how.has_gradient
+    inputs = ["const P* __restrict__ p"]
+    inputs += ["const P* __restrict__ gradient"] if gradient else []
+    inputs += ["const R* __restrict__ rate"]
+    inputs += ["const i64* __restrict__ step"] if how.has_step else []
+    inputs += [f"const S* __restrict__ slot{k}" for k in slots]
+    outputs = ["P* __restrict__ new_p", *(f"S* __restrict__ new_slot{k}" for k in slots)]
+    parts = {
+        "PARAMETERS": ", ".join([*inputs, *outputs]),
+        "CONSTANTS": "".join(f", double {name}" for name in how.constants),
+        "SETUP": how.setup,
+        "BODY": how.body,
+        "LOAD_VECTORS": _if(gradient, "Ps gs = ((const Ps*)gradient)[i];")
+        + "".join(f"Ss v{k} = ((const Ss*)slot{k})[i];" for k in slots),
+        "LOAD_FROM_VECTORS": _if(gradient, "S g = widen(gs.v[j]);")
+        + "".join(f"S s{k} = v{k}.v[j];" for k in slots),
+        "STORE_TO_VECTORS": "".join(f"v{k}.v[j] = s{k};" for k in slots),
+        "STORE_VECTORS": "".join(f"((Ss*)new_slot{k})[i] = v{k};" for k in slots),
+        "LOAD": _if(gradient, "S g = widen(gradient[i]);")
+        + "".join(f"S s{k} = slot{k}[i];" for k in slots),
+        "STORE": "".join(f"new_slot{k}[i] = s{k};" for k in slots),
+    }
+    return _filled(_POWER + _ONE, parts)
+
+
+# All pointers start at 16 bytes, and a block's first element is a multiple of N.
+_MANY = r"""
+typedef Vec<P, N> Ps;
+typedef Vec<S, N> Ss;
+
+// A number in single precision, or in double if `is_double`.
+struct Number {
+    const void* at;
+    i64 is_double;
+    __device__ __forceinline__ double operator*() const {
+        return is_double ? *(const double*)at : (double)*(const float*)at;
+    }
+};
+
+struct Table { P* p[T]; @COLUMNS@ i64 size[T]; int first[T]; };
+struct Gradients { const P* of[T]; };
+
+extern "C" __global__ void __launch_bounds__(256, 2) update(
+    const __grid_constant__ Table table, const __grid_constant__ Gradients gradients,
+    Number rate, const i64* __restrict__ step, const S* __restrict__ factor,
+    i64 chunk, int tensors, int decayed, double amount, double share@CONSTANTS@
+) {
+    S lr = (S)*rate;
+    S clip = factor ? *factor : (S)1;
+    @SETUP@
+    int k = tensor_of_block(table.first, tensors);
+    i64 begin = (i64)((int)blockIdx.x - table.first[k]) * chunk;
+    i64 end = begin + chunk < table.size[k] ? begin + chunk : table.size[k];
+    S decay = lr * (S)amount;
+    bool decays = k < decayed;
+    P* p = table.p[k];
+    const P* gradient = gradients.of[k];
+    @POINTERS@
+    i64 vectors = end / N;
+    for (i64 i = begin / N + threadIdx.x; i < vectors; i += 256) {
+        Ps xs = ((const Ps*)p)[i], gs = ((const Ps*)gradient)[i];
+        @LOAD_VECTORS@
+        #pragma unroll
+        for (int j = 0; j < N; ++j) {
+            S x = widen(xs.v[j]), g = widen(gs.v[j]) * clip;
+            @LOAD_FROM_VECTORS@
+            if (decays) x -= decay * x;
+            @BODY@
+            xs.v[j] = narrow<P>(x);
+            @STORE_TO_VECTORS@
+        }
+        ((Ps*)p)[i] = xs;
+        @STORE_VECTORS@
+    }
+    for (i64 i = vectors * N + threadIdx.x; i < end; i += 256) {
+        S x = widen(p[i]), g = widen(gradient[i]) * clip;
+        @LOAD@
+        if (decays) x -= decay * x;
+        @BODY@
+        p[i] = narrow<P>(x);
+        @STORE@
+    }
+}
+"""
+
+
+def group_source(rule: str, averaged: bool) -> str:
+    """Return the kernel `update` of a rule on many variables in place.
+
+    Its macros are P, S, N and T, the number of variables that fit into its table.
+    """
+    how = RULES[rule]
+    slots = range(how.slots)
+    average = "S a = widen(@PLACE@); a += (widen(narrow<P>(x)) - a) * (S)share;"
+    parts = {
+        "COLUMNS": "".join(f"S* slot{k}[T]; " for k in slots) + _if(averaged, "P* average[T];"),
+        "CONSTANTS": "".join(f", double {name}" for name in how.constants),
+        "SETUP": how.setup,
+        "BODY": how.body,
+        "POINTERS": "".join(f"S* slot{k} = table.slot{k}[k];" for k in slots)
+        + _if(averaged, "P* average = table.average[k];"),
+        "LOAD_VECTORS": "".join(f"Ss v{k} = ((const Ss*)slot{k})[i];" for k in slots)
+        + _if(averaged, "Ps as = ((const Ps*)average)[i];"),
+        "LOAD_FROM_VECTORS": "".join(f"S s{k} = v{k}.v[j];" for k in slots),
+        "STORE_TO_VECTORS": "".join(f"v{k}.v[j] = s{k};" for k in slots)
+        + _if(averaged, average.replace("@PLACE@", "as.v[j]") + "as.v[j] = narrow<P>(a);"),
+        "STORE_VECTORS": "".join(f"((Ss*)slot{k})[i] = v{k};" for k in slots)
+        + _if(averaged, "((Ps*)average)[i] = as;"),
+        "LOAD": "".join(f"S s{k} = slot{k}[i];" for k in slots),
+        "STORE": "".join(f"slot{k}[i] = s{k};" for k in slots)
+        + _if(averaged, average.replace("@PLACE@", "average[i]") + "average[i] = narrow<P>(a);"),
+    }
+    return TENSOR_OF_BLOCK + _filled(_POWER + _MANY, parts)
+
+
+TENSOR_OF_BLOCK = r"""
+// The last of the tensors whose first block is not behind this one.
+__device__ __forceinline__ int tensor_of_block(const int* first, int tensors) {
+    int low = 0, high = tensors - 1;
+    while (low < high) {
+        int middle = (low + high + 1) >> 1;
+        if (first[middle] <= (int)blockIdx.x) low = middle; else high = middle - 1;
+    }
+    return low;
+}
+"""
+
+
+def _filled(source: str, parts: dict[str, str]) -> str:
+    for name, text in parts.items():
+        source = source.replace(f"@{name}@", text)
+    return source
+
+
+def _if(is_wanted: bool, text: str) -> str:
+    return text if is_wanted else ""
