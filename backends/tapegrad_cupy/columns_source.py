@@ -33,7 +33,7 @@ template <class Join> DEVICE void join_rows(A* first, A* second) {
     LOOP(e) { first[e] = box[0][place + e]; second[e] = box[1][place + e]; }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_products(
     const T* t, const T* x, const A* means, const A* variances, A* gain_parts, A* bias_parts,
     i64 rows, i64 columns, double epsilon, i64 by_column) {

@@ -27,10 +27,13 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from tapegrad_cupy import (
+    accumulate,
     attention_tiles,
     column_launch,
+    elementwise_vjp,
     gather,
     grouped,
+    kernel_table,
     multi_norms,
     multi_updates,
     normalization,
@@ -43,16 +46,20 @@ from tapegrad_cupy import (
     row_updates,
     rows,
     scatter,
+    shape,
     special,
     updates,
 )
 from tapegrad_cupy.compiled import Source
 
 MODULES: tuple[ModuleType, ...] = (
+    accumulate,
     attention_tiles,
     column_launch,
+    elementwise_vjp,
     gather,
     grouped,
+    kernel_table,
     multi_norms,
     multi_updates,
     normalization,
@@ -65,6 +72,7 @@ MODULES: tuple[ModuleType, ...] = (
     row_updates,
     rows,
     scatter,
+    shape,
     special,
     updates,
 )

@@ -9,6 +9,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad_cupy.libraries import libraries
+from tapegrad_cupy.reading import CudaReading, forget_arrived, refuse_capture
+
 PIECE = 32 * 2**20
 """Arrays up to this size are staged whole, larger ones piece by piece."""
 
@@ -63,6 +66,13 @@ class CudaMemory:
             f"CuPy {cupy.__version__}"
         )
 
+    def libraries(self) -> list[tuple[str, str]]:
+        return libraries()
+
+    def read_later(self, array: Any) -> CudaReading:
+        with cupy.cuda.Device(self._number):
+            return CudaReading(array)
+
     def used(self) -> tuple[int | None, int | None]:
         with cupy.cuda.Device(self._number):
             current: int = cupy.get_default_memory_pool().used_bytes()
@@ -76,6 +86,7 @@ class CudaMemory:
 
     def release(self) -> None:
         _stage.clear()
+        forget_arrived()
         cupy.get_default_pinned_memory_pool().free_all_blocks()
         with cupy.cuda.Device(self._number):
             cupy.get_default_memory_pool().free_all_blocks()
@@ -140,6 +151,7 @@ def copy_to_device(value: np.ndarray[Any, Any]) -> Any:
     The copy takes its turn on the current stream. Until then the values are kept in page-locked
     memory, so that later changes of `value` do not show.
     """
+    refuse_capture("Placing", value)
     if value.nbytes > PIECE:
         return _stage.copy(value)
     if value.ndim and cupy.cuda.pinned_memory.is_memory_pinned(value.ctypes.data):

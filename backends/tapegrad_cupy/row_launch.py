@@ -80,8 +80,9 @@ def choose_layout(
     held = 16 if itemsize < 8 else 8
     if length <= 32 * held * (1 if sums else 2):
         return _held(length, 32, width, inputs)
-    # Any two of these are too much for the registers that 1024 threads have.
-    crowded = sums or (inputs > 1) + (width == 1) + (itemsize == 8) > 1
+    # 1024 threads have too few registers for single elements of these, and for two rows of float64.
+    single = width == 1 and (inputs > 1 or itemsize != 4)
+    crowded = sums or single or (inputs > 1 and itemsize == 8)
     for lanes in (128, 256, 512) if crowded else (128, 256, 512, 1024):
         if length <= lanes * held:
             return _held(length, lanes, width, inputs)

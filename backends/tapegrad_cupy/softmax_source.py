@@ -61,7 +61,7 @@ DEVICE A or_one(A total) { return total == A(0) ? A(1) : total; }
 """
 
 SOFTMAX = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 softmax(const T* x, T* y, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         Row row(x + r * length, x, length);
@@ -78,7 +78,7 @@ softmax(const T* x, T* y, i64 rows, i64 length) {
 """
 
 LOG_SOFTMAX = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 log_softmax(const T* x, T* y, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         Row row(x + r * length, x, length);
@@ -93,7 +93,7 @@ log_softmax(const T* x, T* y, i64 rows, i64 length) {
 """
 
 SOFTMAX_GRADIENT = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 softmax_gradient(const T* t, const T* y, T* g, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         Row row(t + r * length, y + r * length, length);
@@ -108,7 +108,7 @@ softmax_gradient(const T* t, const T* y, T* g, i64 rows, i64 length) {
 """
 
 LOG_SOFTMAX_GRADIENT = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 log_softmax_gradient(const T* t, const T* y, T* g, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         Row row(t + r * length, y + r * length, length);
@@ -124,7 +124,7 @@ log_softmax_gradient(const T* t, const T* y, T* g, i64 rows, i64 length) {
 
 # A long row may be cut into chunks, each of which is a row of its own; y then has one more axis.
 LOGSUMEXP = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 logsumexp(const T* x, OUT* y, i64 rows, i64 length, i64 chunk, i64 chunks) {
     for (i64 r = first_row(); r < rows * chunks; r += row_step()) {
         i64 start = r % chunks * chunk, size = length - start < chunk ? length - start : chunk;
@@ -137,7 +137,7 @@ logsumexp(const T* x, OUT* y, i64 rows, i64 length, i64 chunk, i64 chunks) {
 """
 
 SPARSE_CROSS_ENTROPY = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 sparse_cross_entropy(const T* x, const LABEL* labels, T* loss, T* y, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         i64 label = labels[r];
@@ -159,7 +159,7 @@ sparse_cross_entropy(const T* x, const LABEL* labels, T* loss, T* y, i64 rows, i
 """
 
 SPARSE_CROSS_ENTROPY_GRADIENT = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 sparse_cross_entropy_gradient(
     const T* t, const T* weights, const LABEL* labels, T* g, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
@@ -174,7 +174,7 @@ sparse_cross_entropy_gradient(
 """
 
 LABEL_MASK = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 label_mask(const LABEL* labels, T* y, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         i64 label = labels[r];
@@ -187,7 +187,7 @@ label_mask(const LABEL* labels, T* y, i64 rows, i64 length) {
 """
 
 CROSS_ENTROPY = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 cross_entropy(const T* x, const T* labels, T* loss, A* log_totals, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
         Row row(x + r * length, labels + r * length, length);
@@ -210,7 +210,7 @@ cross_entropy(const T* x, const T* labels, T* loss, A* log_totals, i64 rows, i64
 """
 
 CROSS_ENTROPY_GRADIENT = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST || Row::held ? FEWEST : 2)
 cross_entropy_gradient(
     const T* t, const T* x, const T* labels, const A* log_totals, T* g, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {

@@ -7,13 +7,15 @@ the widest floating dtype it was given, or float64. Code is compiled at a functi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy as xp
 import numpy as np
 from cupyx.scipy import special as cupy_special
 
+from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.pointwise import Pointwise
 from tapegrad_cupy.special_bessel import bessel_source, modified_bessel_source
 from tapegrad_cupy.special_gamma import gamma_source
 from tapegrad_cupy.special_incomplete import incomplete_beta_source, incomplete_gamma_source
@@ -80,25 +82,30 @@ def _dtypes(name: str, args: tuple[Any, ...]) -> tuple[np.dtype[Any], np.dtype[A
 
 
 def _device_function(name: str, arity: int, source: Callable[[], str]) -> Callable[[], Formula]:
-    """Return a function that makes the kernel at its first call and keeps it.
-
-    It computes in float64 for float32 too, as the NumPy backend does.
-    """
-    names = _ARGUMENTS[:arity]
-    call = f"tapegrad::{name}({', '.join(f'(double){argument}' for argument in names)})"
+    """Return a function that makes the kernel at its first call and keeps it."""
 
     @functools.cache
     def load() -> Formula:
-        kernel: Formula = xp.ElementwiseKernel(
-            ", ".join(f"T {argument}" for argument in names),
-            "T y",
-            f"y = (T){call}",
-            f"tapegrad_{name}",
-            preamble=source(),
-        )
+        kernel: Formula = _pointwise(name, arity, source).kernel()
         return kernel
 
     return load
+
+
+def _pointwise(name: str, arity: int, source: Callable[[], str]) -> Pointwise:
+    """Return the call of a function, in float64 for float32 too, as in the NumPy backend."""
+    names = _ARGUMENTS[:arity]
+    call = f"tapegrad::{name}({', '.join(f'(double){argument}' for argument in names)})"
+    inputs = ", ".join(f"T {argument}" for argument in names)
+    return Pointwise(inputs, "T y", f"y = (T){call}", f"tapegrad_{name}", source())
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for source, functions in _SOURCES:
+        for name, arity in functions.items():
+            for dtype in ("float32", "float64"):
+                yield _pointwise(name, arity, source).source(T=dtype)
 
 
 def _cupy_function(name: str) -> Callable[[], Formula]:

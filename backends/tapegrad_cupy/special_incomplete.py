@@ -13,7 +13,7 @@ from tapegrad_numpy.special import temme
 
 def incomplete_gamma_source() -> str:
     """Return definitions of igamma, igammac, igamma_grad_a and random_gamma_grad."""
-    rows = c_matrix("TEMME", vars(temme)["_ROWS"])
+    rows = c_matrix("TEMME", temme.ROWS)
     return gamma_parts() + rows + _TEMME + _SERIES + _FRACTION + _INCOMPLETE_GAMMA + END
 
 

@@ -45,8 +45,8 @@ def c_matrix(name: str, rows: Sequence[Sequence[float]]) -> str:
 
 
 def c_tables(module: ModuleType, names: str) -> str:
-    """Return the named coefficient tables of a NumPy family: `_NAME` there is `NAME` here.
+    """Return the named coefficient tables of a NumPy family under the names they have there.
 
     They are read from the NumPy backend so that there is one copy, fitted and tested there.
     """
-    return "".join(c_array(name, vars(module)["_" + name]) for name in names.split())
+    return "".join(c_array(name, getattr(module, name)) for name in names.split())

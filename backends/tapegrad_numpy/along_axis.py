@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.index_check import refuse_out_of_range
+
 Array = Any
 
 
@@ -23,7 +25,12 @@ def add_at(places: Array, values: Array, size: int) -> Array:
 
 
 def take_along_axis(x: Array, indices: Array, *, axis: int, unique: bool) -> Array:
-    return np.take_along_axis(np.asarray(x), np.asarray(indices), axis=axis)
+    x, indices = np.asarray(x), np.asarray(indices)
+    try:
+        return np.take_along_axis(x, indices, axis=axis)
+    except IndexError:
+        refuse_out_of_range("take_along_axis", indices, x.shape[axis], axis)
+        raise
 
 
 def scatter_along_axis(t: Array, indices: Array, *, axis: int, length: int, unique: bool) -> Array:

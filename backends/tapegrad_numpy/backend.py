@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import ReadAtOnce
 from tapegrad_numpy.kernels import KERNELS
 
 
@@ -13,6 +14,12 @@ class TracedMemory:
     """The host's memory as far as Python's tracemalloc, once started, counts it."""
 
     description = ""
+
+    def libraries(self) -> list[tuple[str, str]]:
+        return []
+
+    def read_later(self, array: Any) -> ReadAtOnce:
+        return ReadAtOnce(np.array(array))
 
     def used(self) -> tuple[int | None, int | None]:
         import tracemalloc  # few programs need it, and it is slow to import

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import IndexOutOfRangeError
+from tapegrad.core.index_check import refuse_out_of_range
 
 Array = Any
 # Elements scattered at a time: their flat positions, 8 MiB, stay small next to the data.
@@ -30,15 +30,9 @@ def _in_range(array: Array, length: int, axis: int, name: str) -> Array:
     index = array.astype(np.int64)  # always a copy: the tape must not see later changes
     if not index.size:
         return index
-    low, high = int(index.min()), int(index.max())
+    low, high = int(array.min()), int(array.max())
     if low < -length or high >= length:
-        wrong = low if low < -length else high
-        raise IndexOutOfRangeError(
-            f"{name} got index {wrong} for axis {axis} of length {length}. "
-            f"Allowed are {-length} to {length - 1}."
-            if length
-            else f"{name} got index {wrong} for axis {axis}, which is empty."
-        )
+        refuse_out_of_range(name, array, length, axis)
     if low < 0:
         index = np.where(index < 0, index + length, index)
     return index

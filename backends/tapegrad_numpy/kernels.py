@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad_numpy.activations import KERNELS as ACTIVATIONS
 from tapegrad_numpy.along_axis import KERNELS as ALONG_AXIS
+from tapegrad_numpy.attention import KERNELS as ATTENTION
 from tapegrad_numpy.convolution import KERNELS as CONVOLUTION
 from tapegrad_numpy.elementwise import KERNELS as ELEMENTWISE
 from tapegrad_numpy.indexing import KERNELS as INDEXING
@@ -39,6 +40,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **PHILOX,
     **SIGNAL,
     **SOFTMAX,
+    **ATTENTION,
     **SPECIAL,
     **NORMALIZATION,
     **SHAPE,

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ShapeError
+from tapegrad.ops.attention_core import attention_p, hide_future, queries_per_head
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.dropout import apply_dropout
@@ -48,16 +49,19 @@ def scaled_dot_product_attention(
     """
     q, k, v = as_operand(query), as_operand(key), as_operand(value)
     _check_shapes(q, k, v)
-    shape, groups = tuple(q.shape), _queries_per_head(q, k)
-    q = q * (1.0 / math.sqrt(shape[-1]) if scale is None else scale)
+    groups = _queries_per_head(q, k)
+    scale = 1.0 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    plain = mask is None and not dropout_rate and isinstance(scale, int | float)
+    if plain and _fit_together(q, k, v):
+        return attention_p(q, k, v, scale=float(scale), causal=bool(causal))[0]
+    q = q * scale
     scores = matmul(_fold_heads(q, groups), k, transpose_b=True)
     scores = _unfold_heads(scores, groups)
     if mask is not None:
         mask = as_operand(mask)
         scores = where(mask, scores, -math.inf) if kind_of(mask) == "b" else scores + mask
     if causal:
-        queries, keys = scores.shape[-2:]
-        scores = where(np.tri(queries, keys, keys - queries, dtype=bool), scores, -math.inf)
+        scores = hide_future(scores)
     weights = softmax_p(scores, axis=len(scores.shape) - 1)
     if dropout_rate:
         source = source_for(None) if rng is None else rng
@@ -85,7 +89,19 @@ def _queries_per_head(q: Any, k: Any) -> int:
             "The number of heads of keys must divide that of queries. "
             f"Got {k.shape[-3]} and {q.shape[-3]}."
         )
-    return int(q.shape[-3] // k.shape[-3])
+    return queries_per_head(q, k)
+
+
+def _fit_together(q: Any, k: Any, v: Any) -> bool:
+    """Tell whether the primitive takes these: one floating dtype, and nothing that broadcasts."""
+    if not q.dtype == k.dtype == v.dtype or kind_of(q) != "f":
+        return False
+    if len(q.shape) == 2:
+        return True
+    if q.shape[:-3] != k.shape[:-3] or k.shape[:-2] != v.shape[:-2]:
+        return False
+    heads, shared = q.shape[-3], k.shape[-3]
+    return bool(heads == shared or (shared > 0 and heads % shared == 0))
 
 
 def _fold_heads(x: Any, groups: int) -> Any:

@@ -62,6 +62,11 @@ def check_memory(backend: Backend) -> None:
         array = backend.from_host(np.ones(1000), name)
         current, peak = memory.used()
         assert current is None or peak is None or current <= peak
+        assert all(label and state for label, state in memory.libraries())
+        reading = memory.read_later(array)
+        assert isinstance(reading.done(), bool)
+        assert reading.result().tolist() == [1.0] * 1000
+        assert reading.done()
         del array
 
 

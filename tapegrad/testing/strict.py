@@ -15,7 +15,7 @@ from typing import Any
 import array_api_strict as strict
 import numpy as np
 
-from tapegrad.core.backend import get_backend
+from tapegrad.core.backend import ReadAtOnce, get_backend
 from tapegrad.core.primitive import PRIMITIVES
 
 DEVICE = strict.Device("device1")
@@ -110,6 +110,12 @@ class StrictMemory:
 
     def __init__(self) -> None:
         self.released = 0
+
+    def libraries(self) -> list[tuple[str, str]]:
+        return []
+
+    def read_later(self, array: Any) -> ReadAtOnce:
+        return ReadAtOnce(np.array(array._array))
 
     def used(self) -> tuple[int | None, int | None]:
         return None, None

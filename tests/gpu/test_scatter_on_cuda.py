@@ -138,14 +138,20 @@ def test_entries_are_taken_and_replaced(shape, axis, dtype) -> None:
             np.testing.assert_array_equal(cupy.asnumpy(actual), expected)
 
 
-def test_indices_out_of_range_wrap_around_and_negative_ids_take_zeros() -> None:
+def test_indices_out_of_range_take_zeros() -> None:
     x = cupy.arange(12.0).reshape(3, 4)
 
-    taken = gather.take(x, cupy.asarray([-1, 4]), axis=0)
-    rows = gather.segment_take(x, cupy.asarray([2, -1]))
+    taken = gather.take(x, cupy.asarray([2, -1, 3]), axis=0)
+    strided = [gather.take(x.T, cupy.asarray([i]), axis=1)[:, 0] for i in (-9, 1, 3)]
+    rows = gather.segment_take(x, cupy.asarray([2, -1, 7]))
+    along = gather.take_along_axis(
+        x, cupy.asarray([[-1, 4], [-5, 0], [3, -4]]), axis=1, unique=False
+    )
 
-    assert cupy.asnumpy(taken).tolist() == [[8, 9, 10, 11], [4, 5, 6, 7]]
-    assert cupy.asnumpy(rows).tolist() == [[8, 9, 10, 11], [0, 0, 0, 0]]
+    assert cupy.asnumpy(taken).tolist() == [[8, 9, 10, 11], [0] * 4, [0] * 4]
+    assert cupy.asnumpy(cupy.stack(strided)).tolist() == [[0] * 4, [4, 5, 6, 7], [0] * 4]
+    assert cupy.asnumpy(rows).tolist() == [[8, 9, 10, 11], [0] * 4, [0] * 4]
+    assert cupy.asnumpy(along).tolist() == [[3, 0], [0, 4], [11, 8]]
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((40, 3000), 1), ((30, 20, 5), 1), ((700,), 0)])

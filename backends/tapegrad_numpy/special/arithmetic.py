@@ -45,7 +45,7 @@ def sin_pi(x: Array) -> Array:
 
 # (atanh(r) - r) / r^3 as a polynomial in r^2, for r^2 in [0, 1/9].
 # fmt: off
-_ATANH = (
+ATANH = (
     0.07819360528177104, 0.037438132438320344, 0.05423121604113459, 0.05867070065315371,
     0.06667594791346586, 0.07692271715383919, 0.09090909956906845, 0.1111111109898335,
     0.14285714285801218, 0.19999999999999757, 0.3333333333333333,
@@ -60,5 +60,5 @@ def log_excess(ratio: Array, offset: Array) -> Array:
     """
     r = offset / (1.0 + ratio)
     r2 = r * r
-    near = r * (offset - 2.0 * r2 * polynomial(_ATANH, r2))
+    near = r * (offset - 2.0 * r2 * polynomial(ATANH, r2))
     return np.where(np.abs(offset) <= 0.5, near, offset - np.log(ratio))

@@ -13,7 +13,7 @@ from tapegrad_numpy.special.blocks import Array, select
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 # B_2k / (2k (2k - 1)) for k = 7, 6, ..., 1: Stirling's series, exact to 3e-17 from x = 10 on.
-_STIRLING_SERIES = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+STIRLING_SERIES = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 
 # The positive root of digamma, less 1, in two parts.
 _ROOT_HEAD = 0.46163214496836236
@@ -21,38 +21,38 @@ _ROOT_TAIL = -1.5522348162858677e-17
 
 # fmt: off
 # lgamma(1 + z) / (z (z - 1)) as a quotient in z, for z in [0, 2].
-_LGAMMA_NUM = (
+LGAMMA_NUM = (
     -5.0209211016827277e-08, 7.011331212205516e-06, 0.0015291339033793793, 0.03487820567997812,
     0.28198414104437125, 1.0431408601879522, 1.9157698560756649, 1.6970307842483225,
     0.5772156649015329,
 )
-_LGAMMA_DEN = (
+LGAMMA_DEN = (
     0.000443665945453292, 0.01632104432736667, 0.19600976429254008, 1.070029876507555,
     3.003809137258473, 4.479410331637851, 3.3649158726526185, 1.0,
 )
 # x (lgamma(x) - Stirling's formula) as a quotient in 1/x^2, for x >= 3.
-_STIRLING_NUM = (
+STIRLING_NUM = (
     -0.004396133922565389, 0.40360811878070635, 2.4170685910612137, 2.808973689088848,
     0.9367699882769914, 0.08333333333333333,
 )
-_STIRLING_DEN = (
+STIRLING_DEN = (
     5.59056149795068, 30.040388378260612, 34.0739795659839, 11.27457319265718, 1.0,
 )
 # digamma(1 + z) / (z - root) as a quotient in z, for z in [0, 2].
-_DIGAMMA_NUM = (
+DIGAMMA_NUM = (
     -1.748231674440655e-08, 2.6904151367392755e-06, 0.0008578307752249201, 0.02455749167435558,
     0.24170561016798114, 1.0260107836119703, 1.9069173636030237, 1.2503801375034054,
 )
-_DIGAMMA_DEN = (
+DIGAMMA_DEN = (
     0.00018866484725447893, 0.007821916883329972, 0.10491069102935123, 0.6171210576785768,
     1.7284605388858854, 2.208616916867243, 1.0,
 )
 # x^2 (log(x) - 1/(2 x) - digamma(x)) as a quotient in 1/x^2, for x >= 3.
-_DIGAMMA_TAIL_NUM = (
+DIGAMMA_TAIL_NUM = (
     0.3448466420202936, 5.344492545062956, 11.197395977794681, 6.768017766519249,
     1.3859972026577996, 0.08333333333333333,
 )
-_DIGAMMA_TAIL_DEN = (
+DIGAMMA_TAIL_DEN = (
     7.7673433990157985, 75.12537015372516, 141.90617050159042, 82.84179079382739, 16.73196643189354,
     1.0,
 )
@@ -75,13 +75,13 @@ def lgamma(x: Array) -> Array:
 
 def lgamma1p(z: Array) -> Array:
     """Evaluate lgamma(1 + z) for z in [0, 2], relative accuracy kept at z = 0 and 1."""
-    return z * (z - 1.0) * rational(_LGAMMA_NUM, _LGAMMA_DEN, z)
+    return z * (z - 1.0) * rational(LGAMMA_NUM, LGAMMA_DEN, z)
 
 
 def stirling_error(x: Array) -> Array:
     """Evaluate lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi)/2) for x >= 3."""
     inverse = 1.0 / x
-    return rational(_STIRLING_NUM, _STIRLING_DEN, inverse * inverse) * inverse
+    return rational(STIRLING_NUM, STIRLING_DEN, inverse * inverse) * inverse
 
 
 def _lgamma_large(x: Array) -> Array:
@@ -115,12 +115,12 @@ def _digamma_positive(x: Array) -> Array:
 
 
 def _digamma1p(z: Array) -> Array:
-    return ((z - _ROOT_HEAD) - _ROOT_TAIL) * rational(_DIGAMMA_NUM, _DIGAMMA_DEN, z)
+    return ((z - _ROOT_HEAD) - _ROOT_TAIL) * rational(DIGAMMA_NUM, DIGAMMA_DEN, z)
 
 
 def _digamma_large(x: Array) -> Array:
     inverse = 1.0 / x
-    tail = rational(_DIGAMMA_TAIL_NUM, _DIGAMMA_TAIL_DEN, inverse * inverse)
+    tail = rational(DIGAMMA_TAIL_NUM, DIGAMMA_TAIL_DEN, inverse * inverse)
     return np.log(x) - (0.5 + tail * inverse) * inverse
 
 
@@ -136,7 +136,7 @@ def _digamma_negative(x: Array) -> Array:
 _HEAD = 8
 
 # B_2k / (2k)! for k = 1, 2, ...: the Bernoulli weights of the tail.
-_BERNOULLI = (
+BERNOULLI = (
     1 / 12,
     -1 / 720,
     1 / 30240,
@@ -167,10 +167,10 @@ def _zeta_positive(x: Array, q: Array) -> Array:
         y += (q + k) ** power
     end = q + _HEAD
     square = end * end
-    tail = np.full(x.shape, _BERNOULLI[-1])
-    for k in range(2 * len(_BERNOULLI) - 3, 0, -2):
+    tail = np.full(x.shape, BERNOULLI[-1])
+    for k in range(2 * len(BERNOULLI) - 3, 0, -2):
         tail *= (x + k) * (x + (k + 1)) / square
-        tail += _BERNOULLI[k // 2]
+        tail += BERNOULLI[k // 2]
     tail = 1.0 / (x - 1.0) + (0.5 + x / end * tail) / end
     scale = end ** (1.0 - x)
     # Beyond this ratio the tail is below 1e-17 of the first term, and its series diverges.
@@ -225,9 +225,9 @@ def log_gamma_ratio(a: Array, b: Array) -> Array:
     # Horner's rule for t p(t^2) at t = 1/a less t = 1/c, without subtracting the two values.
     u, v = 1.0 / c, 1.0 / a
     u2, v2 = u * u, v * v
-    value = np.full(u.shape, _STIRLING_SERIES[0])
+    value = np.full(u.shape, STIRLING_SERIES[0])
     difference = np.zeros(u.shape)
-    for coefficient in _STIRLING_SERIES[1:]:
+    for coefficient in STIRLING_SERIES[1:]:
         difference = difference * v2 + value
         value = value * u2 + coefficient
     return y + b * u * v * (value + v * (u + v) * difference)

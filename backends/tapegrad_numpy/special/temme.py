@@ -17,7 +17,7 @@ from tapegrad_numpy.special.gamma import stirling_error
 
 # c_k(eta) for |eta| <= 1, to an error that a^-k takes below 1e-17 for a >= 20.
 # fmt: off
-_ROWS: tuple[tuple[float, ...], ...] = (
+ROWS: tuple[tuple[float, ...], ...] = (
     (-2.906137668009576e-12, 2.3091148846857128e-11, -6.325491555554529e-11,
      -2.1806756949284486e-11, 9.210025796416389e-10, -4.386708290064431e-09,
      1.0257094259515712e-08, 6.711120782974829e-09, -1.7665732029125444e-07,
@@ -67,7 +67,7 @@ _ROWS: tuple[tuple[float, ...], ...] = (
 )
 # fmt: on
 
-_SLOPES = tuple(tuple(c * (len(row) - 1 - i) for i, c in enumerate(row[:-1])) for row in _ROWS)
+_SLOPES = tuple(tuple(c * (len(row) - 1 - i) for i, c in enumerate(row[:-1])) for row in ROWS)
 
 
 def is_uniform(a: Array, x: Array) -> Array:
@@ -81,7 +81,7 @@ def uniform_tail(a: Array, x: Array, *, upper: bool) -> Array:
     inverse = 1.0 / a
     total = np.zeros(a.shape)
     for k in range(_terms(a), -1, -1):
-        total = total * inverse + _evaluate(_ROWS[k], eta)
+        total = total * inverse + _evaluate(ROWS[k], eta)
     rest = np.exp(-excess) / np.sqrt(2.0 * np.pi * a) * total
     argument = eta * np.sqrt(0.5 * a)
     return 0.5 * erfc(argument) + rest if upper else 0.5 * erfc(-argument) - rest
@@ -93,11 +93,11 @@ def uniform_slope(a: Array, x: Array) -> Array:
     inverse = 1.0 / a
     log = np.log1p(offset)
     # offset / eta = 1 / (1 + eta c_0) has no hole at eta = 0, and d eta / da = -offset / (a eta).
-    stretch = 1.0 / (1.0 + eta * polynomial(_ROWS[0], eta))
+    stretch = 1.0 / (1.0 + eta * polynomial(ROWS[0], eta))
     total = np.zeros(a.shape)
     for k in range(_terms(a), -1, -1):
         slope = stretch * _evaluate(_SLOPES[k], eta)
-        value = _evaluate(_ROWS[k], eta)
+        value = _evaluate(ROWS[k], eta)
         total = total * inverse + (log - (k + 0.5) * inverse) * value - slope * inverse
     return -(stretch - 0.5 * eta + total) * np.exp(stirling_error(a))
 
@@ -110,7 +110,7 @@ def _variables(a: Array, x: Array) -> tuple[Array, Array, Array]:
 
 def _terms(a: Array) -> int:
     """The last power of 1/a that matters at the smallest a."""
-    return min(len(_ROWS) - 1, math.ceil(39.0 / math.log(float(a.min()))))
+    return min(len(ROWS) - 1, math.ceil(39.0 / math.log(float(a.min()))))
 
 
 def _evaluate(row: tuple[float, ...], eta: Array) -> Array:

@@ -17,8 +17,9 @@ def _attention(q: Any, k: Any, v: Any, mask: Any = None, bias: Any = 0.0) -> Any
     return weights / np.where(total == 0, 1, total) @ v
 
 
-def _grouped(q: Any, k: Any, v: Any) -> Any:
-    return _attention(q, np.repeat(k, 2, -3), np.repeat(v, 2, -3))
+def _grouped(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    groups = q.shape[-3] // k.shape[-3]
+    return _attention(q, np.repeat(k, groups, -3), np.repeat(v, groups, -3), mask)
 
 
 def _rotary(x: Any) -> Any:
@@ -46,6 +47,18 @@ SAMPLES = [
         lambda q, k, v: _attention(q, k, v, np.tri(3, 4, 1)),
     ),
     Sample(
+        "scaled_dot_product_attention-causal-more-queries-than-keys",
+        lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True),
+        [normal(2, 5, 2), normal(2, 3, 2), normal(2, 3, 3)],
+        lambda q, k, v: _attention(q, k, v, np.tri(5, 3, -2)),
+    ),
+    Sample(
+        "scaled_dot_product_attention-causal-mask",
+        lambda q, k, v, mask: scaled_dot_product_attention(q, k, v, mask, causal=True),
+        [*_QKV, booleans(3, 4)],
+        lambda q, k, v, mask: _attention(q, k, v, mask * np.tri(3, 4, 1)),
+    ),
+    Sample(
         "scaled_dot_product_attention-mask",
         scaled_dot_product_attention,
         [*_QKV, booleans(3, 4)],
@@ -68,6 +81,24 @@ SAMPLES = [
         scaled_dot_product_attention,
         [normal(2, 4, 3, 2), normal(2, 2, 3, 2), normal(2, 2, 3, 2)],
         _grouped,
+    ),
+    Sample(
+        "scaled_dot_product_attention-grouped-causal",
+        lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True),
+        [normal(2, 6, 3, 2), normal(2, 2, 5, 2), normal(2, 2, 5, 3)],
+        lambda q, k, v: _grouped(q, k, v, np.tri(3, 5, 2)),
+    ),
+    Sample(
+        "scaled_dot_product_attention-one-head-of-keys",
+        scaled_dot_product_attention,
+        [normal(3, 3, 2), normal(1, 4, 2), normal(1, 4, 2)],
+        _grouped,
+    ),
+    Sample(
+        "scaled_dot_product_attention-broadcast-keys",
+        scaled_dot_product_attention,
+        [normal(2, 2, 3, 2), normal(1, 2, 4, 2), normal(1, 2, 4, 2)],
+        _attention,
     ),
     Sample(
         "scaled_dot_product_attention-scale",

@@ -29,6 +29,10 @@ def _sqrt_n(rows: Any, axis: int) -> Any:
     return rows.sum(axis) / np.sqrt(len(rows))
 
 
+# Segment 0 holds -inf only in its first column and inf only in its last.
+INFINITE = fixed(
+    [[1.0, 2.0], [-np.inf, np.inf], [9.0, 9.0], [np.inf, 0.5], [-np.inf, np.inf], [3.0, -np.inf]]
+)
 LOWEST, HIGHEST = np.finfo(float).min, np.finfo(float).max
 
 SAMPLES = [
@@ -146,6 +150,27 @@ SAMPLES = [
         lambda x, i: functions.unsorted_segment_min(x, i, 3),
         [distinct(6), MIXED],
         _by_segment(np.min, 3, HIGHEST),
+        differentiable=False,
+    ),
+    Sample(
+        "unsorted_segment_max-infinite",
+        lambda x, i: functions.unsorted_segment_max(x, i, 3),
+        [INFINITE, MIXED],
+        _by_segment(np.max, 3, LOWEST),
+        differentiable=False,
+    ),
+    Sample(
+        "unsorted_segment_min-infinite",
+        lambda x, i: functions.unsorted_segment_min(x, i, 3),
+        [INFINITE, MIXED],
+        _by_segment(np.min, 3, HIGHEST),
+        differentiable=False,
+    ),
+    Sample(
+        "segment_ties-zero-outside",
+        segment.segment_ties_p,
+        [fixed([1.0, np.inf, 0.0, 1.0, 3.0, 0.0]), MIXED, fixed([np.inf, 0.0, 1.0])],
+        lambda x, i, y: np.array([0.5, 1, 0, 0.5, 0, 0]),
         differentiable=False,
     ),
     Sample(

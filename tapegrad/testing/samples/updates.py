@@ -72,6 +72,7 @@ _ADAM: dict[str, Any] = {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 1e-7}
 _RMSPROP: dict[str, Any] = {"rho": 0.9, "epsilon": 1e-7}
 
 SAMPLES = [
+    _update("count_update", updates.count_update, [_STEP], lambda count: count + 1),
     _update("sgd_update", updates.sgd_update, _P, lambda p, g, rate: p - rate * g),
     _update(
         "sgd_update-scalar",

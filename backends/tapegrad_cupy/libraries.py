@@ -1,0 +1,47 @@
+"""The optional libraries that speed CUDA devices up: which are there, and what the others cost."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import cupy
+
+from tapegrad_cupy import cudnn, products
+
+
+def libraries() -> list[tuple[str, str]]:
+    """Return name and state of each library, for `tapegrad info`."""
+    major = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    return [
+        ("cuBLASLt", cublaslt_state(products.REASON, major)),
+        ("cuDNN", cudnn_state(cudnn.status(), cudnn.library()[1], major)),
+        ("nvmath", nvmath_state(importlib.util.find_spec)),
+    ]
+
+
+def cublaslt_state(reason: str, cuda: int) -> str:
+    """Say whether cuBLASLt is used, or why not; `cuda` is the major version of CUDA."""
+    if not reason:
+        return "used for matrix products"
+    package = "nvidia-cublas" if cuda >= 13 else f"nvidia-cublas-cu{cuda}"
+    return (
+        f"missing: {reason.rstrip('.')}. Matrix products go through CuPy instead, slower and not "
+        f"inside CUDA graphs. Run: pip install cuda-pathfinder {package}"
+    )
+
+
+def cudnn_state(status: str, reason: str, cuda: int) -> str:
+    """Say whether cuDNN is used; `reason` says why not, and is "" where it is."""
+    if not reason or "TAPEGRAD_CUDNN" in reason:
+        return status
+    return (
+        f"{status}. Convolutions would be faster with it. "
+        f"Run: pip install nvidia-cudnn-frontend nvidia-cudnn-cu{cuda}"
+    )
+
+
+def nvmath_state(find: Callable[[str], object]) -> str:
+    """Say whether nvmath-python is installed; `find` looks for a module."""
+    there = "installed" if find("nvmath") is not None else "not installed"
+    return f"{there}, and not needed: tapegrad calls cuBLASLt itself"

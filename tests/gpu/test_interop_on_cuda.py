@@ -1,0 +1,217 @@
+"""CUDA memory shared with CuPy, PyTorch and JAX: pointers stay the same, gradients stay right."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tests.house.sources import ROOT
+
+cupy = pytest.importorskip("cupy")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+# What other libraries warn about is not ours to answer for.
+pytestmark = pytest.mark.filterwarnings("default")
+
+dlpack = tf.experimental.dlpack
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(n) for n in ("bool", "int32", "uint8", "float16", "float32", "complex128")]
+DTYPES.append(BFLOAT16)
+
+
+def peer(name: str) -> Any:
+    """Import another library; a machine without it says so by TAPEGRAD_WITHOUT_PEERS=1."""
+    if os.environ.get("TAPEGRAD_WITHOUT_PEERS") == "1":
+        pytest.skip("TAPEGRAD_WITHOUT_PEERS=1: this machine has neither PyTorch nor JAX.")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes most memory else
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
+    except ImportError as error:
+        pytest.fail(f"This test needs {name}: {error}. TAPEGRAD_WITHOUT_PEERS=1 leaves it out.")
+
+
+@pytest.fixture
+def torch() -> Any:
+    return peer("torch")
+
+
+@pytest.fixture
+def jax() -> Any:
+    return peer("jax")
+
+
+@pytest.fixture(autouse=True)
+def on_the_gpu():
+    with tf.device("cuda:0"):
+        yield
+
+
+def pointer(x: tf.Tensor | tf.Variable) -> int:
+    return int(x.array.data.ptr)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_cupy_takes_and_gives_the_same_memory(dtype) -> None:
+    array = cupy.asarray(np.array([[1, 0, 1], [0, 1, 1]], dtype))
+
+    x = tf.convert_to_tensor(array[:, ::2])
+
+    assert x.dtype == dtype
+    assert x.shape == (2, 2)
+    for back in (cupy.asarray(x), cupy.from_dlpack(x), cupy.asarray(tf.Variable(x))):
+        assert back.data.ptr == pointer(x) == array.data.ptr
+        assert back.strides == array[:, ::2].strides
+        assert back.dtype == dtype
+
+
+def test_the_cuda_interface_is_there_for_cuda_only() -> None:
+    x = tf.constant([1.0, 2.0])
+
+    assert x.__cuda_array_interface__["data"][0] == pointer(x)
+    assert tf.Variable(x).__cuda_array_interface__["shape"] == (2,)
+    assert not hasattr(tf.to_device(x, "cpu"), "__cuda_array_interface__")
+    assert not hasattr(tf.cast(x, BFLOAT16), "__cuda_array_interface__")
+
+
+def test_variables_and_constants_copy_a_cupy_array() -> None:
+    array = cupy.arange(3.0)
+    v, c, w = tf.Variable(array), tf.constant(array), tf.Variable([0.0, 0.0, 0.0], dtype="float64")
+    w.assign(array)
+
+    array[...] = -1.0
+
+    for value in (v, c, w):
+        assert value.device == "cuda:0"
+        assert value.numpy().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_cupy_arrays_stand_in_operations_and_indices() -> None:
+    x = tf.constant([1.0, 2.0, 3.0])
+
+    with tf.debug.transfers("raise"):
+        y = x * cupy.full(3, 2.0, "float32")
+        z = x[cupy.asarray([2, 0])]
+        g = tf.gather(x, cupy.asarray([1, 1]))
+
+    assert y.numpy().tolist() == [2.0, 4.0, 6.0]
+    assert z.numpy().tolist() == [3.0, 1.0]
+    assert g.numpy().tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", [tf.constant, tf.Variable])
+def test_a_cupy_array_on_the_left_is_recorded_too(kind) -> None:
+    x = kind([[1.0, 2.0], [3.0, 4.0]])
+    two = cupy.full((2, 2), 2.0, "float32")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        results = [two * x, two - x, two / x, two @ x, two**x, two + x]
+
+    assert all(isinstance(y, tf.Tensor) for y in results)
+    assert isinstance(two > x, tf.Tensor)
+    assert tape.gradient(results[0], x).numpy().tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert tape.gradient(results[3], x).numpy().tolist() == [[4.0, 4.0], [4.0, 4.0]]
+    assert all(tape.gradient(y, x) is not None for y in results)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int64", "uint8"])
+def test_torch_shares_memory_both_ways(torch, name) -> None:
+    theirs = torch.arange(6, device="cuda").to(getattr(torch, name)).reshape(2, 3).T
+
+    x = dlpack.from_dlpack(theirs)
+    converted = tf.convert_to_tensor(theirs)
+    back = torch.from_dlpack(x)
+
+    assert x.dtype.name == name
+    assert pointer(x) == pointer(converted) == back.data_ptr() == theirs.data_ptr()
+    assert tuple(back.stride()) == tuple(theirs.stride())
+    np.testing.assert_array_equal(x.numpy().astype(float), theirs.double().cpu().numpy())
+
+
+def test_torch_reads_a_variable_and_a_capsule(torch) -> None:
+    v = tf.Variable([1.0, 2.0])
+
+    assert torch.from_dlpack(v).data_ptr() == pointer(v)
+    assert torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(v)).tolist() == [1.0, 2.0]
+    capsule = torch.utils.dlpack.to_dlpack(torch.ones(3, device="cuda"))
+    x = dlpack.from_dlpack(capsule)
+    assert (x.device, x.numpy().tolist()) == ("cuda:0", [1.0, 1.0, 1.0])
+
+
+def test_torch_on_the_host_stays_there(torch) -> None:
+    theirs = torch.ones(3)
+
+    x = dlpack.from_dlpack(theirs)
+    theirs[0] = 5.0
+
+    assert (x.device, x.numpy().tolist()) == ("cpu", [5.0, 1.0, 1.0])
+
+
+def test_what_torch_will_not_give_away_is_said_in_a_sentence(torch) -> None:
+    for theirs in (
+        torch.ones(2, device="cuda", requires_grad=True),
+        torch.ones(2, device="cuda").to(torch.float8_e4m3fn),
+    ):
+        with pytest.raises(TypeError, match=r"cannot take this Tensor|Tensors hold values of"):
+            dlpack.from_dlpack(theirs)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int32"])
+def test_jax_shares_memory_both_ways(jax, name) -> None:
+    theirs = jax.numpy.arange(6, dtype=name).reshape(2, 3).block_until_ready()
+
+    x = dlpack.from_dlpack(theirs)
+    converted = tf.convert_to_tensor(theirs)
+    back = jax.dlpack.from_dlpack(x)
+
+    assert x.dtype.name == name
+    assert pointer(x) == pointer(converted) == theirs.unsafe_buffer_pointer()
+    assert back.unsafe_buffer_pointer() == pointer(x)
+    np.testing.assert_array_equal(np.asarray(back), np.asarray(theirs))
+
+
+def test_streams_are_ordered_across_libraries(torch) -> None:
+    # Work that takes a while on a stream of torch's, then read here without anybody waiting.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        theirs = torch.ones(4096, 4096, device="cuda")
+        for _ in range(20):
+            theirs = theirs @ theirs / 4096
+        x = dlpack.from_dlpack(theirs)
+
+    assert float(tf.reduce_max(tf.abs(x - 1.0))) < 1e-3
+
+
+def test_a_watched_tensor_keeps_working_after_it_went_out(torch) -> None:
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * 3.0
+        foreign = tf.convert_to_tensor(torch.from_dlpack(y) * 2.0)
+        z = y * foreign
+
+    assert tape.gradient(z, x).numpy().tolist() == [18.0, 36.0]
+    assert tape.gradient(foreign, x) is None
+    assert "left the tape through __dlpack__" in str(tape.explain(foreign, x))
+
+
+def test_the_page_on_other_libraries_runs_with_its_kernel(torch) -> None:
+    page = (ROOT / "docs" / "interop.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+
+    for block in blocks:
+        exec(block, names)
+
+    assert any("RawKernel" in block for block in blocks)
+    x = tf.constant(np.linspace(-2, 2, 1001, dtype=np.float32))
+    expected = tf.grad(lambda x: tf.reduce_sum(tf.nn.softsign(x)))(x)
+    found = tf.grad(lambda x: tf.reduce_sum(names["softsign"](x)))(x)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
