@@ -30,4 +30,5 @@ assert "site-packages" in tf.__file__, tf.__file__
 PYTHON
 "$work/venv/bin/tapegrad" info
 "$work/venv/bin/tapegrad" demo --epochs 2
+"$work/venv/bin/tapegrad" bench --devices cpu --workloads chain --sizes small --budget 1
 echo "The wheel works outside the source tree."

@@ -10,11 +10,14 @@ import sys
 import zipfile
 from collections.abc import Iterable
 
-PACKAGES = {"tapegrad", "tapegrad_cupy", "tapegrad_numpy"}
+PACKAGES = {"tapegrad", "tapegrad_bench", "tapegrad_cupy", "tapegrad_numpy"}
 DATA = {
     "tapegrad/py.typed",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",
+    "tapegrad_bench/page.css",
+    "tapegrad_bench/page.js",
+    "tapegrad_bench/py.typed",
     "tapegrad_cupy/py.typed",
     "tapegrad_numpy/py.typed",
 }

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         debug,
         dtypes,
         errors,
+        experimental,
         extend,
         linalg,
         losses,
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
         where,
     )
     from tapegrad.ops.picking import slice_tensor as slice
+    from tapegrad.ops.placement import identity
     from tapegrad.ops.powers import power as pow
     from tapegrad.ops.powers import sqrt, square
     from tapegrad.ops.products import matmul, tensordot
@@ -201,7 +203,7 @@ if TYPE_CHECKING:
     )
     from tapegrad.ops.sigmoids import sigmoid
     from tapegrad.ops.sorting import argsort, searchsorted, sort
-    from tapegrad.ops.stop_gradient import identity, stop_gradient
+    from tapegrad.ops.stop_gradient import stop_gradient
     from tapegrad.ops.sums import add_n
     from tapegrad.ops.trigonometric import (
         acos,
@@ -299,6 +301,7 @@ __all__ = [
     "errors",
     "exp",
     "expand_dims",
+    "experimental",
     "extend",
     "eye",
     "fill",

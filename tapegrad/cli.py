@@ -1,4 +1,4 @@
-"""The command line: `tapegrad info` and `tapegrad demo`.
+"""The command line: `tapegrad info`, `tapegrad demo` and `tapegrad bench`.
 
 Each command is a row in `COMMANDS` and reads its own arguments; heavy parts load when they run.
 """
@@ -92,6 +92,8 @@ def _info(argv: Sequence[str]) -> int:
         ("NumPy", np.__version__),
         *((f"backend {name}", status) for name, status in backends),
         *((name, memory.description) for name, memory in memories if memory.description),
+        # Devices of one backend share its libraries.
+        *dict.fromkeys(row for _, memory in memories for row in memory.libraries()),
     ]
     for label, text in rows:
         print(f"{label:16}{text}")
@@ -116,7 +118,14 @@ def _demo(argv: Sequence[str]) -> int:
     return run_demo(argv)
 
 
+def _bench(argv: Sequence[str]) -> int:
+    from tapegrad_bench.command import main as run_benchmark
+
+    return run_benchmark(argv)
+
+
 COMMANDS: dict[str, Command] = {
     "info": Command("Show versions, backends, devices, and which device is used and why.", _info),
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
+    "bench": Command("Time training steps on each device, side by side with peers.", _bench),
 }

@@ -10,9 +10,10 @@
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
-    ├── TransferError (RuntimeError)          a device was read where that is forbidden
+    ├── TransferError (RuntimeError)          a copy to or from a device where it is forbidden
     ├── OutOfMemoryError (MemoryError)        a device has no room for an operation's result
     ├── MissingRuleError (LookupError)        a primitive on the path has no rule
+    ├── RecordingError (RuntimeError)         a function does what its recording cannot repeat
     └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
 
 Each is also the builtin that users of NumPy and TensorFlow expect to catch.
@@ -62,7 +63,10 @@ class BackendUnavailableError(TapegradError, RuntimeError):
 
 
 class TransferError(TapegradError, RuntimeError):
-    """A value was copied from a device to the host inside `debug.transfers("raise")`."""
+    """A value crosses between host and device where that is forbidden.
+
+    Either it is read inside `debug.transfers("raise")`, or a CUDA graph is being captured.
+    """
 
 
 class OutOfMemoryError(TapegradError, MemoryError):
@@ -71,6 +75,10 @@ class OutOfMemoryError(TapegradError, MemoryError):
 
 class MissingRuleError(TapegradError, LookupError):
     """A primitive on the path from target to source has no derivative rule."""
+
+
+class RecordingError(TapegradError, RuntimeError):
+    """A function that is being recorded does something that a replay could not repeat."""
 
 
 class UnconnectedGradientError(TapegradError, ValueError):

@@ -112,14 +112,6 @@ def contiguous(x: Array) -> Array:
     return cupy.ascontiguousarray(x)
 
 
-def converted(x: Array, dtype: Any) -> Array:
-    """Return `x`, or a copy of it in another dtype."""
-    if x.dtype == dtype:
-        return x
-    refuse()
-    return x.astype(dtype)
-
-
 def is_aligned(*arrays: Array) -> bool:
     """Whether all arrays start where an access of 16 bytes may."""
     pointers = 0

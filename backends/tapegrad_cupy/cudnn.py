@@ -14,8 +14,6 @@ import cupy
 from tapegrad_cupy.cudnn_handle import current_handle, library
 from tapegrad_cupy.patches import Convolution, Plan, padder, transposed
 
-__all__ = ["library", "plan", "status"]
-
 Array = Any
 Shape = tuple[int, ...]
 

@@ -17,6 +17,9 @@ Array = Any
 Steps = tuple[int, int, int]
 
 _DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16"}
+_MOST_SPACE = 64
+"""Bytes of workspace for each number in q."""
+
 _Q, _K, _V, _Y, _LOG_TOTAL, _T, _FOR_Q, _FOR_K, _FOR_V = range(1, 10)
 
 
@@ -52,7 +55,8 @@ class Plan:
 
     def __init__(self, package: Any, graph: Any) -> None:
         self._package = package
-        self._execute = graph.execute
+        # The package wraps this into a function that looks at each operand.
+        self._execute = getattr(graph, "_execute", graph.execute)
         self._size = graph.get_workspace_size()
 
     def __call__(self, places: dict[int, int]) -> None:
@@ -99,6 +103,11 @@ def _plan(call: Call, add: Any) -> Plan | None:
         graph.build_plans(package.build_plan_policy.HEURISTICS_CHOICE)
     # TypeError: a version of the package that lacks one of the options.
     except (package.cudnnGraphNotSupportedError, RuntimeError, ValueError, TypeError):
+        return None
+    examples, heads, n, depth = call.operands[0].shape
+    if graph.get_workspace_size() > _MOST_SPACE * examples * heads * n * depth:
+        # Its deterministic backward pass keeps parts of a gradient for each block of keys, so that
+        # long sequences would take as much memory as the weights.
         return None
     return Plan(package, graph)
 

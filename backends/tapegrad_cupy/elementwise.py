@@ -23,6 +23,7 @@ from tapegrad.core.expression import (
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.elementwise_layout import (
     Layout,
+    dense_order,
     find_layout,
     full_width,
     vector_length,
@@ -65,6 +66,31 @@ class Formula:
         self._bakes_numbers = False
 
     def __call__(self, *operands: Any, **params: Any) -> Any:
+        # One or two contiguous operands that were met before are the usual case, spelled out.
+        x = operands[0]
+        if params or len(operands) > 2 or type(x) is not _ndarray or not x._c_contiguous:
+            return self._any(operands, params)
+        here = _current_device()
+        data = x.data
+        address = data.ptr
+        if data.device_id != here:
+            return self._any(operands, params)
+        if len(operands) == 1:
+            run = self._plans.get((address & 15, here, x.dtype, x.shape))
+            return self._any(operands, params) if run is None else run((address,))
+        y = operands[1]
+        if type(y) is not _ndarray:
+            run = self._plans.get((address & 15, here, x.dtype, x.shape, type(y)))
+            return self._any(operands, params) if run is None else run((address, y))
+        data = y.data
+        other = data.ptr
+        if not y._c_contiguous or data.device_id != here:
+            return self._any(operands, params)
+        key = ((address | other) & 15, here, x.dtype, x.shape, y.dtype, y.shape)
+        run = self._plans.get(key)
+        return self._any(operands, params) if run is None else run((address, other))
+
+    def _any(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         key: list[Any] = []
         values: list[Any] = []
         low = 0
@@ -146,7 +172,14 @@ def _plan(
     arrays = [operand for operand in operands if type(operand) is _ndarray]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     itemsizes = [array.dtype.itemsize for array in arrays]
-    layout = find_layout(shape, [a.shape for a in arrays], [a.strides for a in arrays], itemsizes)
+    order = _common_order(arrays, shape)
+    if order is None:
+        layout = find_layout(
+            shape, [a.shape for a in arrays], [a.strides for a in arrays], itemsizes
+        )
+    else:
+        flat = (int(np.prod(shape, dtype=np.int64)),)
+        layout = Layout(flat, tuple((int(a.shape == shape),) for a in arrays))
     if layout is None:
         raise UntraceableError("The elements of an operand do not lie at multiples of their size.")
     dtypes = [_dtype_of(output) for output in outputs]
@@ -155,7 +188,29 @@ def _plan(
     width = vector_length(layout, sizes, aligned=not low_bits)
     described = _described(operands, layout, floats)
     launch = _launcher(outputs, described, layout, width, count) if count else None
-    return _runner(shape, dtypes, count, launch, _constants(described, layout, count))
+    strides = [
+        None if order is None else tuple(step * dtype.itemsize for step in order)
+        for dtype in dtypes
+    ]
+    constants = _constants(described, layout, count)
+    return _runner(shape, dtypes, strides, count, launch, constants)
+
+
+def _common_order(arrays: Sequence[Array], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The steps, in elements, of operands that all lie in one order other than that of rows.
+
+    The results get that order too, so that a transposed array is read as it lies.
+    """
+    found: set[tuple[int, ...]] = set()
+    for array in arrays:
+        if array.shape == shape:
+            itemsize = array.dtype.itemsize
+            if array._c_contiguous or not dense_order(shape, array.strides, itemsize):
+                return None
+            found.add(tuple(stride // itemsize for stride in array.strides))
+        elif array.size != 1:
+            return None
+    return found.pop() if len(found) == 1 else None
 
 
 def _dtype_of(output: Expression) -> np.dtype[Any]:
@@ -235,6 +290,7 @@ def _kernel(source: str, arguments: str) -> Kernel:
 def _runner(
     shape: tuple[int, ...],
     dtypes: list[np.dtype[Any]],
+    strides: list[tuple[int, ...] | None],
     count: int,
     launch: Callable[..., None] | None,
     constants: tuple[int, ...],
@@ -244,11 +300,12 @@ def _runner(
     if launch is None:
         return lambda values: _only_if_many([_ndarray(shape, dtype) for dtype in dtypes])
     if len(dtypes) > 1:
-        return functools.partial(_run_many, shape, dtypes, sizes, launch, constants)
-    dtype, size = dtypes[0], sizes[0]
+        makers = list(zip(dtypes, sizes, strides))
+        return functools.partial(_run_many, shape, makers, launch, constants)
+    dtype, size, order = dtypes[0], sizes[0], strides[0]
 
     def run(values: Sequence[Any]) -> Any:
-        result = _ndarray(shape, dtype, _alloc(size))
+        result = _ndarray(shape, dtype, _alloc(size), order)
         launch(*values, result.data.ptr, *constants)
         return result
 
@@ -257,13 +314,12 @@ def _runner(
 
 def _run_many(
     shape: tuple[int, ...],
-    dtypes: list[np.dtype[Any]],
-    sizes: list[int],
+    makers: list[tuple[np.dtype[Any], int, tuple[int, ...] | None]],
     launch: Callable[..., None],
     constants: tuple[int, ...],
     values: Sequence[Any],
 ) -> Any:
-    results = [_ndarray(shape, dtype, _alloc(size)) for dtype, size in zip(dtypes, sizes)]
+    results = [_ndarray(shape, dtype, _alloc(size), order) for dtype, size, order in makers]
     launch(*values, *[result.data.ptr for result in results], *constants)
     return tuple(results)
 

@@ -43,6 +43,17 @@ def find_layout(
     return _merged(shape, steps)
 
 
+def dense_order(shape: Shape, strides: Shape, itemsize: int) -> bool:
+    """Whether the elements fill their memory without gaps, in any order of the axes."""
+    expected = itemsize
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(shape, strides)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return all(stride > 0 for size, stride in zip(shape, strides) if size != 1)
+
+
 def _merged(shape: Shape, steps: Sequence[Sequence[int]]) -> Layout:
     """Join neighbouring dimensions that every operand walks through in one go."""
     sizes: list[int] = []

@@ -11,6 +11,8 @@ from tapegrad.core.c_source import HELPERS, statements, type_of
 from tapegrad.core.expression import Expression
 
 THREADS = 256
+# Blocks on a multiprocessor: other assemblers than Hopper's may spill registers to have more.
+_FEWEST = "__CUDA_ARCH__ != 900"
 
 _STORED = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 _HEADERS = {
@@ -132,7 +134,7 @@ class _Kernel:
         """The kernel around it."""
         body = self._flat() if self.plain else self._strided()
         return (
-            f'\nextern "C" __global__ void __launch_bounds__({THREADS}) {name}('
+            f'\nextern "C" __global__ void __launch_bounds__({THREADS}, {_FEWEST}) {name}('
             f"{', '.join(self._parameters())}) {{\n"
             f"    typedef {self.index_type} I;\n"
             f"    const I index = (I)blockIdx.x * {THREADS} + threadIdx.x;\n{body}}}\n"

@@ -25,8 +25,8 @@ from tapegrad_cupy.compiled import (
     compiled,
     complete,
     contiguous,
-    converted,
 )
+from tapegrad_cupy.conversions import converted
 from tapegrad_cupy.namespace import CupyNamespace
 from tapegrad_cupy.pointwise import Pointwise
 

@@ -26,6 +26,7 @@ from tapegrad.core.primitive import PRIMITIVES, Primitive
 from tapegrad_cupy import replay
 from tapegrad_cupy.accumulate import add_into
 from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.copies import contiguous_copy
 from tapegrad_cupy.elementwise import (
     DTYPES,
     Formula,
@@ -47,7 +48,7 @@ class KernelTable(Mapping[str, Function]):
 
     def __init__(self, own: Mapping[str, Function], planned: frozenset[str], xp: Any) -> None:
         self._own = {
-            name: replay.planned(kernel) if name in planned else kernel
+            name: replay.planned(kernel, contiguous_copy) if name in planned else kernel
             for name, kernel in own.items()
         }
         self._xp = xp

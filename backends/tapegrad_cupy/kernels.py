@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad_cupy.attention import KERNELS as ATTENTION
 from tapegrad_cupy.convolution import KERNELS as CONVOLUTION
+from tapegrad_cupy.copies import KERNELS as COPIES
 from tapegrad_cupy.gather import KERNELS as GATHER
 from tapegrad_cupy.multi_norms import KERNELS as MULTI_NORMS
 from tapegrad_cupy.multi_updates import KERNELS as MULTI_UPDATES
@@ -23,6 +24,7 @@ from tapegrad_cupy.updates import KERNELS as UPDATES
 
 KERNELS: dict[str, Callable[..., Any]] = {
     **SHAPE,
+    **COPIES,
     **REDUCTION,
     **GATHER,
     **SCATTER,

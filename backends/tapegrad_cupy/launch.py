@@ -14,7 +14,7 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.replay import refuse
+from tapegrad_cupy.replay import THREAD, enter_context, packed_launch, refuse
 
 _MOST_BYTES = 4096
 """What CUDA lets a kernel take as arguments."""
@@ -28,6 +28,7 @@ class _Buffer(threading.local):
     """Where a thread packs arguments: their number of bytes first, then themselves."""
 
     def __init__(self) -> None:
+        enter_context()
         self.bytes = bytearray(8 + _MOST_BYTES)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
         # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
@@ -47,13 +48,14 @@ class Kernel:
     device.
     """
 
-    __slots__ = ("_functions", "_make", "_pack", "_size")
+    __slots__ = ("_functions", "_letters", "_make", "_pack", "_size")
 
     def __init__(self, make: Callable[[], Any], arguments: str) -> None:
         packer = struct.Struct("@Q" + arguments)
         self._make = make
         self._pack = packer.pack_into
         self._size = packer.size - 8
+        self._letters = arguments
         self._functions: dict[int, int] = {}
 
     def __call__(self, blocks: int, threads: int, *arguments: Any, shared: int = 0) -> None:
@@ -78,9 +80,12 @@ class Kernel:
         """Return the launch on the current device with a fixed grid, as a function of arguments."""
         device = _current_device()
         function = self._functions.get(device) or self._compile(device, 0)
-        pack, size = self._pack, self._size
+        pack, size, letters = self._pack, self._size, self._letters
+        thread = THREAD
 
         def launch(*arguments: Any) -> None:
+            if thread.recording is not None:
+                packed_launch(function, blocks, threads, letters, arguments)
             buffer = _buffer
             pack(buffer.bytes, 0, size, *arguments)
             _launch_kernel(

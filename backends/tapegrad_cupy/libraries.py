@@ -8,6 +8,7 @@ from collections.abc import Callable
 import cupy
 
 from tapegrad_cupy import cudnn, products
+from tapegrad_cupy.cudnn_handle import library
 
 
 def libraries() -> list[tuple[str, str]]:
@@ -15,7 +16,7 @@ def libraries() -> list[tuple[str, str]]:
     major = cupy.cuda.runtime.runtimeGetVersion() // 1000
     return [
         ("cuBLASLt", cublaslt_state(products.REASON, major)),
-        ("cuDNN", cudnn_state(cudnn.status(), cudnn.library()[1], major)),
+        ("cuDNN", cudnn_state(cudnn.status(), library()[1], major)),
         ("nvmath", nvmath_state(importlib.util.find_spec)),
     ]
 

@@ -20,7 +20,8 @@ from tapegrad_cupy.column_launch import (
     normalize_columns_gradient,
     place_columns,
 )
-from tapegrad_cupy.compiled import Source, converted
+from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.conversions import converted
 from tapegrad_cupy.normalization_source import SOURCES
 from tapegrad_cupy.replay import refuse
 from tapegrad_cupy.row_arrays import compact, fits, generic, wide

@@ -23,11 +23,11 @@ from tapegrad_cupy.compiled import (
     compiled,
     complete,
     contiguous,
-    converted,
     is_aligned,
     wide_dtype,
     wide_name,
 )
+from tapegrad_cupy.conversions import converted
 from tapegrad_cupy.reduction_source import SUMS
 from tapegrad_cupy.replay import refuse
 

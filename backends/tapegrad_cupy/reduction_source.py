@@ -7,6 +7,9 @@ MAP(v) what is added up. Each kernel can split the rows; then a second launch ad
 from __future__ import annotations
 
 HELPERS = r"""
+// Blocks on a multiprocessor. Hopper's assembler finds the best number, others spill to have more.
+#define FEWEST (__CUDA_ARCH__ == 900 ? 0 : 5)
+
 typedef Wider<T>::type W;
 typedef Vec<T, V> Ts;
 
@@ -26,7 +29,7 @@ __device__ __forceinline__ void add(W (&total)[V], const Ts& more) {
 
 FLAT = r"""
 // One thread per V columns goes down all rows: where there are columns enough.
-extern "C" __global__ void __launch_bounds__(256) flat(
+extern "C" __global__ void __launch_bounds__(256, FEWEST) flat(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
     double divisor, i64 takes_root
 ) {
@@ -46,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) flat(
 
 COLUMNS = r"""
 // A block adds up one part of the rows for L * V columns: 256 / L rows at a time.
-extern "C" __global__ void __launch_bounds__(256) columns(
+extern "C" __global__ void __launch_bounds__(256, FEWEST) columns(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
     double divisor, i64 takes_root
 ) {
@@ -85,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(256) columns(
 
 LINES = r"""
 // L threads add up one part of one line of `rows` elements (width is 1).
-extern "C" __global__ void __launch_bounds__(256) lines(
+extern "C" __global__ void __launch_bounds__(256, FEWEST) lines(
     const T* __restrict__ x, O* __restrict__ out, i64 outer, i64 rows, i64 width, i64 splits,
     double divisor, i64 takes_root
 ) {

@@ -24,6 +24,8 @@ Function = Callable[..., Any]
 
 MOST_PLANS = 4096
 MOST_ARGUMENTS = 64
+_SMALL = 1 << 20
+"""Bytes of an operand that is made contiguous for the sake of a replay."""
 
 CHECKS = os.environ.get("TAPEGRAD_CHECK_REPLAYS") == "1"
 """Whether each plan is compared with the call that it was recorded from (the GPU tests do)."""
@@ -35,10 +37,17 @@ _current_stream = cupy.cuda.get_current_stream
 _launch_kernel = cupy.cuda.driver.launchKernel
 
 
+def enter_context() -> None:
+    """Make the device's context that of this thread; the driver's own launch asks for one."""
+    if cupy.cuda.is_available():
+        cupy.cuda.runtime.setDevice(_current_device())
+
+
 class _Thread(threading.local):
     """A thread's recording, and where it packs arguments: eight bytes for each."""
 
     def __init__(self) -> None:
+        enter_context()
         self.recording: _Recording | None = None
         self.bytes = bytearray(8 * MOST_ARGUMENTS)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
@@ -47,7 +56,7 @@ class _Thread(threading.local):
         self.places = ctypes.addressof(self._places)
 
 
-_thread = _Thread()
+THREAD = _Thread()
 
 
 class Watched:
@@ -74,14 +83,30 @@ class Watched:
         self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int = 0
     ) -> None:
         self._raw(grid, block, args, shared_mem=shared_mem)
-        if _thread.recording is not None:
-            _thread.recording.note(self._raw.kernel.ptr, grid, block, args, shared_mem)
+        if THREAD.recording is not None:
+            THREAD.recording.note(self._raw.kernel.ptr, grid, block, args, shared_mem)
 
 
 def refuse() -> None:
     """Say that what the function does now cannot be replayed."""
-    if _thread.recording is not None:
-        _thread.recording.refused = True
+    if THREAD.recording is not None:
+        THREAD.recording.refused = True
+
+
+def packed_launch(
+    function: int, blocks: int, threads: int, letters: str, values: tuple[Any, ...]
+) -> None:
+    """Tell the recording, if there is one, of a launch by packed arguments."""
+    recording = THREAD.recording
+    if recording is not None:
+        if not any(letter.isdigit() for letter in letters):
+            recording.note_packed(function, blocks, threads, letters, values)
+        else:
+            recording.refused = True  # an argument is a whole structure
+
+
+class _Address(int):
+    """An argument that is an address."""
 
 
 class _Place(NamedTuple):
@@ -128,9 +153,20 @@ class _Recording:
     def note(self, function: int, grid: Any, block: Any, args: Any, shared: int) -> None:
         self.launches.append((function, grid, block, tuple(args), shared))
 
+    def note_packed(
+        self, function: int, blocks: int, threads: int, letters: str, values: tuple[Any, ...]
+    ) -> None:
+        """Note a launch by numbers and addresses; the format's letters tell which are which."""
+        args = tuple(
+            _Address(value) if letter == "P" else value for letter, value in zip(letters, values)
+        )
+        self.launches.append((function, (blocks,), (threads,), args, 0))
+
     def place_of(self, array: Any) -> _Place | None:
         """Where an array lies; None if it is neither an operand nor scratch of this call."""
-        address = array.data.ptr
+        return self.place_at(array.data.ptr)
+
+    def place_at(self, address: int) -> _Place | None:
         for index, operand in enumerate(self.operands):
             start = operand.data.ptr
             if start <= address < start + max(operand.nbytes, 1):
@@ -155,7 +191,7 @@ class _Recording:
         for function, grid, block, args, shared in self.launches:
             if len(args) > MOST_ARGUMENTS:
                 return None
-            spelled = _spelled(args, self.place_of)
+            spelled = _spelled(args, self.place_at)
             if spelled is None:
                 return None
             letters, arguments = spelled
@@ -164,24 +200,31 @@ class _Recording:
             launches.append(_Launch((function, *sizes), pack, arguments))
             kept.append(args)
         one = not isinstance(result, tuple)
+        if any(self._is_lost(a) for args in kept for a in args):
+            return None
         persistent = [a for args in kept for a in args if self._is_persistent(a)]
         return _Plan(len(self.operands), self.sizes, launches, results, one, persistent)
+
+    def _is_lost(self, value: Any) -> bool:
+        """Whether it is an address of memory that nobody here could keep alive."""
+        return type(value) is _Address and value != 0 and self.place_at(value) is None
 
     def _is_persistent(self, value: Any) -> bool:
         return type(value) is _ndarray and self.place_of(value) is None
 
 
 def _spelled(
-    args: Sequence[Any], place_of: Callable[[Any], _Place | None]
+    args: Sequence[Any], place_at: Callable[[int], _Place | None]
 ) -> tuple[str, Callable[[list[int]], tuple[Any, ...]]] | None:
     """Return a struct format of eight bytes per argument, and the function that makes them."""
     letters, parts = "", []
     for value in args:
-        if type(value) is _ndarray:
-            place = place_of(value)
+        if type(value) is _ndarray or type(value) is _Address:
+            address = int(value) if type(value) is _Address else value.data.ptr
+            place = place_at(address)
             letters += "Q"
             if place is None:
-                parts.append(str(value.data.ptr))
+                parts.append(str(address))
             else:
                 parts.append(f"t[{place.slot}]" + (f" + {place.offset}" if place.offset else ""))
         elif isinstance(value, bool | int):
@@ -219,7 +262,7 @@ class _Plan:
     def __call__(self, operands: Sequence[Any], table: list[int]) -> Any:
         memories = [_alloc(size) for size in self._sizes]
         table.extend([memory.ptr for memory in memories])
-        thread = _thread
+        thread = THREAD
         stream = _current_stream().ptr
         for head, pack, arguments in self._launches:
             pack(thread.bytes, 0, *arguments(table))
@@ -233,8 +276,8 @@ class _Plan:
         return results[0] if self._one else tuple(results)
 
 
-def planned(function: Function) -> Function:
-    """Return the function with its launches replayed for contiguous operands."""
+def planned(function: Function, contiguous_copy: Function) -> Function:
+    """Return the function with its launches replayed; small operands are made contiguous."""
     plans: dict[Any, _Plan | None] = {}
 
     def call(*operands: Any, **params: Any) -> Any:
@@ -242,9 +285,14 @@ def planned(function: Function) -> Function:
         key: list[Any] = [here]
         table: list[int] = []
         low = 0
-        for operand in operands:
-            if type(operand) is not _ndarray or not operand._c_contiguous:
+        for i, operand in enumerate(operands):
+            if type(operand) is not _ndarray:
                 return function(*operands, **params)
+            if not operand._c_contiguous:
+                if operand.nbytes > _SMALL:
+                    return function(*operands, **params)
+                operand = contiguous_copy(operand)
+                operands = (*operands[:i], operand, *operands[i + 1 :])
             data = operand.data
             if data.device_id != here:
                 with data.device:
@@ -261,7 +309,7 @@ def planned(function: Function) -> Function:
             plan = plans[full_key]
         except KeyError:
             return _record(function, plans, full_key, operands, params)
-        if plan is None or _thread.recording is not None:
+        if plan is None or THREAD.recording is not None:
             return function(*operands, **params)
         return plan(operands, table)
 
@@ -276,14 +324,14 @@ def _record(
     params: dict[str, Any],
 ) -> Any:
     """Run the function for real, keep its plan, and return its result."""
-    if _thread.recording is not None:  # it is part of a larger recording
+    if THREAD.recording is not None:  # it is part of a larger recording
         return function(*operands, **params)
-    recording = _thread.recording = _Recording(operands)
+    recording = THREAD.recording = _Recording(operands)
     try:
         with cupy.cuda.using_allocator(recording.malloc):
             result = function(*operands, **params)
     finally:
-        _thread.recording = None
+        THREAD.recording = None
     plan = recording.plan(result)
     if len(plans) >= MOST_PLANS:
         plans.clear()

@@ -41,9 +41,9 @@ LONG_LANES = 512
 CACHE_BYTES = 99 * 1024 - 512
 """Shared memory for a long row: devices from 2020 on have it, those for servers twice."""
 
-# The fewest blocks that a multiprocessor should hold; 0 leaves them to the assembler, which spills
-# registers to fit more of them. That is left to it where it was measured and does not spill.
-_FEWEST = "#define FEWEST (sizeof(T) == 8 || Row::width == 1 || __CUDA_ARCH__ != 900)"
+# The fewest blocks that a multiprocessor should hold; 0 leaves them to the assembler, which may
+# spill registers to fit more. It is left to it where that was measured, and does not spill.
+_FEWEST = "#define FEWEST (sizeof(T) == 8 || sizeof(T) * Row::width < 16 || __CUDA_ARCH__ != 900)"
 
 _LONG = 16384
 """Elements beyond which a row is read in full width or one by one, whatever divides its length."""

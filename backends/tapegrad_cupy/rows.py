@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from tapegrad_cupy.compiled import Source, converted
+from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.conversions import converted
 from tapegrad_cupy.normalization import KERNELS as NORMALIZATION
 from tapegrad_cupy.replay import refuse
 from tapegrad_cupy.row_arrays import compact, fits, generic, wide
@@ -243,7 +244,9 @@ def variants() -> Iterator[Source]:
 def _types_of(name: str, has_labels: bool) -> Iterator[dict[str, str]]:
     for type_ in TYPES.values():
         if has_labels:
-            yield from ({"T": type_, "LABEL": label} for label in LABELS.values())
+            # One number is read per row: its type is the same to all other types.
+            labels = LABELS.values() if type_ == "float" else ("i64",)
+            yield from ({"T": type_, "LABEL": label} for label in labels)
         elif name == "logsumexp":
             # Long rows are cut into chunks, whose sums have the wide type.
             pairs = {(type_, type_), (type_, wide_type(type_)), (wide_type(type_), type_)}

@@ -131,7 +131,7 @@ template <class Join, int LANES, class A> DEVICE A reduce(A x) {
 """
 
 MORE_REDUCTIONS = r"""
-// Two sums at once. Calls take turns with two boxes, so that none waits for the readers of the last.
+// Two sums at once. Calls take turns with two boxes, so that none waits for readers of the last.
 template <int LANES, class A> DEVICE void add_pairs(A& x, A& y, int turn) {
     x = reduce_warp<Sum>(x);
     y = reduce_warp<Sum>(y);

@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(256) rank(
 """
 
 CHUNKS = r"""
-extern "C" __global__ void __launch_bounds__(256) chunks(
+extern "C" __global__ void __launch_bounds__(256, 2) chunks(
     const Ts* __restrict__ x, const i64* __restrict__ order, const i64* __restrict__ keys,
     Ts* __restrict__ out, Ws* __restrict__ parts, const R* __restrict__ rate,
     i64 outer, i64 n, i64 size, i64 width, i64 length, i64 count

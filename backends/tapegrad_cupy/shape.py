@@ -20,10 +20,6 @@ _stretched: dict[Any, tuple[int, ...]] = {}
 _FILL = 'extern "C" __global__ void fill(T* out, double value) { *out = (T)value; }'
 
 
-def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
-    return x.reshape(shape)
-
-
 def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
     own = x.shape
     if own == shape:
@@ -78,6 +74,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "broadcast_to": broadcast_to,
     "full_like": full_like,
     "permute_dims": permute_dims,
-    "reshape": reshape,
     "slice": take_slice,
 }

@@ -14,7 +14,10 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
         a = a.T if a.ndim == 2 else a.swapaxes(-1, -2)
     if transpose_b:
         b = b.T if b.ndim == 2 else b.swapaxes(-1, -2)
-    return np.matmul(a, b)
+    result = np.matmul(a, b)
+    if a.dtype.kind == "V" and a.dtype == b.dtype:  # NumPy gives float32 for bfloat16
+        return result.astype(a.dtype)
+    return result
 
 
 def matvec(a: Any, x: Any, *, transpose: bool) -> Any:

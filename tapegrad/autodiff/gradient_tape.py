@@ -183,9 +183,12 @@ class GradientTape:
     def follows_variable(self, variable: Variable, node: Node) -> bool:
         """Say whether reads of the variable are followed, and remember the leaf."""
         known = self._variables.get(variable.number)
-        if known is None and not (self.watches_variables and variable.trainable):
+        if known is not None:
+            known[1].append(node)
+        elif self.watches_variables and variable.trainable:
+            self._variables[variable.number] = (variable, [node])
+        else:
             return False
-        self._variables.setdefault(variable.number, (variable, []))[1].append(node)
         return variable.dtype.is_differentiable
 
     def read_per_example(self, variable: Variable) -> Any:

@@ -12,9 +12,18 @@ from operator import attrgetter
 from typing import Any
 
 from tapegrad.autodiff.single_call import single_call
-from tapegrad.core.backend import backend_of
+from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.primitive import INTERPRETERS, PRIMITIVES
-from tapegrad.core.recorder import EMPTY, RAW, Node, Operation, Token, active_stack, using_stack
+from tapegrad.core.recorder import (
+    EMPTY,
+    RAW,
+    Node,
+    Operation,
+    Token,
+    active_stack,
+    make_node,
+    using_stack,
+)
 from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import PICK, Rule, as_tensor_value
 from tapegrad.core.tensor import Tensor, wrap
@@ -88,6 +97,7 @@ class Sweep:
         self._owned: set[Node] = set()
         self._add_into: Callable[[Any, Any], None] | None = None
         self._into_kernels: dict[Any, Callable[..., bool] | None] = {}
+        self._adopt_others: Callable[..., Any] | None = None
 
     def run(self, seeds: list[tuple[Node, Any]]) -> dict[Node, Any]:
         """Sweep from seeds (cotangent tensors) and return tensors by source node.
@@ -114,9 +124,13 @@ class Sweep:
         kept = [node for node in self.plan.sources if node.primitive is not None]
         take = grads.pop
         has_kind = all([hasattr(grad.dtype, "kind") for grad in grads.values()])
-        kind = _kind_with_vjp_kernels(grads)
-        if kind is not None:
-            self._add_into = backend_of(next(iter(grads.values()))).kernels.get("add.into")
+        backend = _backend_of_all(grads)
+        kind = None
+        if backend is not None:
+            kind = _kind_with_vjp_kernels(grads)
+            self._add_into = backend.kernels.get("add.into") if kind is not None else None
+            self._adopt_others = getattr(backend, "adopt_others", None)
+        without_into: set[Any] = set()
         for node in self.plan.nodes:
             primitive = node.primitive
             if primitive is None:
@@ -125,6 +139,8 @@ class Sweep:
             if t is None:
                 continue
             rules = primitive.plain_rules if has_kind else None
+            if self._adopt_others is not None:
+                node = _adopted(node, partial(self._adopt_others, t))
             if kind is not None and rules is not None and self._pull_together(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
@@ -137,8 +153,11 @@ class Sweep:
                     read = saved[i]
                     if read is None or (needed is not None and source not in needed):
                         continue
-                    if kind is not None and self._accumulate(node, i, t):
-                        continue
+                    if kind is not None and primitive not in without_into:
+                        if self._accumulate(node, i, t):
+                            continue
+                        if self._into_kernels[primitive] is None:
+                            without_into.add(primitive)
                     try:
                         # Spelled out because an unpacked call costs twice as much.
                         if wants is not None:
@@ -180,17 +199,22 @@ class Sweep:
             for read, source in zip(node.saved, node.inputs)
         ])  # fmt: skip
         conjugate = primitive.conjugates and t.dtype.kind == "c"
-        shares = _attempt(node, kernel, t, node.saved, wanted, node.params, conjugate)
+        try:
+            shares = kernel(t, node.saved, wanted, node.params, conjugate)
+        except MemoryError:
+            shares = _attempt(node, kernel, t, node.saved, wanted, node.params, conjugate)
         if shares is None:
             return False
-        fit, i = node.fit, -1
-        for source in node.inputs:
-            i += 1
+        fit, grads = node.fit, self.grads
+        for i, source in enumerate(node.inputs):
             share = shares[i]
             if share is not None:
                 if fit is not None and fit[i] is not None:
                     share = _attempt(node, _fitted, share, fit[i])
-                self._add(source, share)
+                if source in grads:
+                    self._add(source, share)
+                else:
+                    grads[source] = share
         return True
 
     def _accumulate(self, node: Node, i: int, t: Any) -> bool:
@@ -233,7 +257,7 @@ class Sweep:
     def _pull(self, node: Node, t: Any, raw: bool) -> None:
         """Pull a cotangent back through one node of any kind."""
         primitive = node.primitive
-        if raw and primitive.add_part is not None:
+        if raw and primitive.add_part is not None and self._adopt_others is None:
             self._add_part(node, t)
             return
         if primitive is PICK or primitive.vjp_rules is None or primitive.sparse_vjp is not None:
@@ -343,6 +367,11 @@ class Sweep:
         node.release()
 
 
+def _backend_of_all(grads: dict[Any, Any]) -> Any:
+    """The backend of the first cotangent, unless that is not an array."""
+    return find_backend(type(next(iter(grads.values()), None)))
+
+
 def _kind_with_vjp_kernels(grads: dict[Any, Any]) -> type | None:
     """The type of the cotangents, if their backend pulls back through a node in one kernel."""
     kinds = {type(grad) for grad in grads.values()}
@@ -350,6 +379,18 @@ def _kind_with_vjp_kernels(grads: dict[Any, Any]) -> type | None:
     if kind is None or PRIMITIVES["multiply"].vjp_kernel(kind) is None:
         return None
     return kind
+
+
+def _adopted(node: Node, adopt: Callable[[list[Any]], list[Any]]) -> Node:
+    """The node with saved arrays that a recording knows, so that rules may mix them with others."""
+    saved = node.saved
+    if type(saved) not in (list, tuple):
+        return node
+    if node.primitive.joint_vjp is None:
+        saved = [None if part is None else tuple(adopt(list(part))) for part in saved]
+    else:
+        saved = tuple(adopt(list(saved)))
+    return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.fit)
 
 
 def _share(node: Node, i: int, t: Any, saved: Any, conjugate: bool) -> Any:

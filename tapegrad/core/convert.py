@@ -9,7 +9,8 @@ import numpy as np
 
 from tapegrad.core import host
 from tapegrad.core.backend import backend_of, find_backend
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.dlpack import import_array, is_elsewhere
+from tapegrad.core.dtypes import numpy_dtype, refuse_unsupported
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError, DeviceError
 
@@ -17,6 +18,10 @@ NUMBERS = frozenset({float, int, bool, complex})
 """Python's own numbers: they adapt to the dtype of the tensor they meet."""
 
 _KIND_ORDER = "biufc"
+_HOST_TYPES = (np.ndarray, np.generic, float, int, list, tuple)
+_NO_NUMBERS = "OSUTMm"
+"""NumPy's kinds for objects, texts, dates and spans of time."""
+
 _DEFAULTS = {"float64": "float32", "int64": "int32"}
 _adapters: dict[type, Callable[[Any], Any]] = {}
 
@@ -61,10 +66,42 @@ def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tens
     converted = adapted(value)
     if converted is not value:
         return converted  # type: ignore[no-any-return]
-    if find_backend(type(value)) is not None and not isinstance(value, np.ndarray | np.generic):
-        return wrap(value)
+    on_device = device_array(value)
+    if on_device is not None:
+        return wrap(on_device if dtype is None else with_dtype(on_device, dtype))
     array = to_host_array(value, dtype, like)
     return wrap(host.place(array) if like is None else host.place_like(array, like.array))
+
+
+def device_array(value: Any) -> Any:
+    """Return a raw array that lies on a device, of a backend or of another library, else None.
+
+    Nothing is copied.
+    """
+    if isinstance(value, _HOST_TYPES):
+        return None
+    backend = find_backend(type(value))
+    if backend is not None:
+        refuse_unsupported(backend.dtype_of(value), type(value).__name__)
+        return value
+    return import_array(value) if is_elsewhere(value) else None
+
+
+def with_dtype(array: Any, dtype: Any) -> Any:
+    """Return a raw array cast to a dtype on its device, itself where it has that dtype."""
+    backend, wanted = backend_of(array), numpy_dtype(dtype)
+    if backend.dtype_of(array) == wanted:
+        return array
+    return backend.xp.astype(array, wanted)
+
+
+def copy_of_device_array(value: Any, dtype: Any) -> Any:
+    """Return a copy on its device of what `device_array` finds in `value`, else None."""
+    array = device_array(value)
+    if array is None:
+        return None
+    xp = backend_of(array).xp
+    return xp.asarray(array if dtype is None else with_dtype(array, dtype), copy=True)
 
 
 def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
@@ -80,13 +117,14 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: {error}."
         ) from error
-    if array.dtype.kind not in _KIND_ORDER and array.dtype.name != "bfloat16":
+    if array.dtype.kind in _NO_NUMBERS:
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: it holds {array.dtype} values, "
             "not numbers."
         )
     if dtype is not None:
         return array.astype(numpy_dtype(dtype))
+    refuse_unsupported(array.dtype, type(value).__name__)
     if like is not None and _fits(array, like):
         return array.astype(backend_of(like.array).dtype_of(like.array))
     if keeps_dtype or _holds_numpy_scalars(value):

@@ -45,6 +45,11 @@ def current_device() -> str:
     return _placement.get() or default_device()
 
 
+def chosen_device() -> str | None:
+    """Name of the device of the innermost `device(...)` block, None outside of them."""
+    return _placement.get()
+
+
 def default_device() -> str:
     """The device used outside any `device(...)` block: TAPEGRAD_DEVICE, else the best there is."""
     if not _default:

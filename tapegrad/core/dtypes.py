@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError, DTypeError
 
 _DIFFERENTIABLE = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+
+ALLOWED = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+)
+"""Names of all dtypes that a tensor can have."""
+
+_ALLOWED_TYPES = frozenset(np.dtype(name).type for name in ALLOWED if name != "bfloat16")
 
 
 class DType:
@@ -97,11 +106,29 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     if isinstance(dtype, DType):
         return dtype.dtype
     try:
-        return np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+        native = np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
     except TypeError as error:
         raise ArgumentTypeError(
             f"{dtype!r} is not a data type. Use one like 'float32' or tapegrad.float32."
         ) from error
+    refuse_unsupported(native)
+    return native
+
+
+def refuse_unsupported(dtype: np.dtype[Any], whose: str = "") -> None:
+    """Raise a sentence that lists the dtypes if no tensor can have this one.
+
+    `whose` names the value that has it.
+
+    >>> refuse_unsupported(np.dtype("float32"))
+    """
+    # The name is slow to make, and needed for types that are other ones of the same meaning.
+    if dtype.type in _ALLOWED_TYPES or dtype.name in ALLOWED:
+        return
+    raise DTypeError(
+        f"Tensors hold values of {', '.join(ALLOWED[:-1])} and {ALLOWED[-1]}. Got "
+        f"{f'{whose} of ' if whose else ''}{dtype}; cast it first, e.g. x.astype('float32')."
+    )
 
 
 def as_dtype(type_value: Any) -> DType:

@@ -219,3 +219,6 @@ def _tuple_of(reads: tuple[Read, ...]) -> str:
         for name, read in zip(names, reads, strict=True)
     ]
     return f"({', '.join(values)},)" if values else "()"
+
+
+Primitive.make_fast = staticmethod(one_operand)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapegrad.core.backend import Array, Backend, backend_of
+from tapegrad.core.backend import Array, Backend, Reading, backend_of
 from tapegrad.core.device import backend_for, current_device, resolve_device
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.recorder import Node, note_cut
@@ -25,12 +25,16 @@ class Guard(Protocol):
 
 
 class Transfer:
-    """A copy to the host that is about to happen; `how` is the call that asks for it."""
+    """A copy to the host that is about to happen; `how` is the call that asks for it.
 
-    __slots__ = ("device", "how", "nbytes", "value")
+    `waits` says whether the host waits for the device: it does unless it asks by `fetch_later`.
+    """
 
-    def __init__(self, how: str, value: str, nbytes: int, device: str) -> None:
+    __slots__ = ("device", "how", "nbytes", "value", "waits")
+
+    def __init__(self, how: str, value: str, nbytes: int, device: str, waits: bool) -> None:
         self.how = how
+        self.waits = waits
         self.value = value
         self.nbytes = nbytes
         self.device = device
@@ -60,7 +64,40 @@ def fetch(array: Array, node: Node | None, how: str) -> np.ndarray[Any, Any]:
     return backend_of(array).to_host(array)
 
 
-def note_read(array: Array, how: str, nbytes: int | None = None) -> None:
+class Later:
+    """A value on its way to the host, from `Tensor.numpy_later`.
+
+    >>> import tapegrad
+    >>> loss = tapegrad.constant(0.5).numpy_later()
+    >>> float(loss.result())
+    0.5
+    """
+
+    __slots__ = ("_reading",)
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def done(self) -> bool:
+        """Return whether the value has arrived, so that `result` returns at once."""
+        return self._reading.done()
+
+    def result(self) -> Any:
+        """Return the value as `Tensor.numpy` does, waiting for it if need be."""
+        value = self._reading.result()
+        return value[()] if value.ndim == 0 else value
+
+
+def fetch_later(array: Array, node: Node | None, how: str) -> Later:
+    """Begin to copy a device array to the host; the host goes on at once."""
+    if node is not None:
+        note_cut(f"left the tape through {how}", (node,))
+    note_read(array, how, waits=False)
+    backend = backend_of(array)
+    return Later(backend.memory(backend.device_of(array)).read_later(array))
+
+
+def note_read(array: Array, how: str, nbytes: int | None = None, waits: bool = True) -> None:
     """Tell the guards that the host is about to read `array`, or only `nbytes` made from it.
 
     Needed by itself only where a library reads on its own, e.g. to know how many entries a mask
@@ -76,7 +113,7 @@ def note_read(array: Array, how: str, nbytes: int | None = None) -> None:
     dtype = backend.dtype_of(array)
     size = int(np.prod(array.shape, dtype=np.int64)) * dtype.itemsize
     value = f"{as_dtype(dtype)}{list(array.shape)}"
-    transfer = Transfer(how, value, size if nbytes is None else nbytes, device)
+    transfer = Transfer(how, value, size if nbytes is None else nbytes, device, waits)
     for guard in reversed(guards):
         guard.note(transfer, guard is guards[-1])
 

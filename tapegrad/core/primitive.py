@@ -48,12 +48,19 @@ INTERPRETERS: dict[type, Callable[..., Any]] = {}
 """Value types that take over a call they are an operand of, e.g. batched tensors."""
 
 
+MOST_FAST = 1024
+"""Combinations of params that a primitive keeps a short way for."""
+
+
 class Primitive:
     """One operation: its kernels and rules. Call it with tensors and keyword params.
 
     `forward(xp, *arrays, **params)` is the generic kernel in Array API terms; without it the
     namespace's function of the primitive's name is used. A backend may replace it by name.
     """
+
+    make_fast: Callable[[Primitive, dict[str, Any]], Callable[..., Any]]
+    """Makes the short way for one tensor; fastpath.py sets it."""
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class Primitive:
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
+        self._fast_by_params: dict[Any, Callable[..., Any] | None] = {}
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
@@ -92,6 +100,10 @@ class Primitive:
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Run the primitive, wrap what comes out, tell the recorders."""
+        if len(args) == 1 and type(args[0]) is Tensor:
+            fast = self._fast_with(params)
+            if fast is not None:
+                return fast(args[0])
         operands, nodes = [], []
         for arg in args:
             if type(arg) is not Tensor:
@@ -106,6 +118,21 @@ class Primitive:
             operands.append(arg.array)
             nodes.append(arg.node)
         return execute(self, operands, tuple(nodes), params)
+
+    def _fast_with(self, params: dict[str, Any]) -> Callable[..., Any] | None:
+        """The short way for one tensor and these params, made when they are first seen."""
+        values = tuple(params.values())
+        key = (values, tuple([type(value) for value in values]))
+        try:
+            return self._fast_by_params[key]
+        except KeyError:
+            if len(self._fast_by_params) >= MOST_FAST:
+                self._fast_by_params.clear()
+            fast = None if self.many or self.joint_vjp else self.make_fast(self, dict(params))
+            self._fast_by_params[key] = fast
+            return fast
+        except TypeError:  # a param that cannot be looked up
+            return None
 
     def vjps(self, *rules: RuleFunction) -> Primitive:
         """Set one VJP rule per input: cotangent in, that input's cotangent out."""
@@ -277,9 +304,17 @@ def execute(
     return tensor
 
 
-def _check_kinds(primitive: Primitive, operands: Sequence[Any]) -> type:
-    """Check operands of several Python types and return the type to dispatch on."""
+def _check_kinds(primitive: Primitive, operands: list[Any]) -> type:
+    """Check operands of several Python types and return the type to dispatch on.
+
+    Where a recorded array is among them, the others are recorded as constants.
+    """
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
+    for array in arrays:
+        adopt_others = getattr(find_backend(type(array)), "adopt_others", None)
+        if adopt_others is not None:
+            operands[:] = adopt_others(array, operands)
+            return type(array)
     kind = type(arrays[0])
     for array in arrays:
         if type(array) is not kind and find_backend(type(array)) is not find_backend(kind):

@@ -15,7 +15,7 @@ import numpy as np
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype
-from tapegrad.core.recorder import Node
+from tapegrad.core.recorder import Node, note_cut
 from tapegrad.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -131,6 +131,13 @@ class Tensor(HasOperators):
         value = host.fetch(self.array, self.node, "numpy()")
         return value[()] if value.ndim == 0 else value
 
+    def numpy_later(self) -> host.Later:
+        """Begin to copy the value to the host and return at once, e.g. to log a loss.
+
+        `done()` of what comes back says whether the value is there, `result()` waits for it.
+        """
+        return host.fetch_later(self.array, self.node, "numpy_later()")
+
     def item(self) -> Any:
         """Return the only element as a Python number."""
         return host.fetch(self.array, self.node, "item()").item()
@@ -151,22 +158,45 @@ class Tensor(HasOperators):
         return host.fetch(self.array, self.node, "memoryview()").data.toreadonly()
 
     def __dlpack__(self, **options: Any) -> Any:
-        return (
-            np.asarray(self.array).__dlpack__(**options)
-            if self._on_host
-            else (self.array.__dlpack__(**options))
-        )
+        """Give other libraries the memory itself: `torch.from_dlpack(x)` copies nothing."""
+        if self.node is not None:
+            note_cut("left the tape through __dlpack__", (self.node,))
+        return self._shared_array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        return (
-            np.asarray(self.array).__dlpack_device__()
-            if self._on_host
-            else (self.array.__dlpack_device__())
-        )
+        return self._shared_array.__dlpack_device__()
 
     @property
-    def _on_host(self) -> bool:
-        return isinstance(self.array, np.ndarray | np.generic)
+    def _shared_array(self) -> Array:
+        """The array, but NumPy's scalars as 0-d arrays: those have no DLPack methods."""
+        return np.asarray(self.array) if isinstance(self.array, np.generic) else self.array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What other libraries read CUDA memory through; tensors elsewhere have no such attribute.
+
+        It cannot say bfloat16, so tensors of that dtype go through `__dlpack__`.
+        """
+        interface: dict[str, Any] | None = getattr(self.array, "__cuda_array_interface__", None)
+        if interface is None or self.dtype.name == "bfloat16":
+            raise AttributeError(
+                f"A tensor of {self.dtype} on {self.device} has no __cuda_array_interface__."
+            )
+        if self.node is not None:
+            note_cut("left the tape through __cuda_array_interface__", (self.node,))
+        return interface
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Array]:
+        """What `cupy.asarray(x)` asks where there is no `__cuda_array_interface__`."""
+        if not hasattr(self.array, "__cuda_array_interface__"):
+            raise AttributeError(f"A tensor on {self.device} is no CuPy array.")
+        return self._shared
+
+    def _shared(self) -> Array:
+        if self.node is not None:
+            note_cut("left the tape through cupy.asarray()", (self.node,))
+        return self.array
 
     def __len__(self) -> int:
         shape = self.array.shape

@@ -6,10 +6,15 @@ import copy as copying
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
-from tapegrad.core.convert import register_tensor_conversion_function, to_host_array, to_tensor
+from tapegrad.core.convert import (
+    copy_of_device_array,
+    register_tensor_conversion_function,
+    to_tensor,
+)
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
@@ -27,6 +32,7 @@ else:
     HasOperators = object
 
 _next_number = count(1).__next__
+_live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
 _new = object.__new__
 _IS_VARIABLE = {"variable": True}
 
@@ -77,6 +83,10 @@ class Variable(HasOperators):
         self.constraint = constraint
         self._declared_shape = _declared(shape, self.array.shape)
         self._leaf: tuple[tuple[Token, ...], Node | None] | None = None
+        _live[self.number] = self
+        adopt_variable = getattr(self.array, "adopt_variable", None)
+        if adopt_variable is not None:  # it is made inside a recording
+            adopt_variable(self)
 
     @property
     def shape(self) -> TensorShape:
@@ -121,12 +131,12 @@ class Variable(HasOperators):
 
     def _make_leaf(self) -> Node | None:
         """Ask the active recorders which of them follow this variable."""
-        node = make_leaf(())
+        stack = active_stack()
+        node = make_leaf(stack.tokens)
         node.params = _IS_VARIABLE
-        followers = [r for r in active_stack().recorders if r.follows_variable(self, node)]
-        node.tokens = tuple(recorder.token for recorder in followers)
-        if len(followers) == len(active_stack().tokens):
-            node.tokens = active_stack().tokens
+        followers = [r for r in stack.recorders if r.follows_variable(self, node)]
+        if len(followers) != len(stack.tokens):
+            node.tokens = tuple([recorder.token for recorder in followers])
         return node if followers else None
 
     def forget_leaf(self) -> None:
@@ -177,7 +187,8 @@ class Variable(HasOperators):
     def _convert(self, value: Any, method: str) -> Tensor:
         """Numbers, lists and arrays take our dtype; sparse and other kinds keep theirs."""
         try:
-            return to_tensor(value, self.dtype)
+            copy = copy_of_device_array(value, self.dtype)
+            return to_tensor(value, self.dtype) if copy is None else wrap(copy)
         except ArgumentTypeError as error:
             raise ArgumentTypeError(
                 f"{method} on {self.name!r} cannot take this value. {error}"
@@ -195,6 +206,10 @@ class Variable(HasOperators):
     def numpy(self) -> Any:
         return wrap(self.array).numpy()
 
+    def numpy_later(self) -> host.Later:
+        """Begin to copy the present value to the host and return at once."""
+        return wrap(self.array).numpy_later()
+
     def item(self) -> Any:
         return wrap(self.array).item()
 
@@ -209,6 +224,14 @@ class Variable(HasOperators):
 
     def __dlpack_device__(self) -> Any:
         return wrap(self.array).__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return wrap(self.array).__cuda_array_interface__
+
+    @property
+    def __cupy_get_ndarray__(self) -> Any:
+        return wrap(self.array).__cupy_get_ndarray__
 
     def __len__(self) -> int:
         return len(wrap(self.array))
@@ -255,6 +278,11 @@ class Variable(HasOperators):
         return value, self.trainable, self.name, self.device, constraint
 
 
+def live_variables() -> list[Variable]:
+    """All variables that somebody still holds, in the order of their creation."""
+    return [variable for _, variable in sorted(_live.items())]
+
+
 def _initial_array(initial_value: Any, dtype: Any) -> Array:
     """The first value as an array that nobody else can change."""
     if isinstance(initial_value, Variable):
@@ -265,11 +293,8 @@ def _initial_array(initial_value: Any, dtype: Any) -> Array:
         array = initial_value.array
         xp = backend_of(array).xp
         return xp.astype(xp.asarray(array), numpy_dtype(dtype))
-    return (
-        to_tensor(initial_value, dtype).array
-        if dtype is None
-        else host.place(to_host_array(initial_value, dtype))
-    )
+    array = copy_of_device_array(initial_value, dtype)
+    return to_tensor(initial_value, dtype).array if array is None else array
 
 
 def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | None:

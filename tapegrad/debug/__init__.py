@@ -1,6 +1,7 @@
-"""Finding out what a program does: copies from a device to the host, and memory."""
+"""Finding out what a program does: copies from a device to the host, memory, wrong indices."""
 
+from tapegrad.debug.indices import check_indices
 from tapegrad.debug.memory import memory_info, reset_peak_memory
 from tapegrad.debug.transfers import Transfers, transfers
 
-__all__ = ["Transfers", "memory_info", "reset_peak_memory", "transfers"]
+__all__ = ["Transfers", "check_indices", "memory_info", "reset_peak_memory", "transfers"]

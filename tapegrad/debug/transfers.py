@@ -35,7 +35,7 @@ class Transfers:
     def note(self, transfer: host.Transfer, innermost: bool) -> None:
         """Count a copy, or refuse it if the innermost block is one that forbids copies."""
         place = call_site()
-        if self.mode == "raise" and innermost:
+        if self.mode == "raise" and innermost and transfer.waits:
             raise TransferError(
                 f"{transfer.how} copies {transfer.value} ({readable(transfer.nbytes)}) from "
                 f"{transfer.device} to the host at {place}, which debug.transfers('raise') "
@@ -57,6 +57,7 @@ def transfers(mode: str = "count") -> Iterator[Transfers]:
     `numpy()`, `float()`, `bool()` (also an `if`), printing, and operations whose result has a
     shape that depends on values (`x[mask]`, `where(condition)`, `unique`). Blocks can be nested:
     the innermost says what is allowed, and all of them count. The CPU is the host itself.
+    `numpy_later()` does not wait for the device, so it is counted and never forbidden.
 
     >>> import tapegrad
     >>> with tapegrad.device("cpu"), transfers("raise") as seen:

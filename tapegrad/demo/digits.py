@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,6 +17,7 @@ import numpy as np
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.device import current_device, device
+from tapegrad.core.host import Later
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.demo.progress import track
@@ -76,9 +78,30 @@ class Result:
     """What a training run has to show."""
 
     device: str
+    loss: float
     accuracy: float
     milliseconds_per_step: float
     steps: int
+
+
+class Losses:
+    """Losses on their way to the host: the loop goes on, and the bar shows the last one there."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Later] = deque()
+        self._last: float | None = None
+
+    def add(self, loss: Tensor) -> None:
+        self._waiting.append(loss.numpy_later())
+
+    def __str__(self) -> str:
+        while self._waiting and self._waiting[0].done():
+            self._last = float(self._waiting.popleft().result())
+        return "" if self._last is None else f"loss {self._last:.3f}"
+
+    def wait(self) -> float:
+        """Return the last loss when it is there."""
+        return float(self._waiting[-1].result()) if self._waiting else self._last or 0.0
 
 
 def train(epochs: int, batch: int, seed: int) -> Result:
@@ -88,9 +111,10 @@ def train(epochs: int, batch: int, seed: int) -> Result:
     network = Network(generator)
     optimizer = Adam(learning_rate=LEARNING_RATE)
     shuffler = np.random.default_rng(seed)
+    losses = Losses()
     steps = 0
     start = time.perf_counter()
-    for epoch in track(range(epochs), "Training"):
+    for epoch in track(range(epochs), "Training", note=losses.__str__):
         optimizer.learning_rate = LEARNING_RATE * DECAY**epoch
         for rows in _batches(len(train_images), batch, shuffler):
             images = train_images[rows] + generator.normal(shape=(len(rows), 64), stddev=NOISE)
@@ -103,12 +127,13 @@ def train(epochs: int, batch: int, seed: int) -> Result:
             gradients = tape.gradient(loss, network.variables)
             optimizer.apply_gradients(zip(gradients, network.variables))
             steps += 1
-    # Reading a value waits for the device, so that the clock stops after the work is done.
-    network.b2.numpy()
+        losses.add(loss)
+    # The last value arrives after all work on the device, so that the clock stops then.
+    network.b2.numpy_later().result()
     seconds = time.perf_counter() - start
-    predicted = argmax(network(test_images), axis=1).numpy()
+    predicted = argmax(network(test_images), axis=1).numpy_later().result()
     accuracy = float(np.mean(predicted == test_labels))
-    return Result(network.w1.device, accuracy, 1000 * seconds / max(steps, 1), steps)
+    return Result(network.w1.device, losses.wait(), accuracy, 1000 * seconds / max(steps, 1), steps)
 
 
 def _batches(count: int, batch: int, shuffler: np.random.Generator) -> Iterator[Array]:
@@ -124,6 +149,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"Training on {current_device()}: 1442 digits, {options.epochs} epochs.")
         result = train(options.epochs, options.batch, options.seed)
     print(f"device            {result.device}")
+    print(f"last batch's loss {result.loss:.4f}")
     print(f"held-out accuracy {result.accuracy:.1%}")
     print(f"time per step     {result.milliseconds_per_step:.2f} ms")
     return 0

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
 Item = TypeVar("Item")
+Note = Callable[[], str]
+
+WIDTH = 40
 
 
-def track(items: Sequence[Item], title: str, stream: TextIO | None = None) -> Iterator[Item]:
-    """Yield the items and show on the terminal how far the loop is.
+def track(
+    items: Sequence[Item], title: str, stream: TextIO | None = None, note: Note = str
+) -> Iterator[Item]:
+    """Yield the items and show on the terminal how far the loop is, and what `note` returns.
 
     Where the output is no terminal (a file, a pipe), nothing is shown.
 
@@ -22,28 +27,32 @@ def track(items: Sequence[Item], title: str, stream: TextIO | None = None) -> It
     if not stream.isatty():
         yield from items
     elif importlib.util.find_spec("rich") is not None:
-        yield from _rich_track(items, title, stream)
+        yield from _rich_track(items, title, stream, note)
     else:
-        yield from _text_track(items, title, stream)
+        yield from _text_track(items, title, stream, note)
 
 
-def _rich_track(items: Sequence[Item], title: str, stream: TextIO) -> Iterator[Item]:
+def _rich_track(items: Sequence[Item], title: str, stream: TextIO, note: Note) -> Iterator[Item]:
     from rich.console import Console
-    from rich.progress import track as rich_track
+    from rich.progress import Progress
 
-    yield from rich_track(items, description=title, console=Console(file=stream))
+    with Progress(console=Console(file=stream)) as progress:
+        task = progress.add_task(title, total=len(items))
+        for item in items:
+            yield item
+            progress.update(task, advance=1, description=f"{title} {note()}".rstrip())
 
 
-def _text_track(items: Sequence[Item], title: str, stream: TextIO) -> Iterator[Item]:
+def _text_track(items: Sequence[Item], title: str, stream: TextIO, note: Note) -> Iterator[Item]:
     for done, item in enumerate(items):
-        _draw(done, len(items), title, stream)
+        _draw(done, len(items), title, stream, note)
         yield item
-    _draw(len(items), len(items), title, stream)
+    _draw(len(items), len(items), title, stream, note)
     stream.write("\n")
 
 
-def _draw(done: int, total: int, title: str, stream: TextIO, width: int = 40) -> None:
-    filled = width * done // max(total, 1)
-    bar = "#" * filled + "." * (width - filled)
-    stream.write(f"\r{title} [{bar}] {done}/{total}")
+def _draw(done: int, total: int, title: str, stream: TextIO, note: Note) -> None:
+    filled = WIDTH * done // max(total, 1)
+    bar = "#" * filled + "." * (WIDTH - filled)
+    stream.write(f"\r{title} [{bar}] {done}/{total} {note()}".rstrip(" "))
     stream.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.index_check import check_range, is_checking
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentTypeError, ShapeError
@@ -85,6 +86,8 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """
     x, indices, axis = _prepare("take_along_axis", x, indices, axis)
     shape = _common_shape("take_along_axis", x, indices, axis)
+    if is_checking():
+        check_range("take_along_axis", indices, x.shape[axis], axis)
     x = _stretch(x, (*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
     indices = _stretch(indices, (*shape[:axis], indices.shape[axis], *shape[axis + 1 :]))
     return take_along_axis_p(x, indices, axis=axis, unique=False)
@@ -106,6 +109,8 @@ def scatter_along_axis(updates: Any, indices: Any, axis: int, size: int) -> Any:
             "scatter_along_axis needs updates and indices of one shape. "
             f"Got {tuple(updates.shape)} and {tuple(indices.shape)}."
         )
+    if is_checking():
+        check_range("scatter_along_axis", indices, int(size), axis)
     return scatter_along_axis_p(updates, indices, axis=axis, length=int(size), unique=False)
 
 

@@ -8,9 +8,12 @@ import numpy as np
 
 from tapegrad.core.backend import backend_of
 from tapegrad.core.dtypes import as_dtype, numpy_dtype
-from tapegrad.core.families import nondifferentiable
+from tapegrad.core.families import Function, nondifferentiable
+from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
 
 
 def _astype(xp: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
@@ -37,6 +40,9 @@ cast_to_integer_p = nondifferentiable("cast_to_integer", _astype)
 cast_to_integer_p.batch(_batch(cast_to_integer_p))
 
 
+_by_name: dict[str, Function] = {}
+
+
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Return `x` with another dtype; casts to integers and booleans have no derivative.
 
@@ -44,14 +50,20 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     >>> cast(tapegrad.constant([1.5, 2.5]), "int32").numpy().tolist()
     [1, 2]
     """
-    x = as_operand(x)
+    short = _by_name.get(dtype) if type(dtype) is str else None
+    if short is not None and type(x) in (Tensor, Variable):
+        return short(x)
     wanted = as_dtype(dtype)
     primitive = cast_p if wanted.is_differentiable else cast_to_integer_p
-    return primitive(x, dtype=wanted.dtype)
+    if type(dtype) is str:
+        _by_name[dtype] = one_operand(primitive, {"dtype": wanted.dtype})
+    return primitive(as_operand(x), dtype=wanted.dtype)
 
 
 def cast_like(x: Any, dtype: Any) -> Any:
     """Bring a gradient to its input's dtype (a backend's own dtype object is fine)."""
+    if type(x) in cast_p.kernels and isinstance(dtype, np.dtype):
+        return cast_p.kernels[type(x)](x, dtype=dtype)
     try:
         wanted = numpy_dtype(dtype)
     except TypeError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core import host
 from tapegrad.core.backend import backend_of
-from tapegrad.core.convert import to_host_array, to_tensor
+from tapegrad.core.convert import copy_of_device_array, to_host_array, to_tensor
 from tapegrad.core.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
@@ -34,7 +34,8 @@ def _batch_full(size: int, batched: Any, x: Any, *, shape: Any, value: Any, dtyp
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """Return a tensor with a copy of `value` on the current device.
 
-    Python floats become float32 and ints int32, as in TensorFlow; NumPy arrays keep their dtype.
+    Python floats become float32 and ints int32, as in TensorFlow; arrays keep their dtype, and
+    those of CuPy also their device.
 
     >>> constant([[1.0, 2.0]]).shape
     (1, 2)
@@ -43,6 +44,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         if dtype is not None and value.dtype != dtype:
             raise ShapeError(f"constant got a {value.dtype} tensor and dtype={dtype}: use cast.")
         return value if shape is None else _shaped(wrap(value.array), tuple(shape))
+    copy = copy_of_device_array(value, dtype)
+    if copy is not None:
+        return wrap(copy) if shape is None else _shaped(wrap(copy), tuple(shape))
     array = to_host_array(value, dtype)
     if shape is not None:
         array = _shaped(wrap(array), tuple(shape)).array

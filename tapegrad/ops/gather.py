@@ -16,6 +16,7 @@ from tapegrad.core import host
 from tapegrad.core.convert import register_tensor_conversion_function, to_host_array
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.families import nondifferentiable
+from tapegrad.core.index_check import NOWHERE, check_range, is_checking
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import INTERPRETERS, Primitive
@@ -30,13 +31,17 @@ from tapegrad.ops.slicing import slice_p
 def _join_indices(
     xp: Any, *arrays: Any, lengths: tuple[int, ...], axes: tuple[int, ...], name: str
 ) -> Any:
-    # No look at the values here: on a device that would wait for all work before it.
-    total = None
+    # No look at the values here: on a device that would wait for all work before it. An index out
+    # of range becomes a position that is so as well, not one of another row.
+    total, wrong = None, None
     for array, length in zip(arrays, lengths, strict=True):
         index = xp.astype(array, np.dtype("int64"))
         index = xp.where(index < 0, index + length, index)
+        outside = (index < 0) | (index >= length)
         total = index if total is None else total * length + index
-    return total
+        wrong = outside if wrong is None else wrong | outside
+    nowhere = xp.full((), NOWHERE, dtype=np.dtype("int64"), device=arrays[0].device)
+    return xp.where(wrong, nowhere, total)
 
 
 linear_index_p = nondifferentiable("linear_index", _join_indices, broadcasts=True)
@@ -191,6 +196,9 @@ def linear_index(
         else array
         for array in arrays
     ]
+    if is_checking():
+        for array, length, axis in zip(placed, lengths, axes, strict=True):
+            check_range(name, array, length, axis)
     return linear_index_p(*placed, lengths=lengths, axes=axes, name=name)
 
 
@@ -216,7 +224,8 @@ def gather(
     """Return the slices of `params` at `indices` along an axis.
 
     Along the first axis of a Variable the gradient is an `IndexedSlices`. `batch_dims` leading
-    axes of both are matched with each other.
+    axes of both are matched with each other. An index out of range is an error on the CPU; on a
+    GPU it gives zeros, or an error inside `debug.check_indices()`.
 
     >>> import tapegrad
     >>> gather(tapegrad.constant([10.0, 20.0, 30.0]), [2, 0]).numpy().tolist()

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core import host
-from tapegrad.core.convert import to_host_array
+from tapegrad.core.convert import device_array, to_host_array
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -148,6 +148,9 @@ def as_item(item: Any) -> Any:
         item = item.value()
     if isinstance(item, list | tuple) and holds_tensors(item):
         item = as_operand(item)
+    on_device = None if isinstance(item, Tensor) else device_array(item)
+    if on_device is not None:
+        item = wrap(on_device)
     if not isinstance(item, Tensor) and type(item) not in INTERPRETERS:
         item = to_host_array(item)
         item = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.index_check import check_range, is_checking
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.basic import broadcast_p
@@ -51,6 +52,9 @@ def sparse_softmax_cross_entropy_with_logits(
             "labels must have the shape of the logits without its last axis. "
             f"Got labels of shape {tuple(y.shape)} and logits of shape {tuple(x.shape)}."
         )
+    if is_checking():
+        name = "sparse_softmax_cross_entropy_with_logits"
+        check_range(name, y, x.shape[-1], len(x.shape) - 1, lowest=0)
     return sparse_cross_entropy_p(x, y)[0]
 
 

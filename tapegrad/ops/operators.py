@@ -18,6 +18,7 @@ from tapegrad.ops import (
     powers,
     products,
     rounding,
+    shape,
     variable_slices,
 )
 
@@ -98,6 +99,17 @@ def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: An
     return numpy_protocol.call_ufunc(ufunc, method, inputs, options)
 
 
+class _ArrayUfunc:
+    """`__array_ufunc__` for NumPy, which asks the class; None for CuPy, which asks the value.
+
+    None makes CuPy leave `cupy_array * tensor` to the tensor. Else it would read the tensor's
+    memory and multiply by itself, and no tape would see it.
+    """
+
+    def __get__(self, value: Any, kind: type) -> Callable[..., Any] | None:
+        return _array_ufunc if value is None else None
+
+
 def _array_function(self: Any, function: Any, types: Any, args: Any, options: Any) -> Any:
     """Likewise for `np.mean(tensor)` and all functions that are not ufuncs."""
     from tapegrad.ops import numpy_protocol
@@ -105,9 +117,15 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, options: An
     return numpy_protocol.call_function(function, args, options)
 
 
+def _to(self: Any, device: str) -> Any:
+    """Return the value on another device; its gradient comes back to where this one is."""
+    return shape.to_device(self, device)
+
+
 def bind_operators(kind: Any) -> None:
     """Give a class of values all operators."""
-    kind.__array_ufunc__ = _array_ufunc
+    kind.to = _to
+    kind.__array_ufunc__ = _ArrayUfunc()
     kind.__array_function__ = _array_function
     for name, function in BINARY.items():
         setattr(kind, f"__{name}__", function)

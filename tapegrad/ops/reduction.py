@@ -12,6 +12,7 @@ from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.along_axis import lift_unbatched
+from tapegrad.ops.arithmetic import divide
 from tapegrad.ops.axes import Axes, batch_over_axes, count_over, kept_shape, spread
 from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p, sum_p
 from tapegrad.ops.cumulative import cumprod_p
@@ -20,7 +21,7 @@ from tapegrad.ops.cumulative import cumprod_p
 
 
 def _mean_transpose(t: Any, x_shape: tuple[int, ...], *, axis: Axes, keepdims: bool) -> Any:
-    share = t / (count_over(x_shape, axis) or 1)
+    share = divide(t, count_over(x_shape, axis) or 1)
     return broadcast_p(spread(share, x_shape, axis, keepdims), shape=x_shape)
 
 

@@ -5,6 +5,7 @@ The primitives take rows `x[n, ...]` and ids `[n]`; a row whose id is negative b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,30 +46,36 @@ def _prod(xp: Any, x: Any, ids: Any, *, num: int) -> Any:
 
 def _extreme(xp: Any, x: Any, ids: Any, *, num: int, largest: bool, empty: float) -> Any:
     members = _members(xp, ids, num, x.ndim)
-    limits = xp.finfo(x.dtype) if xp.isdtype(x.dtype, "real floating") else xp.iinfo(x.dtype)
+    is_floating = xp.isdtype(x.dtype, "real floating")
+    limits = xp.finfo(x.dtype) if is_floating else xp.iinfo(x.dtype)
+    finite = limits.min if largest else limits.max
+    infinite = -math.inf if largest else math.inf
     start = xp.full(
         (1, num, *x.shape[1:]),
-        limits.min if largest else limits.max,
+        infinite if is_floating else finite,
         dtype=x.dtype,
         device=x.device,
     )
     placed = xp.concat([start, xp.where(members, x[:, None, ...], start)], axis=0)
     best = xp.max(placed, axis=0) if largest else xp.min(placed, axis=0)
-    if empty == 0:
-        filled = xp.any(members, axis=0)
-        best = xp.where(filled, best, xp.zeros((), dtype=x.dtype, device=x.device))
-    return best
+    blank = xp.full((), 0 if empty == 0 else finite, dtype=x.dtype, device=x.device)
+    return xp.where(xp.any(members, axis=0), best, blank)
 
 
 def _ties(xp: Any, x: Any, ids: Any, y: Any) -> Any:
-    hits = xp.astype(x == _take(xp, y, ids), x.dtype)
+    best = _take(xp, y, ids)
+    there = xp.reshape(ids >= 0, (-1, *[1] * (x.ndim - 1)))
+    hits = xp.astype(((x == best) | ((x != x) & (best != best))) & there, x.dtype)
     count = _take(xp, _sum(xp, hits, ids, num=y.shape[0]), ids)
     return hits / xp.where(count == 0, xp.ones_like(count), count)
 
 
 def _offset(xp: Any, ids: Any, *, num: int) -> Any:
     start = xp.arange(ids.shape[-2], dtype=ids.dtype, device=ids.device) * num
-    return xp.where(ids < 0, ids, ids + start[:, None])
+    # An id that is too large must not become one of the next example's.
+    beyond = xp.full((), num * ids.shape[-2], dtype=ids.dtype, device=ids.device)
+    shifted = xp.where(ids >= num, beyond, ids + start[:, None])
+    return xp.where(ids < 0, ids, shifted)
 
 
 # Ids of several examples, [example, n], made different from each other.

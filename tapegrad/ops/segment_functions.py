@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tapegrad.core.convert import read_on_host
+from tapegrad.core.index_check import check_range, is_checking
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -176,6 +177,8 @@ def _unsorted(name: str, data: Any, ids: Any, num_segments: Any) -> tuple[Any, A
     num = int(num_segments)
     if num < 0:
         raise ArgumentError(f"{name} needs num_segments of 0 or more. Got {num}.")
+    if is_checking():
+        check_range(name, ids, num, lowest=-math.inf)  # negative ids belong nowhere
     rank = len(ids.shape)
     if rank != 1:
         rows = math.prod(ids.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -282,3 +283,18 @@ def test_operands_on_a_stream_of_the_user() -> None:
     for _ in range(20):
         expected = expected * np.float32(1.5) - np.float32(0.5)
     np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_a_new_thread_launches_too() -> None:
+    results: list[Any] = []
+
+    def work() -> None:
+        with tf.device("cuda:0"):
+            x = tf.convert_to_tensor(values(16, "float64"))
+            results.append((tf.reduce_sum(x * 2.0) + 1.0).numpy())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    np.testing.assert_allclose(results, [values(16, "float64").get().sum() * 2 + 1], rtol=1e-13)

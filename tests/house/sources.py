@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE_ROOTS = (".", "backends")
+SOURCE_ROOTS = (".", "backends", "benchmarks")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Import:
 
 
 def find_modules(root: Path = ROOT) -> dict[str, Path]:
-    """Return {dotted name: file} of the package and of the backends under `root`."""
+    """Return {dotted name: file} of the package, the backends and the benchmarks under `root`."""
     found: dict[str, Path] = {}
     for source_root in SOURCE_ROOTS:
         base = root / source_root

@@ -49,6 +49,7 @@ def test_the_demo_reaches_97_percent_and_prints_what_it_measured(capsys):
     accuracy = re.search(r"^held-out accuracy ([\d.]+)%$", printed, flags=re.MULTILINE)
     assert accuracy is not None
     assert float(accuracy[1]) >= 97.0
+    assert re.search(r"^last batch's loss [\d.]+$", printed, flags=re.MULTILINE)
     assert re.search(r"^device +cpu$", printed, flags=re.MULTILINE)
     assert re.search(r"^time per step +[\d.]+ ms$", printed, flags=re.MULTILINE)
 
@@ -75,6 +76,40 @@ def test_the_example_learns_the_digits(capsys):
 
     last = capsys.readouterr().out.splitlines()[-1]
     assert float(last.removeprefix("held-out accuracy ").removesuffix("%")) >= 97.0
+
+
+def test_losses_that_have_arrived_are_shown_and_the_others_not_waited_for():
+    class Loss:
+        def __init__(self, value, is_there):
+            self.value, self.is_there = value, is_there
+
+        def numpy_later(self):
+            return self
+
+        def done(self):
+            return self.is_there
+
+        def result(self):
+            return self.value
+
+    losses = digits.Losses()
+    assert str(losses) == ""
+
+    losses.add(Loss(1.5, True))
+    losses.add(Loss(0.25, False))
+
+    assert str(losses) == "loss 1.500"
+    assert losses.wait() == 0.25
+
+
+def test_the_bar_shows_a_note(monkeypatch):
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+    stream = Terminal()
+    notes = iter(["", "loss 2.000", "loss 1.000"])
+
+    assert list(progress.track("ab", "Training", stream, lambda: next(notes))) == ["a", "b"]
+
+    assert stream.getvalue().endswith("2/2 loss 1.000\n")
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal():

@@ -16,10 +16,16 @@ import pytest
 from tests.house.sources import ROOT, find_modules
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Loading the first runs the command line; the others need CuPy, which is not part of the tests.
+# Loading the first runs the command line; the others need libraries that are not part of the tests.
 NOT_IMPORTED = {
     "tapegrad.__main__",
     *(name for name in find_modules() if name.startswith("tapegrad_cupy.")),
+    "tapegrad_bench.adapters.cuda_events",
+    *(
+        f"tapegrad_bench.adapters.{name}"
+        for library in ("autograd", "cupy", "jax", "tensorflow", "torch")
+        for name in (f"on_{library}", f"{library}_ops")
+    ),
 }
 
 

@@ -1,0 +1,178 @@
+"""Copies between any two layouts, and what is made of them: contiguous arrays, reshapes, joins.
+
+CuPy moves one element per thread through its index arithmetic; here a thread moves as many bytes as
+lie together in both arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cupy
+
+from tapegrad_cupy.compiled import THREADS, Source, compiled, complete
+from tapegrad_cupy.elementwise_layout import Layout, find_layout
+from tapegrad_cupy.launch import Kernel
+
+Array = Any
+Shape = tuple[int, ...]
+
+MOST_PLANS = 4096
+_UNITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
+_MOST_RANK = 8
+
+_SOURCE = r"""
+struct Sizes { i64 n[RANK]; };
+
+// One unit per thread, the innermost dimension last; steps are in units.
+extern "C" __global__ void __launch_bounds__(256) copy(
+    const UNIT* __restrict__ x, UNIT* __restrict__ y, i64 count, Sizes size, Sizes from, Sizes to
+) {
+    INDEX left = (INDEX)blockIdx.x * 256 + threadIdx.x;
+    if (left >= (INDEX)count) return;
+    i64 source = 0, target = 0;
+    #pragma unroll
+    for (int d = RANK - 1; d >= 0; --d) {
+        INDEX n = (INDEX)size.n[d], at = d ? left % n : left;
+        left /= n;
+        source += (i64)at * from.n[d];
+        target += (i64)at * to.n[d];
+    }
+    y[target] = x[source];
+}
+"""
+
+_launches: dict[Any, Callable[[int, int], None] | None] = {}
+
+
+def copy_into(target: Array, x: Array) -> None:
+    """Copy `x` to an array of its shape and dtype, whatever the layouts of both."""
+    at_x, at_target = x.data.ptr, target.data.ptr
+    key = (x.shape, x.strides, target.strides, x.dtype.itemsize, (at_x | at_target) & 15,
+           cupy.cuda.runtime.getDevice())  # fmt: skip
+    try:
+        launch = _launches[key]
+    except KeyError:
+        if len(_launches) >= MOST_PLANS:
+            _launches.clear()
+        launch = _launches[key] = _launcher(x, target, key[-2])
+    if launch is None:
+        target[...] = x
+    else:
+        launch(at_x, at_target)
+
+
+def contiguous_copy(x: Array) -> Array:
+    """Return a copy of `x` whose elements lie one after the other."""
+    result = cupy.ndarray(x.shape, x.dtype)
+    if x.size:
+        copy_into(result, x)
+    return result
+
+
+def reshape(x: Array, *, shape: Shape) -> Array:
+    """Return a view where there is one, else a copy."""
+    if x._c_contiguous:
+        return x.reshape(shape)
+    try:
+        view = x.view()
+        view.shape = shape
+    except AttributeError:  # no view has this shape
+        return contiguous_copy(x).reshape(shape)
+    return view
+
+
+def concat(*arrays: Array, axis: int, sizes: tuple[int, ...]) -> Array:
+    """Return the arrays joined along an axis."""
+    first = arrays[0]
+    dtype = first.dtype
+    if any(array.dtype != dtype for array in arrays):
+        return cupy.concatenate(arrays, axis=axis)
+    shape = list(first.shape)
+    shape[axis] = sum(sizes)
+    result = cupy.ndarray(tuple(shape), dtype)
+    place, step = result.data, result.strides[axis]
+    for array in arrays:
+        if array.size:
+            copy_into(cupy.ndarray(array.shape, dtype, place, result.strides), array)
+        place = place + array.shape[axis] * step
+    return result
+
+
+def stack(*arrays: Array, axis: int) -> Array:
+    """Return the arrays joined along a new axis."""
+    first = arrays[0]
+    dtype, shape = first.dtype, first.shape
+    if any(array.dtype != dtype or array.shape != shape for array in arrays):
+        return cupy.stack(arrays, axis=axis)
+    result = cupy.ndarray((*shape[:axis], len(arrays), *shape[axis:]), dtype)
+    place, step = result.data, result.strides[axis]
+    strides = (*result.strides[:axis], *result.strides[axis + 1 :])
+    for array in arrays:
+        if array.size:
+            copy_into(cupy.ndarray(shape, dtype, place, strides), array)
+        place = place + step
+    return result
+
+
+def _launcher(x: Array, target: Array, low_bits: int) -> Callable[[int, int], None] | None:
+    """Return the launch for arrays like these, or None if CuPy has to do it."""
+    itemsize = x.dtype.itemsize
+    layout = find_layout(x.shape, [x.shape] * 2, [x.strides, target.strides], [itemsize] * 2)
+    if layout is None or len(layout.sizes) > _MOST_RANK:
+        return None
+    unit, sizes, steps = _in_units(layout, itemsize, low_bits)
+    count = math.prod(sizes)
+    furthest = max(abs(step) * size for own in steps for step, size in zip(own, sizes))
+    index = "unsigned int" if max(count + THREADS, furthest) < 2**31 else "i64"
+    kernel = _kernel(len(sizes), unit, index)
+    launch = kernel.launcher(-(-count // THREADS), THREADS)
+    rest = (count, *sizes, *steps[0], *steps[1])
+    return lambda at_x, at_target: launch(at_x, at_target, *rest)
+
+
+def _in_units(
+    layout: Layout, itemsize: int, low_bits: int
+) -> tuple[int, tuple[int, ...], list[tuple[int, ...]]]:
+    """The largest unit that both layouts can be moved in, and sizes and steps counted in it."""
+    sizes, steps = layout.sizes, layout.steps
+    if layout.inner != (1, 1) or itemsize not in _UNITS:
+        return itemsize, sizes, list(steps)
+    bits = low_bits | 16 | sizes[-1] * itemsize
+    for own in steps:
+        for step in own[:-1]:
+            bits |= abs(step) * itemsize
+    unit = max(bits & -bits, itemsize)
+    ratio = unit // itemsize
+    scaled = [(*(step // ratio for step in own[:-1]), 1) for own in steps]
+    return unit, (*sizes[:-1], sizes[-1] // ratio), scaled
+
+
+@functools.cache
+def _kernel(rank: int, unit: int, index: str) -> Kernel:
+    macros = _macros(rank, unit, index)
+    # The sizes are structures, so they are not single letters either.
+    return Kernel(lambda: compiled(_SOURCE, "copy", **macros), f"PPq{3 * rank}q")
+
+
+def _macros(rank: int, unit: int, index: str) -> dict[str, str | int]:
+    return {"RANK": rank, "UNIT": _UNITS[unit], "INDEX": index}
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for rank in range(1, _MOST_RANK + 1):
+        for unit in _UNITS:
+            for index in ("unsigned int", "i64"):
+                text = complete(_SOURCE, **_macros(rank, unit, index))
+                yield Source(f"copy rank {rank} by {unit} bytes, {index}", text)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "concat": concat,
+    "reshape": reshape,
+    "stack": stack,
+}

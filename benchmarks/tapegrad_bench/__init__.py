@@ -1,0 +1,1 @@
+"""`tapegrad bench`: workloads, adapters for each library, the runner and its reports."""

@@ -1,0 +1,109 @@
+"""Who is timed: every library and mode, whether it is here, and which module runs it.
+
+Nothing here imports any of the libraries; a worker process does, one library in each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from dataclasses import dataclass
+
+from tapegrad.core.backend import describe_backends
+from tapegrad_bench.adapters.library import Library
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A library in one of its modes."""
+
+    library: str
+    mode: str
+    module: str
+    """Its adapter."""
+    devices: tuple[str, ...]
+    process: str
+    """Contenders with the same word share a worker process."""
+    is_slow_to_compile: bool
+    """Whether its preparation takes so long that a short budget had better do without it."""
+
+    @property
+    def name(self) -> str:
+        """Library and mode as users write them: "torch:eager"."""
+        return f"{self.library}:{self.mode}"
+
+
+def _contender(
+    library: str,
+    mode: str,
+    devices: str = "cpu cuda",
+    process: str | None = None,
+    is_slow_to_compile: bool = False,
+) -> Contender:
+    module = f"tapegrad_bench.adapters.on_{library}"
+    return Contender(
+        library, mode, module, tuple(devices.split()), process or library, is_slow_to_compile
+    )
+
+
+CONTENDERS: tuple[Contender, ...] = (
+    _contender("tapegrad", "eager"),
+    _contender("tapegrad", "function"),
+    _contender("numpy", "handwritten", "cpu"),
+    _contender("cupy", "handwritten", "cuda"),
+    _contender("torch", "eager"),
+    # In processes of their own they can be given up without losing the rest.
+    _contender("torch", "compile", "cpu cuda", "torch-compile", is_slow_to_compile=True),
+    _contender("torch", "compile-overhead", "cuda", "torch-overhead", is_slow_to_compile=True),
+    _contender("jax", "jit"),
+    _contender("tensorflow", "eager"),
+    _contender("tensorflow", "function"),
+    _contender("autograd", "eager", "cpu"),
+)
+
+LIBRARIES: tuple[str, ...] = tuple(dict.fromkeys(c.library for c in CONTENDERS))
+
+
+def load(contender: Contender, device: str) -> Library:
+    """Import the library and return its adapter on `device`."""
+    library: Library = importlib.import_module(contender.module).load(device)
+    return library
+
+
+def reason_absent(library: str) -> str | None:
+    """Say why a library cannot be used here, or return None.
+
+    >>> reason_absent("numpy") is None
+    True
+    """
+    if importlib.util.find_spec(library) is None:
+        return f"{library} is not installed."
+    return None
+
+
+def reason_without(device: str) -> str | None:
+    """Say why a kind of device cannot be used here, or return None.
+
+    >>> reason_without("cpu") is None
+    True
+    """
+    if device == "cpu":
+        return None
+    status = dict(describe_backends())["cupy"]
+    return status.removeprefix("unavailable: ") if status.startswith("unavailable") else None
+
+
+def version_of(library: str) -> str | None:
+    """Return the installed version without importing the library, or None.
+
+    >>> version_of("numpy") is None
+    False
+    """
+    names = importlib.metadata.packages_distributions().get(library, [library])
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

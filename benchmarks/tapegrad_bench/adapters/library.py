@@ -1,0 +1,103 @@
+"""What an adapter gives the runner, whichever library is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tapegrad_bench.workload import Problem
+
+Outputs = list[np.ndarray[Any, Any]]
+
+
+class UnsupportedError(Exception):
+    """A library cannot run a workload; the message says why, for the cell of the table."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A step that is ready to run."""
+
+    step: Callable[[], Any]
+    """Run one step; its result is the loss and gradients, or what the device makes of them."""
+    fetch: Callable[[Any], Outputs]
+    """Copy the result to the host in float64: the loss (or output) first."""
+    gradients: Callable[[], Any] | None = None
+    """For a training step: the result with gradients, by the same maths and without an update."""
+
+
+class Library(Protocol):
+    """One library on one device; the function `load(device)` of each adapter makes it."""
+
+    version: str
+
+    def prepare(self, mode: str, problem: Problem) -> Prepared:
+        """Bring the data to the device and make the step, or raise UnsupportedError."""
+
+    def release(self) -> None:
+        """Forget what was prepared before; a step that is still to run will be prepared anew."""
+
+    def synchronize(self, result: Any) -> None:
+        """Wait until `result` and all work before it is done."""
+
+    def stopwatch(self) -> Stopwatch | None:
+        """Events on the device, where the library can record them."""
+
+    def allocated(self) -> int | None:
+        """Bytes in use on the device now, if anybody counts them."""
+
+    def peak_of(self, run: Callable[[], Any]) -> int | None:
+        """The most bytes in use on the device while `run` runs."""
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        """How often `run` copies from the device to the host, where the library can tell."""
+
+
+class Stopwatch(Protocol):
+    """A pair of device events."""
+
+    def start(self) -> None:
+        """Record the first event."""
+
+    def stop(self) -> float:
+        """Record the second, wait for it, and return the seconds between them."""
+
+
+class OnHost:
+    """The part of a library that computes on the host, at once."""
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def synchronize(self, result: Any) -> None:
+        """Nothing to wait for."""
+
+    def stopwatch(self) -> Stopwatch | None:
+        """No device, no events."""
+        return None
+
+    def allocated(self) -> int | None:
+        """No device, no memory on it."""
+        return None
+
+    def peak_of(self, run: Callable[[], Any]) -> int | None:
+        """Likewise."""
+        run()
+        return None
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        """Likewise."""
+        return None
+
+
+def flat(result: Any) -> list[Any]:
+    """Return the leaves of (loss, gradients): the loss, then each gradient.
+
+    >>> flat((1.0, [2.0, 3.0]))
+    [1.0, 2.0, 3.0]
+    """
+    loss, gradients = result
+    return [loss, *gradients]

@@ -1,0 +1,71 @@
+"""Hand-written CuPy: the same steps as on NumPy, operation by operation."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad_bench.adapters import cuda_events
+from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.on_numpy import prepare
+from tapegrad_bench.precision import is_half
+from tapegrad_bench.workload import Kind, Problem
+
+
+class Cupy:
+    """The steps of handwritten.py on CuPy arrays."""
+
+    version: str = cupy.__version__
+
+    def prepare(self, mode: str, problem: Problem) -> Prepared:
+        if is_half(problem.dtype) and problem.workload.kind is Kind.TRAINING:
+            raise UnsupportedError("There is no hand-written step in mixed precision.")
+        params = [cupy.asarray(p).astype(_dtype(problem.parameter_dtype)) for p in problem.params]
+        batch = [
+            cupy.asarray(array).astype(_dtype(problem.dtype))
+            if array.dtype.kind == "f"
+            else cupy.asarray(array)
+            for array in problem.batch
+        ]
+        return prepare(cupy, problem, params, batch, _fetch)
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def synchronize(self, result: Any) -> None:
+        cuda_events.synchronize()
+
+    def stopwatch(self) -> Stopwatch | None:
+        return cuda_events.CupyStopwatch()
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        """Nobody counts them here."""
+        return None
+
+    def allocated(self) -> int | None:
+        return cuda_events.allocated()
+
+    def peak_of(self, run: Callable[[], Any]) -> int | None:
+        return cuda_events.peak_of(run)
+
+
+def _fetch(result: Any) -> Outputs:
+    return [cupy.asnumpy(value).astype(np.float64) for value in flat(result)]
+
+
+def _dtype(name: str) -> Any:
+    if name != "bfloat16":
+        return name
+    try:
+        return importlib.import_module("ml_dtypes").bfloat16
+    except ImportError as error:
+        raise UnsupportedError("bfloat16 needs ml_dtypes. Run: pip install ml_dtypes.") from error
+
+
+def load(device: str) -> Cupy:
+    """Return the library."""
+    return Cupy()

@@ -1,0 +1,172 @@
+"""tapegrad, eager and with the whole step in a `function`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tf
+from tapegrad_bench.adapters.library import (
+    OnHost,
+    Outputs,
+    Prepared,
+    Stopwatch,
+    UnsupportedError,
+    flat,
+)
+from tapegrad_bench.adapters.tapegrad_ops import TapegradOps
+from tapegrad_bench.reference import dense
+from tapegrad_bench.workload import Array, Kind, Optimizer, Problem
+
+Step = Callable[..., Any]
+
+
+class _Tapegrad:
+    """The library on one device; what differs by device is in the subclasses."""
+
+    version: str = tf.__version__
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    def prepare(self, mode: str, problem: Problem) -> Prepared:
+        if problem.dtype == "bfloat16":
+            _teach_numpy_bfloat16()
+        with tf.device(self._device):
+            batch = [_tensor(array, problem.dtype) for array in problem.batch]
+            make = _train if problem.workload.kind is Kind.TRAINING else _differentiate
+            gradients, step, sources = make(problem)
+        if mode == "function":
+            gradients, step = tf.function(gradients), tf.function(step)
+        arguments = [*sources, *batch]
+        run = _bound(step, arguments)
+        if step is gradients:
+            return Prepared(run, fetch)
+        return Prepared(run, fetch, _bound(gradients, arguments))
+
+
+def _teach_numpy_bfloat16() -> None:
+    try:
+        importlib.import_module("ml_dtypes")
+    except ImportError as error:
+        raise UnsupportedError("bfloat16 needs ml_dtypes. Run: pip install ml_dtypes.") from error
+
+
+def _bound(step: Step, arguments: Sequence[Array]) -> Callable[[], Any]:
+    return lambda: step(*arguments)
+
+
+def _tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+    value = tf.constant(array)
+    # Half precision crosses as float32: NumPy itself has no bfloat16.
+    keeps = array.dtype.kind != "f" or str(array.dtype) == dtype
+    return value if keeps else tf.cast(value, dtype)
+
+
+def _train(problem: Problem) -> tuple[Step, Step, list[Any]]:
+    """The gradients, the whole step, and the leading arguments of both (none)."""
+    variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
+    ops = TapegradOps(problem.dtype)
+    assert problem.workload.optimizer is not None
+    optimizer = _optimizer(problem.workload.optimizer)
+
+    def gradients(*batch: Array) -> Any:
+        with tf.GradientTape() as tape:
+            loss = problem.apply(ops, variables, batch)
+        return loss, tape.gradient(loss, variables)
+
+    def step(*batch: Array) -> Any:
+        loss, found = gradients(*batch)
+        optimizer.apply_gradients(zip(found, variables))
+        return loss, []
+
+    return gradients, step, []
+
+
+def _differentiate(problem: Problem) -> tuple[Step, Step, list[Any]]:
+    """Likewise for steps that update nothing: gradients and step are one function."""
+    count = len(problem.params)
+    ops = TapegradOps(problem.dtype)
+    sources = [_tensor(p, problem.dtype) for p in problem.params]
+    kind = problem.workload.kind
+
+    def gradient(*arguments: Array) -> Any:
+        params, batch = arguments[:count], arguments[count:]
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            value = problem.apply(ops, params, batch)
+        cotangent = batch[-1] if kind is Kind.PULLBACK else None
+        return value, tape.gradient(value, params, cotangent)
+
+    def hvp(x: Array, *batch: Array) -> Any:
+        product = tf.hvp(lambda x: problem.apply(ops, [x], batch), x, batch[-1])
+        return None, [product]
+
+    def jacobian(x: Array, *batch: Array) -> Any:
+        return None, [tf.jacobian(lambda x: problem.apply(ops, [x], batch))(x)]
+
+    step = {Kind.HVP: hvp, Kind.JACOBIAN: jacobian}.get(kind, gradient)
+    return step, step, sources
+
+
+def _optimizer(rule: Optimizer) -> Any:
+    if rule.name in ("sgd", "momentum"):
+        return tf.optimizers.SGD(rule.rate, momentum=rule.momentum * (rule.name == "momentum"))
+    moments: dict[str, Any] = {
+        "beta_1": rule.beta_1,
+        "beta_2": rule.beta_2,
+        "epsilon": rule.epsilon,
+    }
+    if rule.name == "adam":
+        return tf.optimizers.Adam(rule.rate, **moments)
+    return tf.optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)
+
+
+def fetch(result: Any) -> Outputs:
+    """Copy to the host; a value that the step does not give is an empty array."""
+    return [
+        np.empty(0) if value is None else dense(value).numpy().astype(np.float64)
+        for value in flat(result)
+    ]
+
+
+class OnCpu(_Tapegrad, OnHost):
+    """tapegrad on NumPy arrays."""
+
+
+class OnCuda(_Tapegrad):
+    """tapegrad on CuPy arrays."""
+
+    def __init__(self, device: str) -> None:
+        from tapegrad_bench.adapters import cuda_events  # loads CuPy
+
+        super().__init__(device)
+        self._events = cuda_events
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def synchronize(self, result: Any) -> None:
+        self._events.synchronize()
+
+    def stopwatch(self) -> Stopwatch | None:
+        return self._events.CupyStopwatch()
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        with tf.debug.transfers("count") as seen:
+            run()
+        return seen.count
+
+    def allocated(self) -> int | None:
+        return self._events.allocated()
+
+    def peak_of(self, run: Callable[[], Any]) -> int | None:
+        return self._events.peak_of(run)
+
+
+def load(device: str) -> OnCpu | OnCuda:
+    """Return the library on `device`."""
+    return OnCpu(device) if device == "cpu" else OnCuda(device)

@@ -1,0 +1,152 @@
+"""TensorFlow: eager, and with the whole step in a `tf.function`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.tensorflow_ops import TensorflowOps
+from tapegrad_bench.workload import Array, Kind, Optimizer, Problem
+
+
+class Tensorflow:
+    """TensorFlow on one device."""
+
+    version: str = tf.__version__
+
+    def __init__(self, device: str) -> None:
+        self._device = "/CPU:0" if device == "cpu" else "/GPU:0"
+        self._is_cuda = device != "cpu"
+
+    def prepare(self, mode: str, problem: Problem) -> Prepared:
+        with tf.device(self._device):
+            batch = [_tensor(array, problem.dtype) for array in problem.batch]
+            if problem.workload.kind is Kind.TRAINING:
+                gradients, step = _train(problem, batch)
+            else:
+                gradients = step = _differentiate(problem, batch)
+        run = _on(self._device, tf.function(step) if mode == "function" else step)
+        if gradients is step:
+            return Prepared(run, _fetch)
+        only = tf.function(gradients) if mode == "function" else gradients
+        return Prepared(run, _fetch, _on(self._device, only))
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def synchronize(self, result: Any) -> None:
+        if self._is_cuda:
+            tf.test.experimental.sync_devices()
+
+    def stopwatch(self) -> Stopwatch | None:
+        """TensorFlow shows no streams."""
+        return None
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        """Nobody counts them here."""
+        return None
+
+    def allocated(self) -> int | None:
+        if not self._is_cuda:
+            return None
+        return int(tf.config.experimental.get_memory_info("GPU:0")["current"])
+
+    def peak_of(self, run: Callable[[], Any]) -> int | None:
+        if not self._is_cuda:
+            run()
+            return None
+        tf.config.experimental.reset_memory_stats("GPU:0")
+        self.synchronize(run())
+        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
+
+def _on(device: str, step: Callable[[], Any]) -> Callable[[], Any]:
+    def run() -> Any:
+        with tf.device(device):
+            return step()
+
+    return run
+
+
+def _tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+    value = tf.constant(array)
+    return tf.cast(value, dtype) if array.dtype.kind == "f" else value
+
+
+def _train(problem: Problem, batch: Sequence[Array]) -> tuple[Any, Any]:
+    ops = TensorflowOps(problem.dtype)
+    variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
+    assert problem.workload.optimizer is not None
+    optimizer = _optimizer(problem.workload.optimizer)
+    optimizer.build(variables)  # a tf.function may not create variables at a later call
+
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            loss = problem.apply(ops, variables, batch)
+        return loss, tape.gradient(loss, variables)
+
+    def step() -> Any:
+        loss, found = gradients()
+        optimizer.apply_gradients(zip(found, variables))
+        return loss, []
+
+    return gradients, step
+
+
+def _differentiate(problem: Problem, batch: Sequence[Array]) -> Any:
+    ops = TensorflowOps(problem.dtype)
+    params = [_tensor(p, problem.dtype) for p in problem.params]
+    kind = problem.workload.kind
+
+    def gradient() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            value = problem.apply(ops, params, batch)
+        cotangent = batch[-1] if kind is Kind.PULLBACK else None
+        return value, tape.gradient(value, params, cotangent)
+
+    def hvp() -> Any:
+        x = params[0]
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                value = problem.apply(ops, [x], batch)
+            slope = inner.gradient(value, x)
+        return None, [outer.gradient(slope, x, batch[-1])]
+
+    def jacobian() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(params[0])
+            value = problem.apply(ops, params, batch)
+        return None, [tape.jacobian(value, params[0])]
+
+    return {Kind.HVP: hvp, Kind.JACOBIAN: jacobian}.get(kind, gradient)
+
+
+def _optimizer(rule: Optimizer) -> Any:
+    if rule.name in ("sgd", "momentum"):
+        momentum = rule.momentum if rule.name == "momentum" else 0.0
+        return tf.keras.optimizers.SGD(rule.rate, momentum)
+    moments = {"beta_1": rule.beta_1, "beta_2": rule.beta_2, "epsilon": rule.epsilon}
+    if rule.name == "adam":
+        return tf.keras.optimizers.Adam(rule.rate, **moments)
+    return tf.keras.optimizers.AdamW(rule.rate, rule.weight_decay, **moments)
+
+
+def _fetch(result: Any) -> Outputs:
+    return [
+        np.empty(0) if value is None else tf.convert_to_tensor(value).numpy().astype(np.float64)
+        for value in flat(result)
+    ]
+
+
+def load(device: str) -> Tensorflow:
+    """Return the library on `device`."""
+    if device != "cpu" and not tf.config.list_physical_devices("GPU"):
+        raise UnsupportedError(f"TensorFlow {tf.__version__} finds no CUDA device.")
+    return Tensorflow(device)

@@ -1,0 +1,270 @@
+"""One group of contenders: prepared and checked, timed in turns, and written down as cells."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapegrad_bench.adapters import Contender
+from tapegrad_bench.judge import Judgement, judge, judge_loss
+from tapegrad_bench.options import Group
+from tapegrad_bench.process import NotSupportedError, TooSlowError, Worker, WorkerError
+from tapegrad_bench.progress import Progress
+from tapegrad_bench.reference import Reference
+from tapegrad_bench.results import Cell, Status
+from tapegrad_bench.timing import steps_per_repeat
+from tapegrad_bench.worker import Built, Checked
+from tapegrad_bench.workload import Kind
+
+LEAST_REPEATS, MOST_REPEATS = 3, 40
+CORES_PER_PREPARATION = 4
+"""Contenders are prepared at the same time where there are enough cores; never timed so."""
+
+PATIENCE = {"cpu": 20.0, "cuda": 120.0}
+"""Seconds that the preparation of one contender may take, however small the budget."""
+
+SHARE_OF_PREPARATION = 0.6
+"""Of a group's seconds, for those that are slow to compile."""
+
+
+@dataclass
+class Entry:
+    """What is known of one contender in one group so far."""
+
+    contender: Contender
+    status: Status = Status.OK
+    reason: str = ""
+    built: Built | None = None
+    generation: int = 0
+    """Of the process that built it."""
+    error: float | None = None
+    is_too_slow: bool = False
+    """Whether it was given up before it was ready."""
+    times: list[float] = field(default_factory=list)
+    device_times: list[float] = field(default_factory=list)
+    launches: float | None = None
+    transfers: float | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be timed."""
+        return self.status is Status.OK and self.built is not None
+
+    def end(self, status: Status, reason: str) -> None:
+        """Take it out of the contest; what was measured before does not count any more."""
+        self.status, self.reason = status, reason
+
+
+def _by_process(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.contender.process, []).append(entry)
+    return found
+
+
+class Contest:
+    """Runs one group. `cells` can be asked for at any time, also after an interruption."""
+
+    def __init__(
+        self,
+        group: Group,
+        workers: Mapping[str, Worker],
+        reference: Callable[[], Reference],
+        plain: Worker,
+        progress: Progress,
+    ) -> None:
+        self._group, self._workers, self._plain, self._progress = group, workers, plain, progress
+        self._reference = reference
+        self._lock = threading.Lock()
+        self._was_stopped = False
+        self.entries = [Entry(contender) for contender in group.contenders]
+
+    def run(self, seconds: float, count_launches: bool) -> None:
+        """Prepare, time and count within `seconds`, as far as that can be kept."""
+        start = time.monotonic()
+        self._prepare(start + SHARE_OF_PREPARATION * seconds)
+        self._take_turns(start + seconds)
+        if count_launches and self._group.device == "cuda":
+            self._count()
+
+    # Preparation
+
+    def _prepare(self, deadline: float) -> None:
+        entries = [entry for entry in self.entries if entry.status is Status.OK]
+        # The slow ones last: they get what time the others leave.
+        entries.sort(key=lambda entry: entry.contender.is_slow_to_compile)
+        by_process = _by_process(entries)
+        at_once = max(1, (os.cpu_count() or 1) // CORES_PER_PREPARATION)
+        with ThreadPoolExecutor(at_once) as pool, ThreadPoolExecutor(1) as beside:
+            expected = beside.submit(self._plain_loss, deadline)
+            waiting = [
+                pool.submit(self._prepare_all, same, deadline) for same in by_process.values()
+            ]
+            try:
+                for future in waiting:
+                    future.result()
+                self._judge_losses(expected.result())
+            except BaseException:
+                # Ctrl-C: the threads wait for workers, so those have to go before the pool can.
+                self._was_stopped = True
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in (*self._workers.values(), self._plain):
+                    worker.stop()
+                raise
+
+    def _prepare_all(self, entries: Sequence[Entry], deadline: float) -> None:
+        """Prepare the contenders of one process one after the other."""
+        for entry in entries:
+            if not self._was_stopped:
+                self._prepare_one(entry, deadline)
+
+    def _prepare_one(self, entry: Entry, deadline: float) -> None:
+        group, contender = self._group, entry.contender
+        worker = self._workers[contender.process]
+        end = deadline
+        if not contender.is_slow_to_compile:
+            end = max(deadline, time.monotonic() + PATIENCE[group.device])
+
+        def ask(name: str, *arguments: object) -> object:
+            left = max(1.0, end - time.monotonic())
+            return worker.request(name, contender, *arguments, timeout=left)
+
+        self._progress.say(f"{self.title}: preparing {contender.name}")
+        try:
+            ask("load")
+            checked = ask("check", group.workload, group.dtype)
+            assert isinstance(checked, Checked)
+            judgement = self._judge(checked)
+            entry.error = judgement.error
+            if judgement.complaint:
+                entry.end(Status.WRONG, judgement.complaint)
+                return
+            built = ask("build", group.workload, group.dims, group.dtype)
+            assert isinstance(built, Built)
+            entry.built, entry.generation = built, worker.generation
+        except NotSupportedError as error:
+            entry.end(Status.SKIPPED, str(error))
+        except TooSlowError as error:
+            entry.is_too_slow = True
+            entry.end(Status.SKIPPED, f"It was not ready in time: {error}. Give a larger --budget.")
+        except WorkerError as error:
+            if not self._was_stopped:
+                entry.end(Status.FAILED, str(error))
+
+    def _judge(self, checked: Checked) -> Judgement:
+        group = self._group
+        with self._lock:  # the reference is computed once, by whoever comes first
+            known = self._reference()
+        return judge(group.workload, group.dtype, checked.outputs, checked.losses, known)
+
+    def _plain_loss(self, deadline: float) -> float | None:
+        """NumPy's loss at the size that is timed; None where the step has no loss."""
+        group = self._group
+        if group.workload.kind not in (Kind.GRADIENT, Kind.TRAINING):
+            return None
+        left = max(PATIENCE[group.device], deadline - time.monotonic())
+        try:
+            found = self._plain.request(
+                "plain_loss", group.workload, group.dims, group.dtype, timeout=left
+            )
+        except WorkerError:
+            return None
+        return float(found)
+
+    def _judge_losses(self, expected: float | None) -> None:
+        label = self._group.workload.size(self._group.dims).label
+        for entry in self.entries:
+            if expected is None or entry.built is None or entry.built.loss is None:
+                continue
+            judgement = judge_loss(self._group.dtype, entry.built.loss, expected, label)
+            entry.error = max(entry.error or 0.0, judgement.error)
+            if judgement.complaint:
+                entry.end(Status.WRONG, judgement.complaint)
+
+    # Timing
+
+    def _take_turns(self, deadline: float) -> None:
+        for turn in range(MOST_REPEATS):
+            running = [entry for entry in self.entries if entry.is_running]
+            if not running or (turn >= LEAST_REPEATS and time.monotonic() > deadline):
+                return
+            self._progress.detail(f"{self.title}: repeat {turn + 1}")
+            for entry in running:
+                self._time_once(entry)
+
+    def _time_once(self, entry: Entry) -> None:
+        if entry.generation != self._workers[entry.contender.process].generation:
+            # Another mode of the same library took the process along.
+            self._prepare_one(entry, time.monotonic() + PATIENCE[self._group.device])
+            if not entry.is_running:
+                return
+        assert entry.built is not None
+        count = steps_per_repeat(entry.built.step_seconds, self._group.device)
+        try:
+            seconds, on_device = self._ask(entry, "measure", count)
+        except WorkerError as error:
+            entry.end(Status.FAILED, str(error))
+            return
+        entry.times.append(seconds)
+        if on_device is not None:
+            entry.device_times.append(on_device)
+
+    def _count(self) -> None:
+        self._progress.say(f"{self.title}: counting kernels")
+        running = _by_process([entry for entry in self.entries if entry.is_running])
+        with ThreadPoolExecutor(max(1, len(running))) as pool:
+            list(pool.map(self._count_all, running.values()))
+
+    def _count_all(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            try:
+                entry.launches, entry.transfers = self._ask(entry, "count")
+            except WorkerError:
+                return  # the times stand without it
+
+    def _ask(self, entry: Entry, name: str, *arguments: object) -> Any:
+        worker = self._workers[entry.contender.process]
+        return worker.request(name, entry.contender, *arguments, timeout=300)
+
+    @property
+    def title(self) -> str:
+        """The group in a few words."""
+        group = self._group
+        return f"{group.device} {group.workload.name} ({group.workload.size(group.dims).label})"
+
+    def cells(self, unfinished: str) -> list[Cell]:
+        """Return what is known now; entries without a time get the reason `unfinished`."""
+        return [self._cell(entry, unfinished) for entry in self.entries]
+
+    def _cell(self, entry: Entry, unfinished: str) -> Cell:
+        group, built = self._group, entry.built
+        status, reason = entry.status, entry.reason
+        if status is Status.OK and not entry.times:
+            status, reason = Status.SKIPPED, unfinished
+        cost = group.workload.cost(group.dims, group.dtype)
+        return Cell(
+            workload=group.workload.name,
+            size=group.workload.size(group.dims),
+            dtype=group.dtype,
+            device=group.device,
+            library=entry.contender.library,
+            mode=entry.contender.mode,
+            status=status,
+            reason=reason,
+            times=tuple(entry.times) if status is Status.OK else (),
+            device_times=tuple(entry.device_times) if status is Status.OK else (),
+            warmup=built.warmup if built else 0,
+            compile_seconds=built.compile_seconds if built else None,
+            peak_host_bytes=built.peak_host_bytes if built else None,
+            peak_device_bytes=built.peak_device_bytes if built else None,
+            launches=entry.launches,
+            transfers=entry.transfers,
+            bytes_needed=cost.bytes,
+            flops_needed=cost.flops,
+            loss_error=entry.error,
+        )

@@ -1,0 +1,63 @@
+"""The few figures at the head of a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from tapegrad_bench.quantities import format_ratio
+from tapegrad_bench.results import Run, Status
+from tapegrad_bench.rows import OURS, Row, is_ours, match, standard_rows
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure with its name and what it means."""
+
+    name: str
+    value: str
+    note: str
+
+
+def _is_timed(row: Row) -> bool:
+    return all(cell.unit == "s" for cell in row.cells.values())
+
+
+def headline(run: Run, device: str) -> list[Fact]:
+    """Return how we stand on `device`, over one size of each workload."""
+    rows = [row for row in standard_rows(run, device) if _is_timed(row)]
+    facts = []
+    for mode, kind in (("eager", "eager"), ("function", "compiled")):
+        ours = f"{OURS} {mode}"
+        found = [_against_best(row, ours) for row in rows]
+        facts += _fact(f"{mode} on {device}", f"the fastest {kind} peer", found)
+    found = [row.ratio("hand-written", f"{OURS} eager") for row in rows]
+    facts += _fact(f"eager on {device}", "a step written by hand", found)
+    return facts
+
+
+def _fact(name: str, other: str, found: Sequence[float | None]) -> list[Fact]:
+    ratios = [ratio for ratio in found if ratio is not None]
+    if not ratios:
+        return []
+    mean = geometric_mean(ratios)
+    value = f"{format_ratio(mean)} faster" if mean >= 1 else f"{format_ratio(1 / mean)} slower"
+    ahead = sum(ratio >= 1 for ratio in ratios)
+    note = f"than {other}, geometric mean; ahead in {ahead} of {len(ratios)} workloads"
+    return [Fact(name, value, note)]
+
+
+def _against_best(row: Row, ours: str) -> float | None:
+    """Return the fastest answered peer's time over ours."""
+    peers = [name for name in row.cells if not is_ours(name) and name != "hand-written"]
+    ratios = [row.ratio(peer, ours) for peer in peers if match(peer) == ours]
+    return min((ratio for ratio in ratios if ratio is not None), default=None)
+
+
+def count_cells(run: Run) -> Fact:
+    """Return how the cells ended."""
+    counts = Counter(cell.status for cell in run.cells)
+    others = [f"{counts[status]} {status.value}" for status in Status if counts[status]]
+    return Fact("cells", str(len(run.cells)), ", ".join(others))

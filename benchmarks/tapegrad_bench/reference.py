@@ -1,0 +1,85 @@
+"""The values that every library's loss and gradients are compared with, in float64.
+
+Most come from the hand-written NumPy steps. Two models are too long to differentiate by hand:
+their loss is plain NumPy's, their gradients are those of tapegrad on NumPy in float64, which a test
+compares with differences of NumPy's loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tf
+from tapegrad_bench.adapters.numpy_ops import NumpyOps
+from tapegrad_bench.adapters.tapegrad_ops import TapegradOps
+from tapegrad_bench.handwritten import STEPS, Updates
+from tapegrad_bench.workload import Array, Arrays, Problem
+
+CHECKED_STEPS = 3
+"""How many updates of a training step are followed."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What one step gives, and the losses of the first training steps."""
+
+    outputs: Arrays
+    """Loss (or output), then gradients."""
+    losses: tuple[float, ...] = ()
+
+
+def reference(problem: Problem) -> Reference:
+    """Compute loss, gradients and the first losses of training.
+
+    >>> from tapegrad_bench.workloads import WORKLOADS
+    >>> problem = Problem(WORKLOADS["chain"], {"n": 3, "links": 2}, "float32")
+    >>> [array.shape for array in reference(problem).outputs]
+    [(), (3,)]
+    """
+    params, batch = as_double(problem.params), as_double(problem.batch)
+    loss, gradients = _step(problem, params, batch)
+    outputs = [np.array(value, np.float64) for value in (loss, *gradients)]
+    optimizer = problem.workload.optimizer
+    if optimizer is None:
+        return Reference(outputs)
+    updates = Updates(np, optimizer, params)
+    losses = [float(loss)]
+    for _ in range(CHECKED_STEPS - 1):
+        updates.apply(gradients)
+        loss, gradients = _step(problem, params, batch)
+        losses.append(float(loss))
+    return Reference(outputs, tuple(losses))
+
+
+def plain_loss(problem: Problem, params: Arrays, batch: Arrays) -> Any:
+    """Return the loss, or the output, by plain NumPy."""
+    return problem.apply(NumpyOps(np), params, batch)
+
+
+def as_double(arrays: Arrays) -> Arrays:
+    """Return copies; floating values in float64."""
+    return [
+        array.astype(np.float64 if array.dtype.kind == "f" else array.dtype) for array in arrays
+    ]
+
+
+def _step(problem: Problem, params: Arrays, batch: Arrays) -> tuple[Array, list[Array]]:
+    by_hand = STEPS.get(problem.workload.name)
+    if by_hand is not None:
+        return by_hand(np, problem.dims, params, batch)
+    with tf.device("cpu"):
+        sources = [tf.constant(p, dtype="float64") for p in params]
+        data = [tf.constant(array, dtype=str(array.dtype)) for array in batch]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            loss = problem.apply(TapegradOps("float64"), sources, data)
+        gradients = tape.gradient(loss, sources)
+    return plain_loss(problem, params, batch), [np.array(dense(g).numpy()) for g in gradients]
+
+
+def dense(gradient: Any) -> Any:
+    """Return the gradient of a table as a table."""
+    return gradient.dense() if isinstance(gradient, tf.IndexedSlices) else gradient

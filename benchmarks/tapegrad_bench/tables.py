@@ -1,0 +1,259 @@
+"""The tables of a report, as text with a tone: terminal, page and README draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tapegrad_bench.quantities import (
+    format_bytes,
+    format_count,
+    format_digits,
+    format_percent,
+    format_rate,
+    format_ratio,
+    format_value,
+)
+from tapegrad_bench.results import Cell, Run, Status
+from tapegrad_bench.rows import (
+    Row,
+    contenders_of,
+    devices_of,
+    is_ours,
+    rows_of,
+    standard_rows,
+)
+from tapegrad_bench.scaling import Series, crossovers_of, find_series
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One text in a table."""
+
+    text: str
+    tone: str = ""
+    """"good", "bad", "muted", "strong" or nothing."""
+    hint: str = ""
+    """What a page shows on hovering."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a sentence on how to read it, and rows."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    names: int = 1
+    """How many columns from the left hold names; those after them hold figures."""
+
+
+def time_table(rows: Sequence[Row], device: str) -> Table:
+    """Return the medians: rows by workload, columns by contender."""
+    names = contenders_of(cell for row in rows for cell in row.cells.values())
+    lines = []
+    for row in rows:
+        times = [time for name in names if (time := row.time(name)) is not None]
+        best = min(times, default=None)
+        entries = [_time_entry(row.cells.get(name), best) for name in names]
+        lines.append((Entry(row.workload), Entry(row.extent), *entries))
+    note = "Median of one whole step. The fastest of each row stands out."
+    return Table(f"Time on {device}", note, ("workload", "size", *names), tuple(lines), names=2)
+
+
+def _time_entry(cell: Cell | None, best: float | None) -> Entry:
+    if cell is None:
+        return Entry("-", "muted")
+    if cell.median is None or cell.spread is None:
+        tone = "bad" if cell.status in (Status.WRONG, Status.FAILED) else "muted"
+        return Entry(cell.status.value, tone, cell.reason)
+    text = format_value(cell.median, cell.unit)
+    spread = format_value(cell.spread, cell.unit)
+    hint = f"{len(cell.times)} repeats, spread (interquartile) {spread}"
+    return Entry(text, "strong" if cell.median == best else "", hint)
+
+
+def ratio_table(rows: Sequence[Row], device: str) -> Table:
+    """Return how many times our time each peer takes, for each of our modes."""
+    names = contenders_of(cell for row in rows for cell in row.cells.values())
+    ours = [name for name in names if is_ours(name)]
+    peers = [name for name in names if not is_ours(name)]
+    lines = []
+    for row in rows:
+        for mode in ours:
+            ratios = [row.ratio(peer, mode) for peer in peers]
+            if any([ratio is not None for ratio in ratios]):
+                entries = [ratio_entry(ratio) for ratio in ratios]
+                names_of_row = (Entry(row.workload), Entry(row.extent), Entry(mode))
+                lines.append((*names_of_row, *entries))
+    note = "The peer's time over ours: above 1x we are faster, below 1x the peer is."
+    columns = ("workload", "size", "ours", *peers)
+    return Table(f"Ratio to each peer on {device}", note, columns, tuple(lines), names=3)
+
+
+def ratio_entry(ratio: float | None) -> Entry:
+    """Return a ratio of times, green when we are faster."""
+    if ratio is None:
+        return Entry("-", "muted")
+    tone = "good" if ratio > 1.02 else "bad" if ratio < 0.98 else ""
+    return Entry(format_ratio(ratio), tone)
+
+
+def scaling_table(series: Sequence[Series]) -> Table:
+    """Return slopes by series and, where two devices were measured, the crossover."""
+    crossovers = {
+        (c.workload, c.dtype, c.contender, c.axis, c.fixed): c.sentence
+        for c in crossovers_of(series)
+    }
+    lines = []
+    for one in series:
+        low, high = one.points[0][0], one.points[-1][0]
+        key = (one.workload, one.dtype, one.contender, one.axis, one.fixed)
+        lines.append(
+            (
+                Entry(f"{one.workload} {one.dtype}"),
+                Entry(one.contender),
+                Entry(one.device),
+                Entry(f"{one.axis} {format_count(low)} to {format_count(high)}"),
+                Entry("-", "muted") if one.device == "cpu" else Entry(crossovers.get(key, "-")),
+                Entry(f"{one.fit.slope:.2f}"),
+                Entry(f"{one.large_fit.slope:.2f}"),
+            )
+        )
+    note = (
+        "Time grows as size to the power of the slope: 0 is fixed cost only, 1 is linear. "
+        "'Slope at large sizes' is over the larger half of the sizes."
+    )
+    words = ("workload", "contender", "device", "sizes", "against the CPU")
+    columns = (*words, "slope", "slope at large sizes")
+    return Table("Scaling", note, columns, tuple(lines), names=5)
+
+
+def problem_table(run: Run) -> Table:
+    """Return what did not run or was wrong, one line per reason."""
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for cell in run.cells:
+        if cell.status is not Status.OK:
+            key = (cell.contender, cell.device, cell.status.value, cell.reason)
+            grouped.setdefault(key, []).append(cell.workload)
+    lines = []
+    for (contender, device, status, reason), workloads in grouped.items():
+        tone = "bad" if status in ("wrong", "failed") else "muted"
+        names = ", ".join(dict.fromkeys(workloads))
+        texts = (Entry(contender), Entry(device), Entry(status, tone), Entry(reason), Entry(names))
+        lines.append(texts)
+    columns = ("contender", "device", "status", "reason", "workloads")
+    return Table(
+        "Absent, wrong or failed", "Why a cell has no time.", columns, tuple(lines), names=5
+    )
+
+
+def ceiling_table(run: Run) -> Table:
+    """Return the measured ceilings."""
+    lines = [
+        (
+            Entry(ceiling.device),
+            Entry(ceiling.dtype),
+            rate_entry(ceiling.copy_tb_per_s, "B/s"),
+            rate_entry(ceiling.matmul_tflop_per_s, "FLOP/s"),
+        )
+        for ceiling in run.ceilings
+    ]
+    note = "What a plain copy and a large matrix product reached in this run."
+    columns = ("device", "dtype", "copy", "matrix product")
+    return Table("Ceilings", note, columns, tuple(lines), names=2)
+
+
+def machine_table(run: Run) -> Table:
+    """Return machine, driver and library versions."""
+    machine = run.machine
+    facts = [
+        ("started", run.started),
+        ("complete", "yes" if run.complete else "no: it was stopped before its end"),
+        ("CPU", f"{machine.cpu}, {machine.cores} cores; threads per library: {machine.threads}"),
+        ("GPU", machine.gpu or "none"),
+        ("driver", machine.driver or "-"),
+        ("CUDA", machine.cuda or "-"),
+        ("system", machine.os),
+        *sorted(run.versions.items()),
+    ]
+    lines = tuple((Entry(name), Entry(value)) for name, value in facts)
+    return Table("Machine and versions", "", ("", ""), lines, names=2)
+
+
+def detail_table(run: Run) -> Table:
+    """Return every cell with everything that was measured."""
+    columns = (
+        *("workload", "size", "dtype", "device", "contender", "status", "median", "spread"),
+        *("repeats", "warm-up", "compile", "host peak", "device peak", "launches", "transfers"),
+        *("needed bytes", "needed operations", "of ceiling", "error"),
+    )
+    lines = tuple(_detail(run, cell) for cell in run.cells)
+    return Table("Every cell", "All that was measured.", columns, lines, names=6)
+
+
+def _detail(run: Run, cell: Cell) -> tuple[Entry, ...]:
+    names = (cell.workload, cell.size.label, cell.dtype, cell.device, cell.contender)
+    good = cell.status is Status.OK
+    status = Entry(cell.status.value, "" if good else "muted", cell.reason)
+    percent = run.percent_of_ceiling(cell)
+    return (
+        *map(Entry, names),
+        status,
+        _value_entry(cell.median, cell.unit),
+        _value_entry(cell.spread, cell.unit),
+        Entry(str(len(cell.times))),
+        Entry(str(cell.warmup)),
+        _value_entry(cell.compile_seconds, "s"),
+        bytes_entry(cell.peak_host_bytes),
+        bytes_entry(cell.peak_device_bytes),
+        number_entry(cell.launches),
+        number_entry(cell.transfers),
+        rate_entry(cell.tb_per_s, "B/s"),
+        rate_entry(cell.tflop_per_s, "FLOP/s"),
+        Entry("-", "muted") if percent is None else Entry(format_percent(percent)),
+        Entry("-", "muted") if cell.loss_error is None else Entry(f"{cell.loss_error:.1e}"),
+    )
+
+
+def _value_entry(value: float | None, unit: str) -> Entry:
+    return Entry("-", "muted") if value is None else Entry(format_value(value, unit))
+
+
+def bytes_entry(count: int | None) -> Entry:
+    """Return a number of bytes or a dash."""
+    return Entry("-", "muted") if count is None else Entry(format_bytes(count))
+
+
+def rate_entry(tera: float | None, unit: str) -> Entry:
+    """Return a rate or a dash."""
+    return Entry("-", "muted") if tera is None else Entry(format_rate(tera, unit))
+
+
+def number_entry(value: float | None) -> Entry:
+    """Return a number or a dash; whole numbers without a point."""
+    if value is None:
+        return Entry("-", "muted")
+    return Entry(str(int(value)) if value == int(value) else format_digits(value))
+
+
+def summary_tables(run: Run) -> list[Table]:
+    """Return the tables of a whole report; empty ones are left out."""
+    tables: list[Table] = []
+    for device in devices_of(run):
+        rows = rows_of(run, device)
+        tables += [time_table(rows, device), ratio_table(rows, device)]
+    tables += [scaling_table(find_series(run)), ceiling_table(run), problem_table(run)]
+    return [table for table in tables if table.rows]
+
+
+def short_tables(run: Run) -> list[Table]:
+    """Return the standard sizes, and how our own cost grows: enough for a README."""
+    tables: list[Table] = []
+    for device in devices_of(run):
+        rows = standard_rows(run, device)
+        tables += [time_table(rows, device), ratio_table(rows, device)]
+    ours = [one for one in find_series(run) if is_ours(one.contender)]
+    tables += [scaling_table(ours), ceiling_table(run), problem_table(run)]
+    return [table for table in tables if table.rows]

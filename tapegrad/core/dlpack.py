@@ -1,0 +1,80 @@
+"""DLPack: arrays of other libraries taken over where they lie, without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from tapegrad.core.backend import Array
+from tapegrad.core.device import backend_for
+from tapegrad.core.dtypes import refuse_unsupported
+from tapegrad.errors import ArgumentTypeError, DeviceError
+
+_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}
+"""DLPack's kinds of memory: host, CUDA, page-locked host, CUDA's managed memory."""
+
+# Where the device stands in what a capsule points to, by the capsule's name.
+_DEVICE_AT = {b"dltensor": 8, b"dltensor_versioned": 40}
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_get_name = ctypes.pythonapi.PyCapsule_GetName
+_get_name.restype = ctypes.c_char_p
+_get_name.argtypes = [ctypes.py_object]
+
+
+class _Capsule:
+    """A bare capsule with the methods that libraries ask an array for."""
+
+    def __init__(self, capsule: Any) -> None:
+        name = _get_name(capsule)
+        if name not in _DEVICE_AT:
+            raise ArgumentTypeError(
+                f"from_dlpack cannot take a capsule called {(name or b'').decode()!r}: a capsule "
+                "can be taken over once only."
+            )
+        address = (_get_pointer(capsule, name) or 0) + _DEVICE_AT[name]
+        self._device = tuple((ctypes.c_int32 * 2).from_address(address))
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, ...]:
+        return self._device
+
+
+def is_elsewhere(value: Any) -> bool:
+    """Whether this is a DLPack array of some library in memory that NumPy cannot read."""
+    ask = getattr(value, "__dlpack_device__", None)
+    return ask is not None and _DEVICES.get(int(ask()[0])) != "cpu"
+
+
+def import_array(value: Any) -> Array:
+    """Return the array of another library, or a DLPack capsule, as one of our backend's arrays.
+
+    The memory is shared: writing to it there shows here.
+    """
+    if type(value).__name__ == "PyCapsule":
+        value = _Capsule(value)
+    elif not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+        raise ArgumentTypeError(
+            "from_dlpack takes an array with __dlpack__ and __dlpack_device__, or a capsule made "
+            f"by to_dlpack. Got {type(value).__name__}."
+        )
+    kind = int(value.__dlpack_device__()[0])
+    if kind not in _DEVICES:
+        raise DeviceError(
+            f"from_dlpack takes arrays in host memory or on CUDA devices. Got one on a device of "
+            f"DLPack's kind {kind}; copy it to the host first."
+        )
+    backend = backend_for(_DEVICES[kind])
+    try:
+        array = backend.xp.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"from_dlpack cannot take this {type(value).__name__}: {str(error).rstrip('.')}."
+        ) from error
+    refuse_unsupported(backend.dtype_of(array), type(value).__name__)
+    return array

@@ -1,0 +1,146 @@
+"""A recorded program: which primitive made which value from which, in the order they ran.
+
+Values are numbered; what lies before the first call (inputs, variables, constants) has no maker.
+Passes return a new graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.primitive import Primitive
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of a value before it is computed."""
+
+    number: int
+    shape: Shape
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"%{self.number}:{self.dtype.name}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a primitive. Operands are values, or numbers that are part of the program."""
+
+    primitive: Primitive
+    operands: tuple[Any, ...]
+    params: dict[str, Any]
+    results: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        given = ", ".join(str(operand) for operand in self.operands)
+        params = "".join(f", {name}={value!r}" for name, value in self.params.items())
+        made = ", ".join(map(str, self.results))
+        return f"{made} = {self.primitive.name}({given}{params})"
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        return tuple(operand for operand in self.operands if isinstance(operand, Value))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Inputs, variables read (with what they hold afterwards), constants, calls, outputs."""
+
+    inputs: tuple[Value, ...]
+    variables: dict[int, Value]
+    constants: dict[int, Any]
+    calls: tuple[Call, ...]
+    outputs: tuple[Value, ...]
+    written: dict[int, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"inputs: {', '.join(map(str, self.inputs)) or 'none'}"]
+        lines += [f"variable {number}: {value}" for number, value in self.variables.items()]
+        lines += [f"  {call}" for call in self.calls]
+        lines += [f"variable {number} becomes {value}" for number, value in self.written.items()]
+        lines.append(f"outputs: {', '.join(map(str, self.outputs)) or 'none'}")
+        return "\n".join(lines)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What must have been computed in the end."""
+        return (*self.outputs, *self.written.values())
+
+
+def without_dead_calls(graph: Graph) -> Graph:
+    """Leave out what nothing depends on."""
+    needed = {value.number for value in graph.results}
+    kept: list[Call] = []
+    for call in reversed(graph.calls):
+        if any(result.number in needed for result in call.results):
+            kept.append(call)
+            needed.update(value.number for value in call.reads)
+    return replace(graph, calls=tuple(reversed(kept)))
+
+
+def without_repeated_calls(graph: Graph, repeats: Callable[[Primitive], bool]) -> Graph:
+    """Compute what is computed twice only once; `repeats` tells which primitives may be merged."""
+    same: dict[int, Value] = {}
+    seen: dict[Any, tuple[Value, ...]] = {}
+    kept: list[Call] = []
+    for call in graph.calls:
+        operands = tuple(_now(operand, same) for operand in call.operands)
+        key = _key(call, operands)
+        if key is not None and repeats(call.primitive) and key in seen:
+            for result, earlier in zip(call.results, seen[key]):
+                same[result.number] = earlier
+            continue
+        if key is not None:
+            seen[key] = call.results
+        kept.append(replace(call, operands=operands))
+    return replace(
+        graph,
+        calls=tuple(kept),
+        outputs=tuple(_now(value, same) for value in graph.outputs),
+        written={number: _now(value, same) for number, value in graph.written.items()},
+    )
+
+
+def _now(operand: Any, same: dict[int, Value]) -> Any:
+    return same.get(operand.number, operand) if isinstance(operand, Value) else operand
+
+
+def _key(call: Call, operands: Sequence[Any]) -> Any:
+    """What two calls of the same result share; None if the params cannot be compared."""
+    known = tuple(
+        ("value", operand.number) if isinstance(operand, Value) else (type(operand), operand)
+        for operand in operands
+    )
+    key = (call.primitive, known, tuple(sorted(call.params.items())))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def last_uses(calls: Sequence[Any], kept: set[int]) -> list[list[int]]:
+    """Numbers of the values that each call reads or makes for the last time, `kept` ones left out.
+
+    `calls` are anything with `reads` and `results`.
+    """
+    ends: list[list[int]] = [[] for _ in calls]
+    seen = set(kept)
+    for position in range(len(calls) - 1, -1, -1):
+        call = calls[position]
+        for value in (*call.reads, *call.results):
+            if value.number not in seen:
+                seen.add(value.number)
+                ends[position].append(value.number)
+    return ends

@@ -1,0 +1,98 @@
+"""Copies between layouts, reshapes and joins on the GPU against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tapegrad_cupy import copies
+
+DTYPES = ["bool", "int8", "float16", ml_dtypes.bfloat16, "float32", "int64", "complex128"]
+VIEWS: list[Callable[[Any], Any]] = [
+    lambda a: a,
+    lambda a: a.transpose(2, 0, 1),
+    lambda a: a[:, ::-1],
+    lambda a: a[1:, :, 3:],
+    lambda a: a[:, :, ::2],
+    lambda a: a[:, :1],
+    lambda a: a[:0],
+    lambda a: a[0, 0, 0],
+]
+
+
+def values(dtype: Any) -> Any:
+    return cupy.asarray(np.arange(6 * 8 * 16) % 97).reshape(6, 8, 16).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("number", range(len(VIEWS)))
+def test_a_contiguous_copy_has_the_same_elements(dtype: Any, number: int) -> None:
+    x = VIEWS[number](values(dtype))
+
+    copy = copies.contiguous_copy(x)
+
+    assert copy.flags.c_contiguous
+    assert copy.get().tobytes() == np.ascontiguousarray(x.get()).tobytes()
+
+
+@pytest.mark.parametrize("number", range(len(VIEWS)))
+def test_a_copy_into_a_view_changes_nothing_else(number: int) -> None:
+    target, expected = values("float32"), values("float32").get()
+    view = VIEWS[number](target)
+    new = cupy.arange(view.size, dtype="float32").reshape(view.shape) - 1000
+
+    copies.copy_into(view, new) if view.size else None
+
+    if view.ndim:
+        VIEWS[number](expected)[...] = new.get()
+    else:
+        expected[0, 0, 0] = new.get()
+    np.testing.assert_array_equal(target.get(), expected)
+
+
+def test_a_reshape_is_a_view_where_it_can_be() -> None:
+    x = values("float32")
+    turned = x.transpose(1, 0, 2)
+
+    assert copies.reshape(x, shape=(48, 16)).data.ptr == x.data.ptr
+    assert copies.reshape(turned, shape=(8, 6, 4, 4)).data.ptr == x.data.ptr
+    moved = copies.reshape(turned, shape=(48, 16))
+    assert moved.data.ptr != x.data.ptr
+    np.testing.assert_array_equal(moved.get(), turned.get().reshape(48, 16))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_joined_arrays_lie_one_after_the_other(axis: int, dtype: Any) -> None:
+    x = values(dtype)
+    parts = [x, x.take([2], axis=axis), x[..., ::-1], x[:0] if axis == 0 else x]
+    sizes = tuple(part.shape[axis] for part in parts)
+
+    joined = copies.concat(*parts, axis=axis, sizes=sizes)
+
+    expected = np.concatenate([part.get() for part in parts], axis=axis)
+    assert joined.get().tobytes() == expected.tobytes()
+
+
+def test_arrays_of_different_dtypes_are_joined_in_the_wider_one() -> None:
+    x, y = values("float32"), values("float64")
+
+    joined = copies.concat(x, y, axis=0, sizes=(6, 6))
+
+    assert joined.dtype == np.float64
+    np.testing.assert_array_equal(joined.get(), np.concatenate([x.get(), y.get()]))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 3])
+def test_stacked_arrays_get_an_axis_of_their_own(axis: int) -> None:
+    x = values("float16")
+    parts = [x, x[:, ::-1], x[::-1]]
+
+    stacked = copies.stack(*parts, axis=axis)
+
+    np.testing.assert_array_equal(stacked.get(), np.stack([p.get() for p in parts], axis=axis))

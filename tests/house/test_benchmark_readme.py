@@ -1,0 +1,79 @@
+"""The tables in benchmarks/README.md come from benchmarks/results/, by a script."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+
+from tapegrad.errors import TapegradError
+from tapegrad_bench.results import Cell, Machine, Run, Size, Status, save
+from tests.house.sources import ROOT
+
+SCRIPT = runpy.run_path(str(ROOT / "benchmarks" / "readme_table.py"), run_name="readme_table")
+main = SCRIPT["main"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "results").mkdir()
+    page = f"# Title\n\n{SCRIPT['BEGIN']}\nold\n{SCRIPT['END']}\nlast line\n"
+    (tmp_path / "README.md").write_text(page, encoding="utf-8")
+    return tmp_path
+
+
+def write_result(folder) -> None:
+    machine = Machine(cpu="A|B <fast>", cores=2, threads=1, os="Linux")
+    cell = Cell(
+        "chain", Size("1024", 1024), "float32", "cpu", "tapegrad", "eager", Status.OK, times=(1e-3,)
+    )
+    run = Run("2026-01-02T03:04:05+00:00", machine, {"python": "3.12"}, (cell,))
+    save(run, folder / "results" / "laptop.json")
+
+
+def test_the_page_is_up_to_date():
+    assert main(["--check"]) == 0
+
+
+def test_without_results_the_page_says_so(folder):
+    assert main([], folder) == 0
+
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert page.endswith(f"\n\nNo results are recorded yet.\n\n{SCRIPT['END']}\nlast line\n")
+
+
+def test_a_result_becomes_a_table_and_a_second_time_nothing_changes(folder):
+    write_result(folder)
+
+    assert main([], folder) == 0
+
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert "### laptop\n" in page
+    assert "| CPU | A\\|B &lt;fast>, 2 cores; threads per library: 1 |" in page
+    assert "| chain | 1024, float32 | **1.00 ms** |" in page
+    assert main(["--check"], folder) == 0
+
+
+def test_a_page_out_of_date_fails_the_check_and_is_left_as_it_is(folder, capsys):
+    page = (folder / "README.md").read_text(encoding="utf-8")
+
+    assert main(["--check"], folder) == 1
+
+    assert "out of date. Run: python benchmarks/readme_table.py" in capsys.readouterr().err
+    assert (folder / "README.md").read_text(encoding="utf-8") == page
+
+
+def test_a_bad_result_or_a_bad_word_gets_a_sentence(folder, capsys):
+    (folder / "results" / "bad.json").write_text("{}")
+
+    assert main([], folder) == 2
+    assert main(["--chek"], folder) == 2
+
+    shown = capsys.readouterr().err
+    assert "bad.json must be a JSON object with a key 'schema'" in shown
+    assert "Usage: python benchmarks/readme_table.py [--check]" in shown
+
+
+def test_a_page_without_markers_gets_a_sentence():
+    with pytest.raises(TapegradError, match=r"README\.md must have the lines '<!-- results: beg"):
+        SCRIPT["insert"]("# Title\n", "tables")
