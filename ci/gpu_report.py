@@ -1,7 +1,10 @@
 """The record of a run on a GPU: what ran, on which sources, and how it ended.
 
-python ci/gpu_report.py --run [pytest arguments]   run the GPU tests and write the report
+python ci/gpu_report.py --run [pytest arguments]   run GPU tests and benchmarks, write the report
 python ci/gpu_report.py --check                    does the report still match the tree?
+
+`--budget SECONDS` is for the benchmarks (0: none), `--peers` says against whom. Their results also
+go to benchmarks/results.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import argparse
 import hashlib
 import importlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -21,6 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "ci" / "gpu-report.json"
+RESULTS = ROOT / "benchmarks" / "results"
 SOURCES = ("backends", "tapegrad/core", "tapegrad/ops", "tapegrad/autodiff", "tests/gpu")
 
 
@@ -34,24 +39,74 @@ def digest() -> str:
     return total.hexdigest()
 
 
-def run(arguments: list[str]) -> int:
-    """Run the tests and write the report, whether they pass or not."""
+# The tape's behaviour as users see it, on the GPU: the same tests that run on NumPy.
+TAPE_TESTS = tuple(
+    f"tests/api/test_{name}.py"
+    for name in (
+        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap", "forward",
+        "gradient", "gradient_paths", "guides", "inplace", "jacobian", "module", "neighbours",
+        "optimizer_groups", "patterns", "random", "recompute", "tape_lifecycle", "tape_use",
+        "transforms", "tutorials", "variable", "vmap", "watch",
+    )
+)  # fmt: skip
+# These hand arrays to NumPy inside the test.
+ON_THE_HOST = ("tests/api/test_gradient_paths.py::test_G22_an_output_without_gradient_gets_zeros",)
+
+
+def run(arguments: list[str], budget: float, peers: str) -> int:
+    """Run tests and benchmarks and write the report, whether they pass or not."""
     before = digest()
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "tests/gpu", "-q", "-p", "no:cacheprovider"]
-        ended = subprocess.run([*command, f"--junitxml={results}", *arguments], cwd=ROOT)
-        counts = count(results)
+    # Every recorded sequence of launches is compared with the call that it was recorded from.
+    ended, counts = run_tests(["tests/gpu", *arguments], TAPEGRAD_CHECK_REPLAYS="1")
+    left_out = [f"--deselect={name}" for name in ON_THE_HOST]
+    tape_ended, tape_counts = run_tests(
+        [*TAPE_TESTS, *left_out, *arguments], TAPEGRAD_DEVICE="cuda"
+    )
     report = {
         "digest": before,
         "tests": counts,
+        "tape_tests": tape_counts,
         "seconds": round(time.perf_counter() - started, 1),
         "versions": versions(),
+        "milliseconds": benchmark(budget, peers) if budget else {},
     }
     REPORT.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
     print(json.dumps(report, indent=2, sort_keys=True))
-    return ended.returncode
+    return ended or tape_ended
+
+
+def run_tests(arguments: list[str], **environment: str) -> tuple[int, dict[str, Any]]:
+    """Run pytest; return its exit code and what it counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        ended = subprocess.run(
+            [*command, f"--junitxml={results}", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+        )
+        return ended.returncode, count(results)
+
+
+def benchmark(budget: float, peers: str) -> dict[str, dict[str, float | str]]:
+    """Time all rows; keep the results file, and return the medians by row and library."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--devices", "cuda", "--budget", str(budget), "--output", folder]
+        options += ["--peers", peers] if peers else []
+        subprocess.run([sys.executable, "-m", "tapegrad", "bench", *options], cwd=ROOT)
+        (written,) = Path(folder).glob("*.json")
+        text = written.read_text()
+    found = json.loads(text)
+    name = versions()["device"].lower().replace(" ", "-")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(text)
+    rows: dict[str, dict[str, float | str]] = {}
+    for cell in found["cells"]:
+        time_taken = cell.get("median")
+        value = cell["status"] if time_taken is None else round(1000 * time_taken, 4)
+        rows.setdefault(cell["workload"], {})[f"{cell['library']} {cell['mode']}"] = value
+    return rows
 
 
 def count(results: Path) -> dict[str, Any]:
@@ -91,10 +146,9 @@ def check() -> int:
     if report["digest"] != digest():
         print("The GPU report is about other sources: run `bash ci/gpu.sh` again.")
         return 1
-    failed = report["tests"]["failed"]
-    print(
-        f"The GPU report matches this tree: {report['tests']['tests']} tests, {len(failed)} failed."
-    )
+    failed = report["tests"]["failed"] + report["tape_tests"]["failed"]
+    total = report["tests"]["tests"] + report["tape_tests"]["tests"]
+    print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
     return 1 if failed else 0
 
 
@@ -102,9 +156,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the GPU tests and write the report")
     parser.add_argument("--check", action="store_true", help="compare the report with the tree")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds of benchmarks")
+    parser.add_argument("--peers", default="", help="libraries to compare with (default: all)")
     options, rest = parser.parse_known_args()
     if options.run:
-        return run(rest)
+        return run(rest, options.budget, options.peers)
     return check()
 
 

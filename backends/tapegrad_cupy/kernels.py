@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad_cupy.attention import KERNELS as ATTENTION
+from tapegrad_cupy.capture import KERNELS as CAPTURE
 from tapegrad_cupy.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.copies import KERNELS as COPIES
 from tapegrad_cupy.gather import KERNELS as GATHER
@@ -24,6 +25,7 @@ from tapegrad_cupy.updates import KERNELS as UPDATES
 
 KERNELS: dict[str, Callable[..., Any]] = {
     **SHAPE,
+    **CAPTURE,
     **COPIES,
     **REDUCTION,
     **GATHER,

@@ -140,7 +140,8 @@ class Sweep:
                 continue
             rules = primitive.plain_rules if has_kind else None
             if self._adopt_others is not None:
-                node = _adopted(node, partial(self._adopt_others, t))
+                like = next(iter(t.values())) if type(t) is dict else t
+                node = _adopted(node, partial(self._adopt_others, like))
             if kind is not None and rules is not None and self._pull_together(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):

@@ -84,6 +84,8 @@ class Backend(Protocol):
     what the node saved, which inputs are wanted, the params, and whether to conjugate, that returns
     one share per input or None to leave it to the rules. `add.into` adds an array to another,
     and `NAME.into` adds the primitive's result to its first argument and says whether it could.
+    `capture` turns the run of a program (see program/lowering.py) into one that is cheaper to
+    repeat, given the positions of the variables that it changes.
     `update.group` makes the steps of many variables at once (tapegrad/optimizers/groups.py says
     how), and `clip.group` takes arrays and a limit and clips them by their global norm.
     """

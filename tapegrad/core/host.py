@@ -141,11 +141,9 @@ def _put(backend: Backend, value: np.ndarray[Any, Any], device: str) -> Array:
 
 def move(array: Array, device: str, how: str = "to_device()") -> Array:
     """Copy an array to another device, through the host where the backends differ."""
-    backend = backend_of(array)
-    target = backend_for(device)
-    if target is backend and backend.device_of(array) == device:
+    if backend_of(array).device_of(array) == device:
         return array
-    return _put(target, fetch(array, None, how), device)
+    return _put(backend_for(device), fetch(array, None, how), device)
 
 
 def devices_of(arrays: Sequence[Array]) -> list[str]:

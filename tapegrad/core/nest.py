@@ -95,7 +95,7 @@ def assert_same_structure(nest1: Any, nest2: Any, path: str = "structure") -> No
         )
     if not is_nested(nest1):
         return
-    ours, theirs = _children(nest1), _children(nest2)
+    ours, theirs = children(nest1), children(nest2)
     if len(ours) != len(theirs) or (isinstance(nest1, Mapping) and set(nest1) != set(nest2)):
         raise ArgumentError(
             f"The structures differ at {path}: {_describe(nest1)} here, {_describe(nest2)} there."
@@ -107,7 +107,7 @@ def assert_same_structure(nest1: Any, nest2: Any, path: str = "structure") -> No
 def _describe(container: Any) -> str:
     if isinstance(container, Mapping):
         return f"keys {sorted(container, key=repr)}"
-    return f"{len(_children(container))} entries"
+    return f"{len(children(container))} entries"
 
 
 def _same_kind(first: Any, second: Any) -> bool:
@@ -125,7 +125,8 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         ) from error
 
 
-def _children(container: Any) -> list[Any]:
+def children(container: Any) -> list[Any]:
+    """Return what a container holds, in the order in which it is walked."""
     if isinstance(container, Mapping):
         return [container[key] for key in _sorted_keys(container)]
     if isinstance(container, _VIEWS):
@@ -145,7 +146,7 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
         for child in structure:
             _collect(child, leaves)
     elif is_nested(structure):
-        for child in _children(structure):
+        for child in children(structure):
             _collect(child, leaves)
     else:
         leaves.append(structure)
@@ -154,19 +155,19 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
 def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(leaves)
-    children = [_rebuild(child, leaves) for child in _children(structure)]
+    parts = [_rebuild(child, leaves) for child in children(structure)]
     kind = type(structure)
     if isinstance(structure, Mapping):
-        return _rebuild_mapping(structure, children)
+        return _rebuild_mapping(structure, parts)
     if isinstance(structure, _VIEWS):
-        return children
+        return parts
     if hasattr(kind, "__tf_flatten__"):
-        return kind.__tf_unflatten__(structure.__tf_flatten__()[0], tuple(children))
+        return kind.__tf_unflatten__(structure.__tf_flatten__()[0], tuple(parts))
     if hasattr(kind, "__attrs_attrs__"):
-        return kind(*children)
+        return kind(*parts)
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return kind(*children)
-    return kind(children)
+        return kind(*parts)
+    return kind(parts)
 
 
 def _rebuild_mapping(mapping: Mapping[Any, Any], children: list[Any]) -> Any:

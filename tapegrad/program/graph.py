@@ -41,6 +41,8 @@ class Call:
     operands: tuple[Any, ...]
     params: dict[str, Any]
     results: tuple[Value, ...]
+    kind: type
+    """The type of the arrays whose kernel runs."""
 
     def __str__(self) -> str:
         given = ", ".join(str(operand) for operand in self.operands)

@@ -28,12 +28,12 @@ class Step:
         return tuple(operand for operand in self.operands if isinstance(operand, Value))
 
 
-def plain_steps(graph: Graph, kind: type) -> list[Step]:
+def plain_steps(graph: Graph) -> list[Step]:
     """Each call of a primitive by itself."""
     return [
         Step(
             call.primitive.name,
-            call.primitive.kernel(kind),
+            call.primitive.kernel(call.kind),
             call.operands,
             call.params,
             call.results,

@@ -128,10 +128,17 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+_LEAKED = (
+    "A tensor that a function made while it was recorded was kept on the side and is used after "
+    "the recording. Return tensors from the function, or assign them to variables."
+)
+
+
 class Recording:
     """What happens during one call: the values that came in and the calls of primitives."""
 
     def __init__(self) -> None:
+        self.closed = False
         self.inputs: list[Value] = []
         self.constants: dict[int, Any] = {}
         self.calls: list[Call] = []
@@ -176,6 +183,8 @@ class Recording:
 
     def run(self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a kernel on what the operands hold and note the call."""
+        if self.closed:
+            raise RecordingError(_LEAKED)
         arrays = [o.array if type(o) is Recorded else o for o in operands]
         kind = next(type(array) for array in arrays if type(array) not in NUMBERS)
         result = primitive.kernel(kind)(*arrays, **params)
@@ -183,7 +192,7 @@ class Recording:
         results = tuple(result) if many else (result,)
         values = tuple(self.value_of(array) for array in results)
         self.calls.append(
-            Call(primitive, tuple(self._operand(o) for o in operands), params, values)
+            Call(primitive, tuple(self._operand(o) for o in operands), params, values, kind)
         )
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
         return wrapped if many else wrapped[0]
@@ -191,15 +200,13 @@ class Recording:
     def _operand(self, operand: Any) -> Any:
         if type(operand) is Recorded:
             if operand.recording is not self:
-                raise RecordingError(
-                    "A tensor of an earlier recording was kept and is used in a later one. Return "
-                    "tensors from the function instead of storing them on the side."
-                )
+                raise RecordingError(_LEAKED)
             return operand.value
         return operand if type(operand) in NUMBERS else self.constant(operand)
 
     def give_back_variables(self) -> tuple[dict[int, Value], dict[int, Value]]:
         """Give all variables real arrays again; return what was read and what was written."""
+        self.closed = True
         read, written = {}, {}
         for number, (variable, before) in self.variables.items():
             after = variable.array
@@ -246,18 +253,29 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         return len(PRIMITIVES)
 
 
+class _Namespace:
+    """The few functions that the engine asks a namespace for outside of kernels."""
+
+    def astype(self, x: Recorded, dtype: Any, copy: bool = True) -> Any:
+        return PRIMITIVES["cast"].kernel(Recorded)(x, dtype=np.dtype(dtype))
+
+    def asarray(self, x: Recorded, dtype: Any = None, copy: bool | None = None) -> Any:
+        return x if dtype is None else self.astype(x, dtype)
+
+
 class _RecordingBackend:
     """The backend that recorded arrays belong to; it asks the one behind them."""
 
     name = "recording"
     array_types = (Recorded,)
     kernels = _Kernels()
-    xp = None
+    xp = _Namespace()
 
     def devices(self) -> list[str]:
         return []
 
     def device_of(self, array: Recorded) -> str:
+        """The device of the array behind it."""
         return backend_of(array.array).device_of(array.array)
 
     def dtype_of(self, array: Recorded) -> np.dtype[Any]:
