@@ -5,3 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD:$PWD/backends:$PWD/benchmarks${PYTHONPATH:+:$PYTHONPATH}"
 python3 ci/gpu_report.py --run "$@"
+python3 ci/gpu_report.py --bench --budget "${BENCH_BUDGET:-300}"

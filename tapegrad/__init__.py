@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tapegrad import (
         autodiff,
         bitwise,
+        config,
         debug,
         dtypes,
         errors,
@@ -301,6 +302,7 @@ __all__ = [
     "errors",
     "exp",
     "expand_dims",
+    "config",
     "experimental",
     "extend",
     "eye",

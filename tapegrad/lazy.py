@@ -8,6 +8,7 @@ from typing import Any
 NAMESPACES = {
     "autodiff",
     "bitwise",
+    "config",
     "debug",
     "dtypes",
     "errors",

@@ -13,8 +13,8 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy import cublaslt
 from tapegrad_cupy.copies import contiguous_copy, copy_into
+from tapegrad_cupy.products import cublaslt
 
 Array = Any
 Run = Callable[[Sequence[Any], Sequence[Any]], tuple[tuple[Any, ...], tuple[Any, ...]]]

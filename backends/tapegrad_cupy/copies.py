@@ -14,7 +14,7 @@ from typing import Any
 import cupy
 
 from tapegrad_cupy.compiled import THREADS, Source, compiled, complete
-from tapegrad_cupy.elementwise_layout import Layout, find_layout
+from tapegrad_cupy.elementwise.layout import Layout, find_layout
 from tapegrad_cupy.launch import Kernel
 
 Array = Any

@@ -26,33 +26,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from tapegrad_cupy import (
-    accumulate,
-    attention_tiles,
-    column_launch,
-    conversions,
-    copies,
-    elementwise_vjp,
-    gather,
-    grouped,
-    kernel_table,
-    multi_norms,
-    multi_updates,
-    normalization,
-    patches,
-    philox,
-    philox_rejection,
-    philox_words,
-    pooling,
-    reduction,
-    row_updates,
-    rows,
-    scatter,
-    shape,
-    special,
-    updates,
-)
+from tapegrad_cupy import copies, kernel_table, shape
+from tapegrad_cupy.attention import attention_tiles
 from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.convolution import grouped, patches, pooling
+from tapegrad_cupy.elementwise import accumulate, conversions
+from tapegrad_cupy.elementwise import vjp as elementwise_vjp
+from tapegrad_cupy.indexing import gather, scatter
+from tapegrad_cupy.random import philox, philox_rejection, philox_words
+from tapegrad_cupy.reduction import reduction
+from tapegrad_cupy.rows import column_launch, normalization, rows
+from tapegrad_cupy.special import special
+from tapegrad_cupy.updates import multi_norms, multi_updates, row_updates, updates
 
 MODULES: tuple[ModuleType, ...] = (
     accumulate,

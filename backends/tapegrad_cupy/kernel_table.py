@@ -24,17 +24,17 @@ from tapegrad.core.expression import (
 )
 from tapegrad.core.primitive import PRIMITIVES, Primitive
 from tapegrad_cupy import replay
-from tapegrad_cupy.accumulate import add_into
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.copies import contiguous_copy
-from tapegrad_cupy.elementwise import (
+from tapegrad_cupy.elementwise.accumulate import add_into
+from tapegrad_cupy.elementwise.formula import (
     DTYPES,
     Formula,
     Formulas,
     joined_variants,
     whole_operands,
 )
-from tapegrad_cupy.elementwise_vjp import Vjp
+from tapegrad_cupy.elementwise.vjp import Vjp
 
 Function = Callable[..., Any]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad_cupy.attention import KERNELS as ATTENTION
+from tapegrad_cupy.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.capture import KERNELS as CAPTURE
-from tapegrad_cupy.convolution import KERNELS as CONVOLUTION
+from tapegrad_cupy.convolution.convolution import KERNELS as CONVOLUTION
+from tapegrad_cupy.convolution.pooling import KERNELS as POOLING
 from tapegrad_cupy.copies import KERNELS as COPIES
-from tapegrad_cupy.gather import KERNELS as GATHER
-from tapegrad_cupy.multi_norms import KERNELS as MULTI_NORMS
-from tapegrad_cupy.multi_updates import KERNELS as MULTI_UPDATES
-from tapegrad_cupy.philox import KERNELS as PHILOX
-from tapegrad_cupy.pooling import KERNELS as POOLING
-from tapegrad_cupy.products import KERNELS as PRODUCTS
-from tapegrad_cupy.reduction import KERNELS as REDUCTION
-from tapegrad_cupy.row_updates import KERNELS as ROW_UPDATES
-from tapegrad_cupy.rows import KERNELS as ROWS
-from tapegrad_cupy.scatter import KERNELS as SCATTER
+from tapegrad_cupy.indexing.gather import KERNELS as GATHER
+from tapegrad_cupy.indexing.scatter import KERNELS as SCATTER
+from tapegrad_cupy.products.products import KERNELS as PRODUCTS
+from tapegrad_cupy.random.philox import KERNELS as PHILOX
+from tapegrad_cupy.reduction.reduction import KERNELS as REDUCTION
+from tapegrad_cupy.rows.rows import KERNELS as ROWS
 from tapegrad_cupy.shape import KERNELS as SHAPE
-from tapegrad_cupy.special import KERNELS as SPECIAL
-from tapegrad_cupy.updates import KERNELS as UPDATES
+from tapegrad_cupy.special.special import KERNELS as SPECIAL
+from tapegrad_cupy.updates.multi_norms import KERNELS as MULTI_NORMS
+from tapegrad_cupy.updates.multi_updates import KERNELS as MULTI_UPDATES
+from tapegrad_cupy.updates.row_updates import KERNELS as ROW_UPDATES
+from tapegrad_cupy.updates.updates import KERNELS as UPDATES
 
 KERNELS: dict[str, Callable[..., Any]] = {
     **SHAPE,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import cupy
 
-from tapegrad_cupy import cudnn, products
+from tapegrad_cupy.convolution import cudnn
 from tapegrad_cupy.cudnn_handle import library
+from tapegrad_cupy.products import products
 
 
 def libraries() -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tapegrad.core import nest
@@ -21,7 +22,12 @@ from tapegrad.core.recorder import active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable, live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.graph import Graph, without_dead_calls, without_repeated_calls
+from tapegrad.program.graph import (
+    Graph,
+    renumbered,
+    without_dead_calls,
+    without_repeated_calls,
+)
 from tapegrad.program.lowering import plain_steps, to_python
 from tapegrad.program.recording import Recorded, Recording
 from tapegrad.program.signature import UnhashableError, flatten_call, key_of
@@ -214,7 +220,8 @@ def _program(graph: Graph, recording: Recording) -> Program:
         if value.number in used or number in graph.written
     }
     constants = {number: a for number, a in graph.constants.items() if number in used}
-    graph = Graph(graph.inputs, kept, constants, graph.calls, graph.outputs, graph.written)
+    graph = replace(graph, variables=kept, constants=constants)
+    graph = renumbered(graph)
     by_number = {number: variable for number, (variable, _) in recording.variables.items()}
     return Program(graph, [by_number[n] for n in kept], [by_number[n] for n in graph.written])
 

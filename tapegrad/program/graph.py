@@ -114,6 +114,36 @@ def without_repeated_calls(graph: Graph, repeats: Callable[[Primitive], bool]) -
     )
 
 
+def renumbered(graph: Graph) -> Graph:
+    """Number the values that are left 1, 2, 3, ... in the order in which they appear."""
+    given = [*graph.inputs, *graph.variables.values()]
+    new: dict[int, Value] = {}
+    for value in given:
+        new.setdefault(value.number, replace(value, number=len(new) + 1))
+    numbers = {value.number for call in graph.calls for value in (*call.reads, *call.results)}
+    numbers |= {value.number for value in graph.results}
+    values = {v.number: v for call in graph.calls for v in (*call.reads, *call.results)}
+    values.update({value.number: value for value in graph.results})
+    for number in sorted(numbers):
+        new.setdefault(number, replace(values[number], number=len(new) + 1))
+    calls = tuple(
+        replace(
+            call,
+            operands=tuple(_now(operand, new) for operand in call.operands),
+            results=tuple(new[value.number] for value in call.results),
+        )
+        for call in graph.calls
+    )
+    return Graph(
+        tuple(new[value.number] for value in graph.inputs),
+        {number: new[value.number] for number, value in graph.variables.items()},
+        {new[number].number: array for number, array in graph.constants.items()},
+        calls,
+        tuple(new[value.number] for value in graph.outputs),
+        {number: new[value.number] for number, value in graph.written.items()},
+    )
+
+
 def _now(operand: Any, same: dict[int, Value]) -> Any:
     return same.get(operand.number, operand) if isinstance(operand, Value) else operand
 

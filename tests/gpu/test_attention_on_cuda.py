@@ -13,8 +13,8 @@ from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.ops import attention_core
 
 cupy = pytest.importorskip("cupy")
-attending = pytest.importorskip("tapegrad_cupy.attention")
-cudnn_attention = pytest.importorskip("tapegrad_cupy.cudnn_attention")
+attending = pytest.importorskip("tapegrad_cupy.attention.attention")
+cudnn_attention = pytest.importorskip("tapegrad_cupy.attention.cudnn_attention")
 
 FAMILY = attention_core  # it declares the primitives
 HALVES = [np.dtype(ml_dtypes.bfloat16), np.dtype("float16")]

@@ -14,9 +14,9 @@ from tapegrad.ops import window_kernels
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-convolution = pytest.importorskip("tapegrad_cupy.convolution")
-cudnn = pytest.importorskip("tapegrad_cupy.cudnn")
-patches = pytest.importorskip("tapegrad_cupy.patches")
+convolution = pytest.importorskip("tapegrad_cupy.convolution.convolution")
+cudnn = pytest.importorskip("tapegrad_cupy.convolution.cudnn")
+patches = pytest.importorskip("tapegrad_cupy.convolution.patches")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]

@@ -11,8 +11,8 @@ import tapegrad as tf
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-multi_updates = pytest.importorskip("tapegrad_cupy.multi_updates")
-multi_tensors = pytest.importorskip("tapegrad_cupy.multi_tensors")
+multi_updates = pytest.importorskip("tapegrad_cupy.updates.multi_updates")
+multi_tensors = pytest.importorskip("tapegrad_cupy.updates.multi_tensors")
 
 PRECISION = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-13}
 SHAPES = [(33, 65), (7,), (), (0, 3), (1,), (1024,), (257, 129), (4097,), (5, 1, 3)]

@@ -12,7 +12,7 @@ from tapegrad.ops import window_kernels
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-pooling = pytest.importorskip("tapegrad_cupy.pooling")
+pooling = pytest.importorskip("tapegrad_cupy.convolution.pooling")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]

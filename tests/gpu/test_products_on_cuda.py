@@ -11,7 +11,7 @@ import tapegrad as tf
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-products = pytest.importorskip("tapegrad_cupy.products")
+products = pytest.importorskip("tapegrad_cupy.products.products")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64", "complex64", "complex128")]

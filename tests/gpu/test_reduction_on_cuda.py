@@ -7,7 +7,7 @@ import pytest
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-reduction = pytest.importorskip("tapegrad_cupy.reduction")
+reduction = pytest.importorskip("tapegrad_cupy.reduction.reduction")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}

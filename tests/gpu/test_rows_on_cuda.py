@@ -12,8 +12,8 @@ from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.ops import cross_entropy, logsumexp, normalization, softmax
 
 cupy = pytest.importorskip("cupy")
-rows = pytest.importorskip("tapegrad_cupy.rows")
-normalizing = pytest.importorskip("tapegrad_cupy.normalization")
+rows = pytest.importorskip("tapegrad_cupy.rows.rows")
+normalizing = pytest.importorskip("tapegrad_cupy.rows.normalization")
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

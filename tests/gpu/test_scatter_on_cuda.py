@@ -12,8 +12,8 @@ from tapegrad_numpy import along_axis, indexing, segment
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-gather = pytest.importorskip("tapegrad_cupy.gather")
-scatter = pytest.importorskip("tapegrad_cupy.scatter")
+gather = pytest.importorskip("tapegrad_cupy.indexing.gather")
+scatter = pytest.importorskip("tapegrad_cupy.indexing.scatter")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}

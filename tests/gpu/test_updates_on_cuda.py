@@ -9,8 +9,8 @@ from tapegrad.optimizers import updates as primitives
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-updates = pytest.importorskip("tapegrad_cupy.updates")
-row_updates = pytest.importorskip("tapegrad_cupy.row_updates")
+updates = pytest.importorskip("tapegrad_cupy.updates.updates")
+row_updates = pytest.importorskip("tapegrad_cupy.updates.row_updates")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}

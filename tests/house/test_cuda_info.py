@@ -23,15 +23,17 @@ def libraries(monkeypatch):
     """The module that describes the libraries, on a CuPy without a driver."""
     cupy = ModuleType("cupy")
     cupy.cuda = SimpleNamespace(runtime=SimpleNamespace(runtimeGetVersion=lambda: 13010))
-    products, cudnn = ModuleType("tapegrad_cupy.products"), ModuleType("tapegrad_cupy.cudnn")
+    products = ModuleType("tapegrad_cupy.products.products")
+    cudnn = ModuleType("tapegrad_cupy.convolution.cudnn")
+    handle = ModuleType("tapegrad_cupy.cudnn_handle")
     products.REASON = ""
-    cudnn.library, cudnn.status = lambda: (object(), ""), lambda: "convolutions run on cuDNN 9.19"
+    cudnn.status = lambda: "convolutions run on cuDNN 9.19"
+    handle.library = lambda: (object(), "")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    for module in (products, cudnn):
+    for module in (products, cudnn, handle):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(
-            tapegrad_cupy, module.__name__.rpartition(".")[2], module, raising=False
-        )
+        package, _, name = module.__name__.rpartition(".")
+        monkeypatch.setattr(importlib.import_module(package), name, module, raising=False)
     monkeypatch.delitem(sys.modules, "tapegrad_cupy.libraries", raising=False)
     yield importlib.import_module("tapegrad_cupy.libraries")
     sys.modules.pop("tapegrad_cupy.libraries", None)

@@ -29,7 +29,8 @@ PARTS = 6
 
 # Who makes kernels of sources that others give it.
 MAKERS = tuple(
-    f"tapegrad_cupy.{name}" for name in ("compiled", "elementwise", "pointwise", "row_launch")
+    f"tapegrad_cupy.{name}"
+    for name in ("compiled", "elementwise.formula", "elementwise.pointwise", "rows.row_launch")
 )
 # What a module uses that has sources of its own.
 MADE_BY = {"compiled", "compile_kernel", "launch", "Formula", "Pointwise"}

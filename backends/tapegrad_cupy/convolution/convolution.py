@@ -1,0 +1,219 @@
+"""Convolution and its two transposes: by matrix product, cuDNN, or kernels of our own.
+
+Which of them is settled once for each combination of shapes, dtypes and geometry. A window of one
+element that moves by one is a matrix product; cuDNN does what it can of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+
+from tapegrad_cupy.compiled import contiguous
+from tapegrad_cupy.convolution import cudnn, grouped, patches
+from tapegrad_cupy.convolution.patches import Convolution, Plan
+from tapegrad_cupy.convolution.windows import (
+    Padding,
+    Shape,
+    Windows,
+    by_generic_kernel,
+    find_windows,
+)
+from tapegrad_cupy.products import products
+
+Array = Any
+
+MOST_PLANS = 4096
+
+_plans: dict[Any, Plan] = {}
+_current_device = cupy.cuda.runtime.getDevice
+
+
+# Kernels
+
+
+def conv(
+    x: Array, w: Array, *, strides: Shape, padding: Padding, dilation: Shape, groups: int
+) -> Array:
+    """Slide filters over data."""
+    key = (
+        "conv", x.shape, x.dtype.num, w.shape, w.dtype.num,
+        strides, padding, dilation, groups, _current_device(), products.TF32,
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        windows = find_windows(x.shape[1:-1], w.shape[:-2], strides, padding, dilation)
+        plan = _plan(key, x, w, windows, (x.shape[0], x.shape[-1], w.shape[-1], groups))
+    return plan(x, w)
+
+
+def conv_input_gradient(
+    t: Array,
+    w: Array,
+    *,
+    input_shape: Shape,
+    strides: Shape,
+    padding: Padding,
+    dilation: Shape,
+    groups: int,
+) -> Array:
+    """Spread each cotangent over the window it came from."""
+    key = (
+        "conv_input_gradient", t.shape, t.dtype.num, w.shape, w.dtype.num, input_shape,
+        strides, padding, dilation, groups, _current_device(), products.TF32,
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        spatial = tuple(input_shape[1:-1])
+        windows = Windows(spatial, t.shape[1:-1], w.shape[:-2], strides, padding, dilation)
+        plan = _plan(key, t, w, windows, (t.shape[0], input_shape[-1], t.shape[-1], groups))
+    return plan(t, w)
+
+
+def conv_filter_gradient(
+    x: Array,
+    t: Array,
+    *,
+    window: Shape,
+    strides: Shape,
+    padding: Padding,
+    dilation: Shape,
+    groups: int,
+) -> Array:
+    """Correlate data with cotangents."""
+    key = (
+        "conv_filter_gradient", x.shape, x.dtype.num, t.shape, t.dtype.num, window,
+        strides, padding, dilation, groups, _current_device(), products.TF32,
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        windows = Windows(x.shape[1:-1], t.shape[1:-1], window, strides, padding, dilation)
+        plan = _plan(key, x, t, windows, (x.shape[0], x.shape[-1], t.shape[-1], groups))
+    return plan(x, t)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "conv": conv,
+    "conv_filter_gradient": conv_filter_gradient,
+    "conv_input_gradient": conv_input_gradient,
+}
+
+
+def forget_plans() -> None:
+    """Choose anew how each convolution is done, as after cuDNN was switched on or off."""
+    _plans.clear()
+
+
+# Plans
+
+
+def _plan(key: Any, a: Array, b: Array, windows: Windows, sizes: tuple[int, int, int, int]) -> Plan:
+    """Make and keep the plan of a call with operands like `a` and `b`."""
+    dtype = a.dtype if a.dtype == b.dtype else cupy.result_type(a.dtype, b.dtype)
+    batch, c_in, c_out, groups = sizes
+    size = Convolution(batch, windows, c_in, c_out, groups, dtype)
+    plan = _choose(key[0], size)
+    if len(_plans) >= MOST_PLANS:
+        _plans.clear()
+    _plans[key] = _prepared(plan, dtype)
+    return _plans[key]
+
+
+def _prepared(plan: Plan, dtype: Any) -> Plan:
+    """Bring operands to the dtype of the result, and to memory without gaps, before a plan."""
+
+    def run(a: Array, b: Array) -> Array:
+        if a.dtype != dtype:
+            a = a.astype(dtype)
+        if b.dtype != dtype:
+            b = b.astype(dtype)
+        return plan(contiguous(a), contiguous(b))
+
+    return run
+
+
+def _choose(name: str, conv: Convolution) -> Plan:
+    if 0 in _result_shape(name, conv):
+        return lambda a, b: cupy.ndarray(_result_shape(name, conv), conv.dtype)
+    if 0 in conv.input_shape or 0 in conv.filter_shape or 0 in conv.output_shape:
+        return lambda a, b: cupy.zeros(_result_shape(name, conv), conv.dtype)
+    if conv.dtype.name not in patches.DTYPES or not conv.windows.spatial:
+        return _generic(name, conv)
+    if _is_pointwise(conv):
+        return _POINTWISE[name](conv)
+    plan = cudnn.plan(name, conv, products.TF32)
+    if plan is not None:
+        return plan
+    return grouped.PLANS[name](conv) if grouped.is_thin(conv) else patches.PLANS[name](conv)
+
+
+def _result_shape(name: str, conv: Convolution) -> Shape:
+    if name == "conv":
+        return conv.output_shape
+    return conv.input_shape if name == "conv_input_gradient" else conv.filter_shape
+
+
+def _generic(name: str, conv: Convolution) -> Plan:
+    """Truth values, and data without spatial dimensions."""
+    windows = conv.windows
+    params: dict[str, Any] = {
+        "strides": windows.strides,
+        "padding": windows.padding,
+        "dilation": windows.dilation,
+        "groups": conv.groups,
+    }
+    if name == "conv_input_gradient":
+        params["input_shape"] = conv.input_shape
+    if name == "conv_filter_gradient":
+        params["window"] = windows.window
+    return lambda a, b: by_generic_kernel(name, a, b, **params)
+
+
+# Windows of one element
+
+
+def _is_pointwise(conv: Convolution) -> bool:
+    windows = conv.windows
+    ones = all(n == 1 for n in (*windows.window, *windows.strides))
+    return conv.groups == 1 and ones and not any(map(any, windows.padding))
+
+
+def _pointwise_conv(conv: Convolution) -> Plan:
+    rows, filters = (-1, conv.c_in), (conv.c_in, conv.c_out)
+
+    def run(x: Array, w: Array) -> Array:
+        x, w = x.reshape(rows), w.reshape(filters)
+        return products.matmul(x, w, transpose_a=False, transpose_b=False).reshape(
+            conv.output_shape
+        )
+
+    return run
+
+
+def _pointwise_input_gradient(conv: Convolution) -> Plan:
+    rows, filters = (-1, conv.c_out), (conv.c_in, conv.c_out)
+
+    def run(t: Array, w: Array) -> Array:
+        t, w = t.reshape(rows), w.reshape(filters)
+        return products.matmul(t, w, transpose_a=False, transpose_b=True).reshape(conv.input_shape)
+
+    return run
+
+
+def _pointwise_filter_gradient(conv: Convolution) -> Plan:
+    rows_in, rows_out = (-1, conv.c_in), (-1, conv.c_out)
+
+    def run(x: Array, t: Array) -> Array:
+        x, t = x.reshape(rows_in), t.reshape(rows_out)
+        return products.matmul(x, t, transpose_a=True, transpose_b=False).reshape(conv.filter_shape)
+
+    return run
+
+
+_POINTWISE: dict[str, Callable[[Convolution], Plan]] = {
+    "conv": _pointwise_conv,
+    "conv_input_gradient": _pointwise_input_gradient,
+    "conv_filter_gradient": _pointwise_filter_gradient,
+}

@@ -1,0 +1,214 @@
+"""Convolution by cuDNN, where the optional package nvidia-cudnn-frontend is installed.
+
+An execution plan is built once for each convolution. A call passes addresses, on the current
+stream, and can be captured; filters are brought into cuDNN's layout, and back, by a transpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cupy
+
+from tapegrad_cupy.convolution.patches import Convolution, Plan, padder, transposed
+from tapegrad_cupy.cudnn_handle import current_handle, library
+
+Array = Any
+Shape = tuple[int, ...]
+
+MOST_WORKSPACE = 512 * 2**20
+"""Scratch memory that a plan may take, in bytes."""
+
+_DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
+_X, _W, _Y = 1, 2, 3
+
+# Engines that may give other bits the next time, or that round more than a sum in float32 does.
+_REFUSED = (
+    "NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "FFT", "WINOGRAD", "WINOGRAD_TILE_4x4",
+    "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13",
+)  # fmt: skip
+# Tensor cores round float32 to 10 bits.
+_REFUSED_IN_FLOAT32 = ("DOWN_CONVERT_INPUTS", "TENSOR_CORE")
+
+
+def status() -> str:
+    """Say in one sentence whether cuDNN runs convolutions, and if not, why."""
+    package, reason = library()
+    if package is None:
+        return f"convolutions run on matrix products; cuDNN is not used because {reason}"
+    return (
+        f"convolutions run on cuDNN {package.backend_version_string()} "
+        f"(nvidia-cudnn-frontend {package.__version__})"
+    )
+
+
+# Plans
+
+
+def plan(name: str, conv: Convolution, tf32: bool) -> Plan | None:
+    """Return a function that runs a convolution primitive, or None if cuDNN has none for it."""
+    package, _ = library()
+    if package is None or conv.dtype.name not in _DTYPES or len(conv.windows.spatial) > 3:
+        return None
+    found = _plan(package, name, conv, tf32)
+    if found is None and any(low != high for low, high in conv.windows.padding):
+        # Few engines take padding that differs from side to side, as 'SAME' often does.
+        found = _plan_padded(package, name, conv, tf32)
+    return found
+
+
+def _plan(package: Any, name: str, conv: Convolution, tf32: bool) -> Plan | None:
+    try:
+        graph = _build(package, name, conv, tf32)
+    except (package.cudnnGraphNotSupportedError, RuntimeError, ValueError):
+        return None
+    return _RUNNERS[name](package, graph, conv)
+
+
+def _plan_padded(package: Any, name: str, conv: Convolution, tf32: bool) -> Plan | None:
+    """The plan for data with its padding around it, and what brings data into that form."""
+    padding, spatial = conv.windows.padding, conv.windows.spatial
+    sizes = tuple(low + size + high for size, (low, high) in zip(spatial, padding))
+    windows = replace(conv.windows, spatial=sizes, padding=((0, 0),) * len(sizes))
+    plan = _plan(package, name, replace(conv, windows=windows), tf32)
+    if plan is None:
+        return None
+    if name == "conv_input_gradient":
+        inner = tuple(slice(low, low + size) for size, (low, _) in zip(spatial, padding))
+        return lambda t, w: cupy.ascontiguousarray(plan(t, w)[(slice(None), *inner)])
+    pad = padder(conv)
+    return lambda x, other: plan(pad(x), other)
+
+
+def _build(package: Any, name: str, conv: Convolution, tf32: bool) -> Any:
+    """Describe the convolution to cuDNN and let it choose an engine."""
+    dtype = getattr(package.data_type, _DTYPES[conv.dtype.name])
+    graph = package.pygraph(
+        io_data_type=dtype,
+        intermediate_data_type=package.data_type.FLOAT,
+        compute_data_type=package.data_type.FLOAT,
+        handle=current_handle(package),
+    )
+    _add_operation(graph, name, conv, dtype)
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([package.heur_mode.A, package.heur_mode.FALLBACK])
+    refused: tuple[str, ...] = _REFUSED
+    if conv.dtype.name == "float32" and not tf32:
+        refused += _REFUSED_IN_FLOAT32
+    notes = package.numerical_note.__members__
+    graph.deselect_numeric_notes([notes[note] for note in refused if note in notes])
+    graph.deselect_workspace_greater_than(MOST_WORKSPACE)
+    graph.check_support()
+    graph.build_plans(package.build_plan_policy.HEURISTICS_CHOICE)
+    return graph
+
+
+def _add_operation(graph: Any, name: str, conv: Convolution, dtype: Any) -> None:
+    windows = conv.windows
+    # cuDNN has two spatial dimensions or three.
+    lead = (1,) * (2 - len(windows.spatial))
+    geometry = {
+        "pre_padding": [0 for _ in lead] + [low for low, _ in windows.padding],
+        "post_padding": [0 for _ in lead] + [high for _, high in windows.padding],
+        "stride": [*lead, *windows.strides],
+        "dilation": [*lead, *windows.dilation],
+    }
+    described = {
+        _X: _channels_last((conv.batch, conv.c_in, *lead, *windows.spatial)),
+        _W: _channels_last((conv.c_out, conv.fan_in, *lead, *windows.window)),
+        _Y: _channels_last((conv.batch, conv.c_out, *lead, *windows.counts)),
+    }
+
+    def tensor(uid: int) -> Any:
+        shape, strides = described[uid]
+        return graph.tensor(dim=shape, stride=strides, data_type=dtype, uid=uid)
+
+    if name == "conv":
+        result, uid = graph.conv_fprop(image=tensor(_X), weight=tensor(_W), **geometry), _Y
+    elif name == "conv_input_gradient":
+        result, uid = graph.conv_dgrad(loss=tensor(_Y), filter=tensor(_W), **geometry), _X
+    else:
+        result, uid = graph.conv_wgrad(image=tensor(_X), loss=tensor(_Y), **geometry), _W
+    result.set_uid(uid)
+    result.set_dim(described[uid][0])
+    result.set_stride(described[uid][1])
+    result.set_data_type(dtype)
+    result.set_output(True)
+
+
+def _channels_last(shape: Shape) -> tuple[list[int], list[int]]:
+    """Return a shape [n, c, *spatial] and its strides where channels lie side by side."""
+    strides = [0, 1, *(0 for _ in shape[2:])]
+    step = shape[1]
+    for axis in (*range(len(shape) - 1, 1, -1), 0):
+        strides[axis] = step
+        step *= shape[axis]
+    return list(shape), strides
+
+
+# Calls
+
+
+def _conv_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
+    execute = _executor(package, graph)
+    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.output_shape
+
+    def run(x: Array, w: Array) -> Array:
+        x, w = _aligned(x), transposed(w, depth, c_out, (c_out, depth))
+        y = cupy.ndarray(shape, x.dtype)
+        execute(x, w, y)
+        return y
+
+    return run
+
+
+def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
+    execute = _executor(package, graph)
+    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.input_shape
+
+    def run(t: Array, w: Array) -> Array:
+        t, w = _aligned(t), transposed(w, depth, c_out, (c_out, depth))
+        g = cupy.ndarray(shape, t.dtype)
+        execute(g, w, t)
+        return g
+
+    return run
+
+
+def _filter_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
+    execute = _executor(package, graph)
+    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.filter_shape
+
+    def run(x: Array, t: Array) -> Array:
+        g = cupy.ndarray((c_out, depth), x.dtype)
+        execute(_aligned(x), g, _aligned(t))
+        return transposed(g, c_out, depth, shape)
+
+    return run
+
+
+_RUNNERS = {
+    "conv": _conv_runner,
+    "conv_input_gradient": _input_gradient_runner,
+    "conv_filter_gradient": _filter_gradient_runner,
+}
+
+
+def _executor(package: Any, graph: Any) -> Any:
+    """Return a function that runs a graph on data, filters and outputs where they lie."""
+    size = graph.get_workspace_size()
+    execute = graph.execute
+
+    def run(x: Array, w: Array, y: Array) -> None:
+        space = cupy.ndarray((size,), cupy.uint8) if size else None
+        at = space.data.ptr if space is not None else 0
+        execute({_X: x.data.ptr, _W: w.data.ptr, _Y: y.data.ptr}, at, current_handle(package))
+
+    return run
+
+
+def _aligned(x: Array) -> Array:
+    """Return `x`, or a copy of it if it does not start where an access of 16 bytes may."""
+    return x.copy() if x.data.ptr & 15 else x

@@ -1,0 +1,1 @@
+"""Elementwise kernels, compiled from the formulas of kernels and rules."""

@@ -1,0 +1,249 @@
+"""cuBLASLt by ctypes: the library, its handles and workspaces, and one prepared product.
+
+CuPy's own way to cuBLAS refuses to work while a stream is captured, and has no bfloat16 stacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import weakref
+from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple
+
+import cupy
+
+from tapegrad.errors import BackendUnavailableError
+from tapegrad_cupy.products.product_steps import Gemm
+
+WORKSPACE_BYTES = 32 * 2**20
+"""Scratch memory per stream: what NVIDIA's manual advises for Hopper."""
+
+
+# The library
+
+_SIGNATURES: dict[str, list[Any]] = {
+    "cublasLtCreate": [c_void_p],
+    "cublasLtMatmulDescCreate": [c_void_p, c_int, c_int],
+    "cublasLtMatmulDescSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
+    "cublasLtMatmulDescDestroy": [c_void_p],
+    "cublasLtMatrixLayoutCreate": [c_void_p, c_int, c_uint64, c_uint64, c_int64],
+    "cublasLtMatrixLayoutSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
+    "cublasLtMatrixLayoutDestroy": [c_void_p],
+    "cublasLtMatmulPreferenceCreate": [c_void_p],
+    "cublasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
+    "cublasLtMatmulPreferenceDestroy": [c_void_p],
+    "cublasLtMatmulAlgoGetHeuristic": [*[c_void_p] * 7, c_int, c_void_p, c_void_p],
+    "cublasLtMatmul": [*[c_void_p] * 14, c_size_t, c_void_p],
+}
+
+
+def _load() -> tuple[Any, str]:
+    """Return the library and "", or None and the reason why there is none."""
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+        found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
+        library = ctypes.CDLL(found.abs_path)
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, c_int
+        library.cublasLtGetStatusString.argtypes = [c_int]
+        library.cublasLtGetStatusString.restype = c_char_p
+    except (ImportError, OSError, AttributeError, RuntimeError) as error:
+        return None, f"cuBLASLt cannot be loaded: {error}"
+    return library, ""
+
+
+LIBRARY, REASON = _load()
+"""The library, or None; and then the reason why."""
+
+_multiply: Any = getattr(LIBRARY, "cublasLtMatmul", None)
+
+_SUCCESS, _NOT_SUPPORTED = 0, 15
+
+
+class UnsupportedError(Exception):
+    """The library has no algorithm for a product."""
+
+
+def check(status: int, what: str) -> None:
+    """Raise what a call of the library reports, if it is not success."""
+    if status == _SUCCESS:
+        return
+    if status == _NOT_SUPPORTED:
+        raise UnsupportedError(what)
+    text = (LIBRARY.cublasLtGetStatusString(status) or b"unknown status").decode()
+    raise BackendUnavailableError(f"cuBLASLt failed to {what}: {text} (status {status}).")
+
+
+# Number types: cudaDataType_t of the elements and of the scale factors, cublasComputeType_t
+
+
+class Numbers(NamedTuple):
+    """How elements of one dtype are stored, multiplied and added."""
+
+    data: int
+    scale: int
+    compute: int
+    reductions: int
+    one: Any
+    zero: Any
+
+
+_R32, _R64, _R16, _C32, _C64, _RB16 = 0, 1, 2, 4, 5, 14
+_COMPUTE_32, _COMPUTE_64, _COMPUTE_TF32 = 68, 70, 77
+# Partial sums of a long depth are added in float32, never in the 16 bits of the result.
+_ADD_ANYWHERE, _ADD_IN_FLOAT32 = 7, 2
+_FLOAT = (ctypes.c_float(1), ctypes.c_float(0))
+_DOUBLE = (ctypes.c_double(1), ctypes.c_double(0))
+_COMPLEX = ((ctypes.c_float * 2)(1, 0), (ctypes.c_float * 2)())
+_DOUBLE_COMPLEX = ((ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)())
+
+NUMBERS = {
+    "float16": Numbers(_R16, _R32, _COMPUTE_32, _ADD_IN_FLOAT32, *_FLOAT),
+    "bfloat16": Numbers(_RB16, _R32, _COMPUTE_32, _ADD_IN_FLOAT32, *_FLOAT),
+    "float32": Numbers(_R32, _R32, _COMPUTE_32, _ADD_ANYWHERE, *_FLOAT),
+    "float64": Numbers(_R64, _R64, _COMPUTE_64, _ADD_ANYWHERE, *_DOUBLE),
+    "complex64": Numbers(_C32, _C32, _COMPUTE_32, _ADD_ANYWHERE, *_COMPLEX),
+    "complex128": Numbers(_C64, _C64, _COMPUTE_64, _ADD_ANYWHERE, *_DOUBLE_COMPLEX),
+}
+
+
+# Handles and workspaces
+
+_handles: dict[int, int] = {}
+_workspaces: dict[tuple[int, int], Any] = {}
+
+
+def handle_of(device: int) -> int:
+    """Return the handle of the current device, whose number is `device`."""
+    if device not in _handles:
+        handle = c_void_p()
+        check(LIBRARY.cublasLtCreate(byref(handle)), f"start on device {device}")
+        _handles[device] = handle.value or 0
+    return _handles[device]
+
+
+def workspace_of(device: int, stream: int) -> int:
+    """Return the address of a stream's scratch memory, which is kept from its first use on.
+
+    Streams run side by side, so they cannot share it.
+    """
+    space = _workspaces.get((device, stream))
+    if space is None:
+        space = _workspaces[device, stream] = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
+    address: int = space.data.ptr
+    return address
+
+
+# One product
+
+_TRANSPOSE_A, _TRANSPOSE_B = 3, 4  # cublasLtMatmulDescAttributes_t
+_BATCH_COUNT, _BATCH_STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
+_MOST_WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulPreference...
+
+
+_SMALL = 1 << 25
+"""Multiplications and additions that take the device a few microseconds."""
+
+
+class _Choice(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t"""
+
+    _fields_ = [
+        ("algorithm", c_uint64 * 8),
+        ("workspace", c_size_t),
+        ("state", c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", c_int * 4),
+    ]
+
+
+class Product:
+    """A product with everything settled but the addresses, for one device.
+
+    Descriptors and algorithm are made once; a call passes addresses and nothing else.
+    """
+
+    __slots__ = (
+        "__weakref__", "_a", "_algorithm", "_b", "_choice", "_d", "_description", "_device",
+        "_handle", "_numbers", "_one", "_space", "_zero",
+    )  # fmt: skip
+
+    def __init__(self, gemm: Gemm, dtype: str, tf32: bool, device: int) -> None:
+        numbers = self._numbers = NUMBERS[dtype]
+        tf32 = tf32 and numbers.data in (_R32, _C32)
+        self._device = device
+        self._handle = handle_of(device)
+        self._description = _create("MatmulDesc", _COMPUTE_TF32 if tf32 else numbers.compute,
+                                    numbers.scale)  # fmt: skip
+        weakref.finalize(self, _destroy, "MatmulDesc", self._description).atexit = False
+        _set("MatmulDesc", self._description, _TRANSPOSE_A, c_int32(gemm.transpose_a))
+        _set("MatmulDesc", self._description, _TRANSPOSE_B, c_int32(gemm.transpose_b))
+        a = (gemm.rows, gemm.depth)
+        b = (gemm.depth, gemm.columns)
+        self._a = self._layout(a[::-1] if gemm.transpose_a else a, gemm.lda, gemm, gemm.stride_a)
+        self._b = self._layout(b[::-1] if gemm.transpose_b else b, gemm.ldb, gemm, gemm.stride_b)
+        self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
+        # Without scratch memory a product is one launch. A small one is done before the second
+        # launch, which would add up its parts, could have been made.
+        small = gemm.batch * gemm.rows * gemm.columns * gemm.depth <= _SMALL
+        self._choice = self._choose(gemm.alignment, 0 if small else WORKSPACE_BYTES)
+        self._algorithm = ctypes.addressof(self._choice)
+        self._space = self._choice.workspace
+        self._one, self._zero = ctypes.addressof(numbers.one), ctypes.addressof(numbers.zero)
+
+    def _layout(self, shape: tuple[int, int], leading: int, gemm: Gemm, stride: int) -> int:
+        layout = _create("MatrixLayout", self._numbers.data, *shape, leading)
+        weakref.finalize(self, _destroy, "MatrixLayout", layout).atexit = False
+        if gemm.batch > 1:
+            _set("MatrixLayout", layout, _BATCH_COUNT, c_int32(gemm.batch))
+            _set("MatrixLayout", layout, _BATCH_STRIDE, c_int64(stride))
+        return layout
+
+    def _choose(self, alignment: int, workspace: int) -> _Choice:
+        """Ask the library for its favourite algorithm with so much scratch memory."""
+        name = "MatmulPreference"
+        preference = _create(name)
+        try:
+            _set(name, preference, _MOST_WORKSPACE, c_uint64(workspace))
+            _set(name, preference, _REDUCTIONS, c_uint32(self._numbers.reductions))
+            for attribute in _ALIGNMENTS:
+                _set(name, preference, attribute, c_uint32(alignment))
+            choice, count = _Choice(), c_int()
+            status = LIBRARY.cublasLtMatmulAlgoGetHeuristic(
+                self._handle, self._description, self._a, self._b, self._d, self._d, preference,
+                1, byref(choice), byref(count),
+            )  # fmt: skip
+        finally:
+            _destroy(name, preference)
+        check(status, "choose an algorithm")
+        check(choice.state if count.value else _NOT_SUPPORTED, "choose an algorithm")
+        return choice
+
+    def __call__(self, a: int, b: int, d: int, stream: int, adds: bool = False) -> None:
+        """Multiply what lies at `a` and `b` into `d`, or add it there, in the stream's order."""
+        space = self._space
+        status = _multiply(
+            self._handle, self._description, self._one, a, self._a, b, self._b,
+            self._one if adds else self._zero,
+            d, self._d, d, self._d, self._algorithm,
+            workspace_of(self._device, stream) if space else None, space, stream,
+        )  # fmt: skip
+        if status:
+            check(status, "multiply matrices")
+
+
+def _create(kind: str, *arguments: int) -> int:
+    made = c_void_p()
+    check(getattr(LIBRARY, f"cublasLt{kind}Create")(byref(made), *arguments), f"create a {kind}")
+    return made.value or 0
+
+
+def _set(kind: str, target: int, attribute: int, value: Any) -> None:
+    function = getattr(LIBRARY, f"cublasLt{kind}SetAttribute")
+    check(function(target, attribute, byref(value), ctypes.sizeof(value)), f"set up a {kind}")
+
+
+def _destroy(kind: str, made: int) -> None:
+    getattr(LIBRARY, f"cublasLt{kind}Destroy")(made)

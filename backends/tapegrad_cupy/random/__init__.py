@@ -1,0 +1,1 @@
+"""Random numbers, the same as on the host."""

@@ -1,0 +1,179 @@
+"""Reductions down the columns of a matrix in two launches, and batch normalisation by them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+
+from tapegrad_cupy.compiled import FLOATS, Source
+from tapegrad_cupy.rows.columns_source import SOURCES
+from tapegrad_cupy.rows.row_arrays import wide
+from tapegrad_cupy.rows.row_launch import (
+    OPTIONS,
+    TYPES,
+    compile_kernel,
+    kernel_source,
+    processors,
+    wide_type,
+)
+
+Array = Any
+
+_THREADS = 256
+_BLOCK = (_THREADS, 1, 1)
+_FINISH_BLOCK = (32, 16, 1)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the threads of a column kernel stand, for matrices of one shape and alignment."""
+
+    rows: int
+    columns: int
+    width: int
+    lanes: int
+
+    @property
+    def height(self) -> int:
+        return _THREADS // self.lanes
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.columns // (self.lanes * self.width))
+
+    @property
+    def parts(self) -> int:
+        """How many blocks share the rows: enough for the device, each with some turns to make."""
+        wanted = -(-8 * processors() // self.tiles)
+        return max(min(wanted, self.rows // (4 * self.height), 65535), 1)
+
+
+def place_columns(rows: int, columns: int, *arrays: Array) -> Columns:
+    """Return where threads stand for arrays of `rows` times `columns` elements in row order."""
+    width = math.gcd(columns, 16 // arrays[0].itemsize)
+    if any([array.data.ptr % 16 for array in arrays]):
+        width = 1
+    lanes = min(1 << (-(-columns // width) - 1).bit_length(), 32)
+    return Columns(rows, columns, width, lanes)
+
+
+def _run(name: str, place: Columns, args: tuple[Any, ...], **types: str) -> None:
+    definitions = _definitions(place.width)
+    kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), definitions, _BLOCK)
+    kernel((place.tiles, place.parts, 1), (place.lanes, place.height, 1), args)
+
+
+def _definitions(width: int) -> str:
+    return f"#define N {width}"
+
+
+def _finish(name: str, columns: int, args: tuple[Any, ...], **types: str) -> None:
+    kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), "", _FINISH_BLOCK)
+    kernel((-(-columns // 32), 1, 1), _FINISH_BLOCK, args)
+
+
+def finish_sums(parts: tuple[Array, Array], for_gain: Array, for_bias: Array) -> None:
+    """Add up the rows of two matrices of partial sums."""
+    count, columns = parts[0].shape
+    _finish(
+        "finish_sums",
+        columns,
+        (*parts, for_gain, for_bias, count, columns),
+        T=TYPES[parts[0].dtype.name],
+        GAIN=TYPES[for_gain.dtype.name],
+        BIAS=TYPES[for_bias.dtype.name],
+    )
+
+
+def column_products(
+    t: Array, x: Array, mean: Array, variance: Array, epsilon: float, place: Columns, of: str
+) -> tuple[Array, Array]:
+    """Return partial sums down the columns of t * unit and of t, with moments of rows or columns.
+
+    unit is (x - mean) / sqrt(variance + epsilon); `of` is "rows" or "columns".
+    """
+    shape = (place.parts, place.columns)
+    products, sums = cupy.empty(shape, mean.dtype), cupy.empty(shape, mean.dtype)
+    args = (t, x, mean, variance, products, sums, place.rows, place.columns, epsilon)
+    _run("column_products", place, (*args, int(of == "columns")), T=TYPES[x.dtype.name])
+    return products, sums
+
+
+def column_moments(x: Array, place: Columns, center: bool) -> tuple[Array, Array]:
+    """Return the mean (0 if not `center`) and the variance or mean square of each column."""
+    work, columns = wide(x.dtype), place.columns
+    shape = (place.parts, columns)
+    means, spreads = cupy.empty(shape, work), cupy.empty(shape, work)
+    _run("column_moments", place, (x, means, spreads, place.rows, columns), T=TYPES[x.dtype.name])
+    mean, variance = cupy.empty(columns, work), cupy.empty(columns, work)
+    args = (means, spreads, mean, variance, place.parts, columns, place.rows, place.height)
+    _finish("finish_moments", columns, (*args, int(center)), T=TYPES[work.name])
+    return mean, variance
+
+
+def normalize_columns(
+    x: Array, gain: Array, bias: Array, y: Array, epsilon: float, center: bool, type_: str
+) -> tuple[Array, Array]:
+    """Write x with each column normalised to y; return the moments. Gain and bias may be 0."""
+    columns = x.shape[-1]
+    place = place_columns(x.shape[0], columns, x, y)
+    mean, variance = column_moments(x, place, center)
+    args = (x, gain, bias, mean, variance, y, place.rows, columns, epsilon)
+    _run("column_normalize", place, args, T=TYPES[x.dtype.name], GAIN=type_)
+    return mean, variance
+
+
+def normalize_columns_gradient(
+    t: Array,
+    x: Array,
+    gain: Array,
+    mean: Array,
+    variance: Array,
+    g: Array,
+    epsilon: float,
+    center: bool,
+    type_: str,
+) -> tuple[Array, Array]:
+    """Write the cotangent of x to g; return those of gain and bias, one number per column."""
+    columns = x.shape[-1]
+    place = place_columns(x.shape[0], columns, t, x, g)
+    parts = column_products(t, x, mean, variance, epsilon, place, of="columns")
+    products, sums = cupy.empty(columns, mean.dtype), cupy.empty(columns, mean.dtype)
+    finish_sums(parts, products, sums)
+    args = (t, x, gain, mean, variance, products, sums, g, place.rows, columns, epsilon)
+    _run("column_gradient", place, (*args, int(center)), T=TYPES[x.dtype.name], GAIN=type_)
+    return products, sums
+
+
+# Sources
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for dtype, type_ in TYPES.items():
+        wide_ = wide_type(type_)
+        known = sorted({type_, wide_})
+        for width in (1, 2, 4, 8):
+            if width * FLOATS[dtype] > 16:
+                continue
+            for name in ("column_products", "column_moments"):
+                yield _variant(name, _definitions(width), _BLOCK, T=type_)
+            for gain in sorted({*known, "float"}):
+                yield _variant("column_normalize", _definitions(width), _BLOCK, T=type_, GAIN=gain)
+            for gain in known:
+                yield _variant("column_gradient", _definitions(width), _BLOCK, T=type_, GAIN=gain)
+        for gain in known:
+            for bias in known:
+                yield _variant("finish_sums", "", _FINISH_BLOCK, T=wide_, GAIN=gain, BIAS=bias)
+    for type_ in ("float", "double"):
+        yield _variant("finish_moments", "", _FINISH_BLOCK, T=type_)
+
+
+def _variant(name: str, definitions: str, block: tuple[int, int, int], **types: str) -> Source:
+    text = kernel_source(SOURCES[name], tuple(types.items()), definitions, block)
+    label = " ".join([name, *types.values(), definitions.removeprefix("#define ")])
+    return Source(label, text, OPTIONS)

@@ -1,0 +1,250 @@
+"""Normalisation for CuPy: by rows over the last axes (layer, RMS), by columns over the first ones.
+
+Other axes, and gains that vary otherwise, go to the generic kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad_cupy.compiled import Source
+from tapegrad_cupy.elementwise.conversions import converted
+from tapegrad_cupy.replay import refuse
+from tapegrad_cupy.rows.column_launch import (
+    column_products,
+    finish_sums,
+    normalize_columns,
+    normalize_columns_gradient,
+    place_columns,
+)
+from tapegrad_cupy.rows.normalization_source import SOURCES
+from tapegrad_cupy.rows.row_arrays import compact, fits, generic, wide
+from tapegrad_cupy.rows.row_launch import (
+    TYPES,
+    Layout,
+    access_width,
+    choose_layout,
+    is_held,
+    launch,
+    processors,
+    row_variants,
+    wide_type,
+)
+
+Array = Any
+Axes = tuple[int, ...]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """An array seen as a matrix of which rows or columns are normalised."""
+
+    rows: int
+    columns: int
+    by_rows: bool
+    parameter: Shape
+    moments: Shape
+
+
+def _as_matrix(shape: Shape, axes: Axes) -> _Matrix | None:
+    """Return the matrix, or None where the axes are neither the first nor the last ones."""
+    if not math.prod(shape):
+        return None
+    flags = [i in axes for i, n in enumerate(shape) if n != 1]
+    moments = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    inner = math.prod(n for i, n in enumerate(shape) if i in axes)
+    outer = math.prod(moments)
+    if flags == sorted(flags):
+        parameter = tuple(n if i in axes else 1 for i, n in enumerate(shape))
+        return _Matrix(outer, inner, True, parameter, moments)
+    if flags == sorted(flags, reverse=True):
+        return _Matrix(inner, outer, False, moments, moments)
+    return None
+
+
+def _takes(matrix: _Matrix, parameter: Array, dtype: Any) -> bool:
+    """Tell whether a gain or bias is one number, or one per column, and of a known dtype."""
+    shape = tuple(parameter.shape)
+    known = parameter.dtype == dtype or parameter.dtype == wide(dtype)
+    return known and (parameter.size == 1 or shape == matrix.parameter)
+
+
+def _per_column(parameter: Array, matrix: _Matrix) -> Array:
+    """Return one number per column, as kernels read it: in row order, from a 16-byte boundary."""
+    if parameter.size != matrix.columns:
+        refuse()
+        return cupy.ascontiguousarray(cupy.broadcast_to(parameter.reshape(1), matrix.columns))
+    flat = compact(parameter).reshape(matrix.columns)
+    return flat.copy() if flat.data.ptr % 16 else flat
+
+
+def normalize(
+    x: Array,
+    gain: Array,
+    bias: Array,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    shifted: bool,
+) -> tuple[Array, Array, Array]:
+    """Return the normalised array, and the mean and variance for the backward pass."""
+    used = [p for p, flag in ((gain, scaled), (bias, shifted)) if flag]
+    matrix = _as_matrix(x.shape, axes) if fits(x) else None
+    same = not used or used[0].dtype == used[-1].dtype
+    if matrix is None or not same or not all([_takes(matrix, p, x.dtype) for p in used]):
+        params = {"scaled": scaled, "shifted": shifted}
+        y, mean, variance = generic(
+            "normalize", x, gain, bias, axes=axes, epsilon=epsilon, center=center, **params
+        )
+        return y, mean, variance
+    type_ = TYPES[used[0].dtype.name] if used else "float"
+    # A pointer to nothing stands for a gain or bias that is not there.
+    gain = _per_column(gain, matrix) if scaled else 0
+    bias = _per_column(bias, matrix) if shifted else 0
+    x, y = compact(x), cupy.empty(x.shape, x.dtype)
+    if matrix.by_rows:
+        mean, variance = _normalize_rows(x, gain, bias, y, matrix, epsilon, center, type_)
+    else:
+        flat = x.reshape(matrix.rows, matrix.columns)
+        mean, variance = normalize_columns(flat, gain, bias, y, epsilon, center, type_)
+    return y, mean.reshape(matrix.moments), variance.reshape(matrix.moments)
+
+
+def _normalize_rows(
+    x: Array,
+    gain: Array,
+    bias: Array,
+    y: Array,
+    matrix: _Matrix,
+    epsilon: float,
+    center: bool,
+    type_: str,
+) -> tuple[Array, Array]:
+    rows, length, work = matrix.rows, matrix.columns, wide(x.dtype)
+    mean, variance = cupy.empty(rows, work), cupy.empty(rows, work)
+    layout = choose_layout(length, x.itemsize, access_width(length, x, y), 1)
+    args = (x, gain, bias, y, mean, variance, rows, length, epsilon, int(center))
+    types = {"T": TYPES[x.dtype.name], "GAIN": type_}
+    launch("normalize", SOURCES["normalize"], layout, rows, args, **types)
+    return mean, variance
+
+
+def normalize_gradient(
+    t: Array,
+    x: Array,
+    gain: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    axes: Axes,
+    epsilon: float,
+    center: bool,
+    scaled: bool,
+    bias_shape: Shape,
+) -> tuple[Array, Array, Array]:
+    """Return the cotangents of x, gain and bias."""
+    matrix = _as_matrix(x.shape, axes) if fits(t, x) else None
+    takes_bias = math.prod(bias_shape) == 1 or (matrix and tuple(bias_shape) == matrix.parameter)
+    if matrix is None or not takes_bias or not _takes(matrix, gain, x.dtype):
+        params = {"axes": axes, "epsilon": epsilon, "center": center, "scaled": scaled}
+        g, for_gain, for_bias = generic(
+            "normalize_gradient", t, x, gain, mean, variance, bias_shape=bias_shape, **params
+        )
+        return g, for_gain, for_bias
+    work = wide(x.dtype)
+    mean, variance = compact(converted(mean, work)), compact(converted(variance, work))
+    factor = _per_column(gain, matrix) if scaled else 0
+    t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)
+    moments = (mean, variance, epsilon, center)
+    whole = (gain.size == matrix.columns, math.prod(bias_shape) == matrix.columns)
+    if matrix.by_rows:
+        dtypes = (gain.dtype if whole[0] else work, x.dtype if whole[1] else work)
+        sums = _gradient_of_rows(t, x, factor, g, matrix, moments, TYPES[gain.dtype.name], dtypes)
+    else:
+        shape, type_ = (matrix.rows, matrix.columns), TYPES[gain.dtype.name]
+        sums = normalize_columns_gradient(
+            t.reshape(shape), x.reshape(shape), factor, mean, variance, g, epsilon, center, type_
+        )
+    return (
+        g,
+        _to_parameter(sums[0], whole[0], gain.dtype, gain.shape),
+        _to_parameter(sums[1], whole[1], x.dtype, bias_shape),
+    )
+
+
+def _to_parameter(sums: Array, whole: bool, dtype: np.dtype[Any], shape: Shape) -> Array:
+    """Return sums down the columns as a cotangent; one number gets the sum of them all."""
+    if not whole:
+        refuse()
+    return converted(sums if whole else sums.sum(), dtype).reshape(shape)
+
+
+def _gradient_of_rows(
+    t: Array,
+    x: Array,
+    gain: Array,
+    g: Array,
+    matrix: _Matrix,
+    moments: tuple[Array, Array, float, bool],
+    type_: str,
+    dtypes: tuple[Any, Any],
+) -> tuple[Array, Array]:
+    """Write the cotangent of x to g; return those of gain and bias, one number per column."""
+    rows, length, work = matrix.rows, matrix.columns, wide(x.dtype)
+    mean, variance, epsilon, center = moments
+    width = access_width(length, t, x, g)
+    layout = choose_layout(length, x.itemsize, width, 2, sums=True)
+    types = {"T": TYPES[x.dtype.name], "GAIN": type_}
+    ends = (rows, length, epsilon, int(center))
+    if is_held(layout):
+        blocks = _blocks(layout, rows)
+        shape = (blocks, length)
+        parts = (cupy.empty(shape, work), cupy.empty(shape, work))
+        given = (t, x, gain, mean, variance, g, *parts, *ends)
+        source = SOURCES["normalize_gradient"]
+        launch("normalize_gradient", source, layout, blocks * layout.warps, given, **types)
+    else:
+        args = (t, x, gain, mean, variance, g, *ends)
+        source = SOURCES["normalize_gradient_long"]
+        launch("normalize_gradient_long", source, layout, rows, args, **types)
+        place = place_columns(rows, length, t, x)
+        parts = column_products(t, x, mean, variance, epsilon, place, of="rows")
+    for_gain, for_bias = cupy.empty(length, dtypes[0]), cupy.empty(length, dtypes[1])
+    finish_sums(parts, for_gain, for_bias)
+    return for_gain, for_bias
+
+
+def _blocks(layout: Layout, rows: int) -> int:
+    """Return how many blocks share the rows: as many as run at once, with some registers each."""
+    threads = layout.lanes * layout.warps
+    return min(-(-rows // layout.warps), processors() * max(512 // threads, 1))
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module; those by columns are in column_launch.py."""
+    for type_ in TYPES.values():
+        for gain in sorted({type_, wide_type(type_)}):
+            types = {"T": type_, "GAIN": gain}
+            yield from row_variants("normalize", SOURCES["normalize"], 1, types)
+            for name in ("normalize_gradient", "normalize_gradient_long"):
+                for source in row_variants(name, SOURCES[name], 2, types, sums=True):
+                    if ("Held" in source.label) == (name == "normalize_gradient"):
+                        yield source
+    # Without gain and bias their type is not looked at.
+    types = {"T": "double", "GAIN": "float"}
+    yield from row_variants("normalize", SOURCES["normalize"], 1, types)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "normalize": normalize,
+    "normalize_gradient": normalize_gradient,
+}

@@ -1,0 +1,171 @@
+"""Optimizer steps as one launch per variable. The arrays that come in are never written to.
+
+The learning rate and the step count are read from the device by the kernels themselves. What the
+kernels do not take (complex parameters, mixed dtypes) goes to the generic form. The variables of an
+optimizer are usually moved together: see multi_updates.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad.core.primitive import PRIMITIVES
+from tapegrad_cupy.compiled import (
+    C_TYPES,
+    FLOATS,
+    FULL,
+    THREADS,
+    Source,
+    compiled,
+    complete,
+    contiguous,
+    is_aligned,
+    wide_dtype,
+    wide_name,
+)
+from tapegrad_cupy.launch import Kernel
+from tapegrad_cupy.namespace import CupyNamespace
+from tapegrad_cupy.updates.updates_source import RULES, rule_for, update_source
+
+Array = Any
+
+_xp = CupyNamespace()
+
+
+@functools.cache
+def _kernel(rule: str, dtype: np.dtype[Any], rate_dtype: np.dtype[Any]) -> tuple[Any, int]:
+    """Return a rule's kernel, and how many elements it takes at a time."""
+    macros = _macros(dtype.name, rate_dtype.name)
+    return compiled(update_source(rule), "update", **macros), 16 // dtype.itemsize
+
+
+def _macros(dtype: str, rate: str) -> dict[str, str | int]:
+    types = {"P": dtype, "S": wide_name(dtype), "R": rate}
+    return {"N": 16 // FLOATS[dtype], **{name: C_TYPES[kind] for name, kind in types.items()}}
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    yield Source("add_one", complete(_COUNT))
+    for rule in RULES:
+        for dtype in FLOATS:
+            for rate in ("float32", "float64"):
+                text = complete(update_source(rule), **_macros(dtype, rate))
+                yield Source(f"update_{rule} {dtype} rate {rate}", text)
+
+
+@functools.cache
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether the kernels have parameters of this dtype."""
+    return dtype.name in FLOATS
+
+
+def fits(p: Array, gradients: Sequence[Array], slots: Sequence[Array]) -> bool:
+    """Whether the kernels take these arrays; all else is left to the generic form."""
+    dtype = p.dtype
+    if not is_float(dtype):
+        return False
+    wide = wide_dtype(dtype)
+    return all([g.dtype == dtype and g.shape == p.shape for g in gradients]) and all(
+        [slot.dtype == wide and slot.shape == p.shape for slot in slots]
+    )
+
+
+def _run(
+    name: str,
+    values: Sequence[Array],
+    scalars: Sequence[Array],
+    slots: Sequence[Array] = (),
+    **params: Any,
+) -> tuple[Array, ...]:
+    """Launch an update on the parameter and its gradient, the rate and the step, and the slots."""
+    if not fits(values[0], values[1:], slots):
+        return generic(name, *values, *scalars, *slots, **params)
+    rule, constants = rule_for(name, params, len(slots))
+    values = [contiguous(array) for array in values]
+    slots = [contiguous(array) for array in slots]
+    p = values[0]
+    scalars = [readable_rate(scalars[0]), *(s.astype(np.int64, copy=False) for s in scalars[1:])]
+    new = [cupy.empty(p.shape, p.dtype), *(cupy.empty(p.shape, slot.dtype) for slot in slots)]
+    count = p.size
+    if count:
+        kernel, width = _kernel(rule, p.dtype, scalars[0].dtype)
+        vectors = count // width if is_aligned(*values, *slots) else 0
+        blocks = min(FULL, ((vectors or count) + THREADS - 1) // THREADS)
+        arrays = (*values, *scalars, *slots, *new)
+        kernel((blocks,), (THREADS,), (*arrays, count, vectors, *constants))
+    return tuple(new)
+
+
+def readable_rate(rate: Array) -> Array:
+    """Return a learning rate in a dtype that the kernels read."""
+    return rate if rate.dtype in (np.float32, np.float64) else rate.astype(np.float64)
+
+
+def generic(name: str, *arrays: Array, **params: Any) -> tuple[Array, ...]:
+    """Run the generic form of an update."""
+    forward = PRIMITIVES[name].forward
+    assert forward is not None
+    new: tuple[Array, ...] = forward(_xp, *arrays, **params)
+    return new
+
+
+def count_update(count: Array) -> Array:
+    """Return the step count plus one, which CuPy's own addition takes twice as long for."""
+    new = cupy.ndarray((), np.int64)
+    _count(1, 1, count.astype(np.int64, copy=False).data.ptr, new.data.ptr)
+    return new
+
+
+_COUNT = r"""
+extern "C" __global__ void add_one(const i64* __restrict__ count, i64* __restrict__ sum) {
+    *sum = *count + 1;
+}
+"""
+_count = Kernel(lambda: compiled(_COUNT, "add_one"), "PP")
+
+
+def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array, ...]:
+    return _run("sgd_update", (p, g), (rate,))
+
+
+def momentum_update(p: Array, g: Array, rate: Array, m: Array, **params: Any) -> tuple[Array, ...]:
+    return _run("momentum_update", (p, g), (rate,), (m,), **params)
+
+
+def adam_update(
+    p: Array, g: Array, rate: Array, step: Array, *slots: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("adam_update", (p, g), (rate, step), slots, **params)
+
+
+def rmsprop_update(
+    p: Array, g: Array, rate: Array, *slots: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("rmsprop_update", (p, g), (rate,), slots, **params)
+
+
+def adagrad_update(
+    p: Array, g: Array, rate: Array, total: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("adagrad_update", (p, g), (rate,), (total,), **params)
+
+
+def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array, ...]:
+    return _run("decay_update", (p,), (rate,), amount=amount)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "adagrad_update": adagrad_update,
+    "adam_update": adam_update,
+    "count_update": count_update,
+    "decay_update": decay_update,
+    "momentum_update": momentum_update,
+    "rmsprop_update": rmsprop_update,
+    "sgd_update": sgd_update,
+}

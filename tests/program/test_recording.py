@@ -1,0 +1,245 @@
+"""Recording: what happens once, what is part of a program, and what a recording refuses."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.errors import RecordingError
+from tapegrad.program.function import MANY_PROGRAMS, run_functions_eagerly
+
+
+def test_python_code_runs_once_per_signature() -> None:
+    seen: list[Any] = []
+
+    @tf.function
+    def double(x: Any) -> Any:
+        seen.append(x.shape)
+        return x * 2.0
+
+    for size in (1, 1, 2, 2, 1):
+        double(tf.constant(np.ones(size)))
+    double(tf.constant(np.ones(1, "float32")))
+
+    assert seen == [(1,), (2,), (1,)]
+
+
+def test_python_values_are_part_of_the_signature() -> None:
+    power = tf.function(lambda x, n: x**n)
+    x = tf.constant(2.0)
+
+    assert [float(power(x, n)) for n in (2, 3, 2, 3)] == [4.0, 8.0, 4.0, 8.0]
+    assert float(power(x, n=3)) == 8.0
+
+
+def test_structures_come_back_as_they_were() -> None:
+    @tf.function
+    def split(batch: dict[str, Any]) -> Any:
+        return {"sum": batch["a"] + batch["b"][0], "rest": (batch["a"], None, "text")}
+
+    for k in (1.0, 2.0):
+        a, b = tf.constant(k), tf.constant(10 * k)
+        result = split({"a": a, "b": [b]})
+        assert float(result["sum"]) == 11 * k
+        assert float(result["rest"][0]) == k
+        assert result["rest"][1:] == (None, "text")
+
+
+def test_numpy_arrays_become_tensors() -> None:
+    total = tf.function(lambda x: tf.reduce_sum(x))
+
+    assert [float(total(np.full(3, k))) for k in (1.0, 2.0)] == [3.0, 6.0]
+
+
+def test_variables_are_read_and_written_by_reference() -> None:
+    count = tf.Variable(0.0)
+
+    @tf.function
+    def step(x: Any) -> Any:
+        count.assign_add(x)
+        return count * 10.0
+
+    assert [float(step(tf.constant(1.0))) for _ in range(3)] == [10.0, 20.0, 30.0]
+    count.assign(100.0)
+    assert float(step(tf.constant(1.0))) == 1010.0
+    assert float(count) == 101.0
+
+
+def test_variables_made_inside_keep_their_values() -> None:
+    w = tf.Variable([1.0, 2.0])
+    optimizer = tf.optimizers.Adam(0.1)
+
+    @tf.function
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * w)
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+
+    eager = tf.Variable([1.0, 2.0])
+    other = tf.optimizers.Adam(0.1)
+    for _ in range(4):
+        step()
+        other.apply_gradients([(2.0 * eager, eager)])
+
+    np.testing.assert_allclose(w.numpy(), eager.numpy(), rtol=1e-6)
+    assert int(optimizer.iterations) == 4
+
+
+def test_random_numbers_differ_from_call_to_call_and_equal_eager_ones() -> None:
+    draw = tf.function(lambda: tf.random.normal([3]))
+
+    tf.random.set_seed(7)
+    found = [draw().numpy() for _ in range(3)]
+    tf.random.set_seed(7)
+    expected = [tf.random.normal([3]).numpy() for _ in range(3)]
+
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [float, bool, lambda x: x.numpy(), lambda x: "big" if x > 1 else "small", lambda x: f"{x:.1f}"],
+)
+def test_reading_a_value_says_where_and_what_to_do(read: Any) -> None:
+    with pytest.raises(RecordingError, match=r"test_recording\.py:\d+.*tapegrad\.cond"):
+        tf.function(lambda x: read(x * 2.0))(tf.constant(1.0))
+
+
+def test_a_failed_recording_leaves_variables_usable() -> None:
+    w = tf.Variable(1.0)
+
+    @tf.function
+    def step() -> None:
+        w.assign_add(1.0)
+        float(w)
+
+    with pytest.raises(RecordingError):
+        step()
+
+    assert float(w) == 2.0
+    assert float(w * 3.0) == 6.0
+
+
+def test_a_tensor_kept_on_the_side_is_refused_with_a_sentence() -> None:
+    kept: list[Any] = []
+    tf.function(lambda x: kept.append(x * 2.0))(tf.constant(1.0))
+
+    with pytest.raises(RecordingError, match="kept on the side"):
+        _ = kept[0] + 1.0
+
+
+def test_nested_functions_are_part_of_the_outer_one() -> None:
+    inner = tf.function(lambda x: x * x)
+    outer = tf.function(lambda x: inner(x) + 1.0)
+
+    assert [float(outer(tf.constant(k))) for k in (2.0, 3.0)] == [5.0, 10.0]
+
+
+def test_a_tape_outside_differentiates_it_to_second_order() -> None:
+    cube = tf.function(lambda x: x * x * x)
+    x = tf.constant(2.0)
+    cube(x)
+
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = cube(x)
+        first = inner.gradient(y, x)
+
+    assert float(first) == 12.0
+    assert float(outer.gradient(first, x)) == 12.0
+
+
+def test_a_method_is_recorded_per_object() -> None:
+    class Scale:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @tf.function
+        def __call__(self, x: Any) -> Any:
+            return x * self.factor
+
+    two, three = Scale(2.0), Scale(3.0)
+    x = tf.constant(1.0)
+
+    assert [float(f(x)) for f in (two, three, two, three)] == [2.0, 3.0, 2.0, 3.0]
+
+
+def test_sparse_gradients_are_returned_as_such() -> None:
+    table = tf.Variable(np.arange(6.0).reshape(3, 2))
+
+    @tf.function
+    def gradient(ids: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, ids))
+        return tape.gradient(loss, table)
+
+    for ids in ([0, 2], [1, 1]):
+        result = gradient(tf.constant(ids))
+        assert isinstance(result, tf.IndexedSlices)
+        assert result.indices.numpy().tolist() == ids
+
+
+def test_what_cannot_be_told_apart_runs_eagerly_with_a_warning() -> None:
+    first = tf.function(lambda x, options: x + len(options))
+
+    with pytest.warns(UserWarning, match="Argument 1 is of type set, which has no hash"):
+        assert float(first(tf.constant(1.0), {1, 2})) == 3.0
+
+
+def test_arguments_that_keep_changing_are_named_in_a_warning() -> None:
+    add = tf.function(lambda x, n: x + n)
+
+    for n in range(1, MANY_PROGRAMS):
+        add(tf.constant(1.0), n)
+    with pytest.warns(UserWarning, match="Python numbers are part of a program"):
+        add(tf.constant(1.0), 0)
+
+
+def test_functions_can_run_eagerly_for_debugging() -> None:
+    seen: list[float] = []
+
+    def note(x: Any) -> Any:
+        seen.append(float(x))
+        return x
+
+    run_functions_eagerly(True)
+    try:
+        tf.function(note)(tf.constant(1.0))
+    finally:
+        run_functions_eagerly(False)
+    tf.function(note, jit_compile=False)(tf.constant(2.0))
+    tf.function(jit_compile=False)(note)(tf.constant(3.0))
+
+    assert seen == [1.0, 2.0, 3.0]
+
+
+def test_dead_and_repeated_calls_are_left_out() -> None:
+    @tf.function
+    def f(x: Any) -> Any:
+        _ = tf.exp(x)
+        return tf.sin(x) * tf.sin(x)
+
+    x = tf.constant([1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(x)
+
+    assert [call.primitive.name for call in f.program(x).graph.calls] == ["sin", "multiply"]
+
+
+def test_a_program_that_does_not_exist_yet() -> None:
+    with pytest.raises(ValueError, match="call the function with them first"):
+        tf.function(lambda x: x).program(tf.constant(1.0))
+
+
+def test_constants_from_outside_are_kept() -> None:
+    data = tf.constant([1.0, 2.0, 3.0])
+    dot = tf.function(lambda x: tf.reduce_sum(data * x))
+
+    assert [float(dot(tf.constant([k, 0.0, 0.0]))) for k in (1.0, 5.0)] == [1.0, 5.0]
