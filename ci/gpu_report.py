@@ -1,6 +1,7 @@
 """The record of a run on a GPU: what ran, on which sources, and how it ended.
 
 python ci/gpu_report.py --run [pytest arguments]            run the GPU tests, write the report
+python ci/gpu_report.py --again                             run what failed once more, alone
 python ci/gpu_report.py --bench [tapegrad bench arguments]  add figures; results/ gets them all
 python ci/gpu_report.py --check                             does the report still match the tree?
 """
@@ -93,6 +94,26 @@ def add_benchmarks(options: list[str]) -> int:
     return 0
 
 
+def run_again() -> int:
+    """Run the tests that failed once more, alone, and say in the report how that ended.
+
+    A test that passes alone depends on what ran before it. That is a defect of the test, and stays
+    in the report until a whole run passes.
+    """
+    report = json.loads(REPORT.read_text())
+    if report["digest"] != digest():
+        print("The GPU report is about other sources: run the tests first.")
+        return 1
+    failed = report["tests"]["failed"]
+    names = [f"{name.partition('::')[0].replace('.', '/')}.py::{name.partition('::')[2]}"
+             for name in failed]  # fmt: skip
+    ended, counts = run_tests(names, TAPEGRAD_CHECK_REPLAYS="1") if names else (0, {"failed": []})
+    still = set(counts["failed"])
+    report["passed_only_alone"] = sorted(name for name in failed if name not in still)
+    write(report)
+    return ended
+
+
 def run_tests(arguments: list[str], **environment: str) -> tuple[int, dict[str, Any]]:
     """Run pytest; return its exit code and what it counted."""
     with tempfile.TemporaryDirectory() as folder:
@@ -165,6 +186,8 @@ def check() -> int:
     failed = report["tests"]["failed"] + report["tape_tests"]["failed"]
     total = report["tests"]["tests"] + report["tape_tests"]["tests"]
     print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
+    for name in report.get("passed_only_alone", []):
+        print(f"It failed in the whole run and passed alone: {name}")
     return 1 if failed else 0
 
 
@@ -172,10 +195,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the GPU tests and write the report")
     parser.add_argument("--check", action="store_true", help="compare the report with the tree")
+    parser.add_argument("--again", action="store_true", help="run what failed once more, alone")
     parser.add_argument("--bench", action="store_true", help="add benchmarks to the report")
     options, rest = parser.parse_known_args()
     if options.run:
         return run(rest)
+    if options.again:
+        return run_again()
     if options.bench:
         return add_benchmarks(rest)
     return check()
