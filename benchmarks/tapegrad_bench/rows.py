@@ -24,12 +24,12 @@ class Row:
     @property
     def label(self) -> str:
         """Return what the row is called where the device is known."""
-        return f"{self.workload}, {self.extent}"
+        return f"{self.workload}, {self.extent}" if self.extent else self.workload
 
     @property
     def extent(self) -> str:
-        """Return size and dtype."""
-        return f"{self.size}, {self.dtype}"
+        """Return size and dtype, where the row has them."""
+        return ", ".join(part for part in (self.size, self.dtype) if part != "-")
 
     @property
     def rank(self) -> tuple[int, int]:
