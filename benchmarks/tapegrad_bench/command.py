@@ -104,9 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--workloads", default="", metavar="LIST", help="see --list (default: those of a device)")
     add(
         "--sizes",
-        default="default",
+        default="",
         metavar="LIST",
-        help=f"{', '.join(SIZE_WORDS)}, or labels of sizes parted by semicolons",
+        help=f"{', '.join(SIZE_WORDS)}, or labels of sizes parted by semicolons "
+        "(default: default, and other sizes of two rows)",
     )
     add("--dtypes", default="", metavar="LIST", help="float32, bfloat16, ... (default: the row's)")
     add(

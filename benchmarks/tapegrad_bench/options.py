@@ -23,7 +23,7 @@ class Options:
 
     devices: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ("default",)
+    sizes: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     budget: float = 120.0
@@ -41,12 +41,19 @@ class Group:
     dtype: str
     device: str
     contenders: tuple[Contender, ...]
+    weight: float = 1.0
+    """Its part of the budget, beside those of the others."""
+
+
+GROWING = ("chain", "mlp_small")
+"""Rows that also run at other sizes, tapegrad alone, where no sizes are asked for: so that a plain
+run shows how time grows, and from where on a GPU pays."""
 
 
 def plan(options: Options) -> list[Group]:
     """Return what to run, in the order of the tables.
 
-    >>> [group.device for group in plan(Options(devices=("cpu",), workloads=("chain",)))]
+    >>> [group.device for group in plan(Options(devices=("cpu",), workloads=("hvp",)))]
     ['cpu']
     """
     devices = tuple(_known("device", options.devices, DEVICES)) or DEVICES
@@ -55,12 +62,18 @@ def plan(options: Options) -> list[Group]:
     list(_known("dtype", options.dtypes, ITEM_SIZE))
     _check_numbers(options)
     _check_sizes(options)
-    return [
-        group
-        for device in devices
-        for workload in _workloads(options.workloads, device)
-        for group in _groups(options, workload, device, contenders)
-    ]
+    rows = [(device, w) for device in devices for w in _workloads(options.workloads, device)]
+    groups = [g for device, w in rows for g in _groups(options, w, device, contenders)]
+    if not options.sizes:
+        eager = tuple(c for c in contenders if c.name == "tapegrad:eager")
+        groups += [
+            Group(w, dims, dtype, device, eager, weight=0.2)
+            for device, w in rows
+            if w.name in GROWING
+            for dims in w.scaling
+            for dtype in options.dtypes or (w.dtypes[device],)
+        ]
+    return groups
 
 
 def _check_numbers(options: Options) -> None:
@@ -103,7 +116,7 @@ def _groups(
     dtypes = options.dtypes or (workload.dtypes[device],)
     return [
         Group(workload, dims, dtype, device, able)
-        for dims in _sizes(options.sizes, workload, device)
+        for dims in _sizes(options.sizes or ("default",), workload, device)
         for dtype in dtypes
     ]
 

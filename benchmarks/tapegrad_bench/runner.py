@@ -68,16 +68,17 @@ class Runner:
         )
 
     def _run_groups(self, deadline: float) -> bool:
-        """Run one group after the other, each with an equal part of what is left; say if all ran.
+        """Run one group after the other, each with its part of what is left; say if all ran.
 
         Footprints take one look at least: a few seconds in all, and no library is prepared.
         """
         complete = True
         for group in self._groups:
             left = deadline - time.monotonic()
-            to_run = sum(reason_without(g.device) is None for g in self._groups[self._written :])
+            to_run = [g for g in self._groups[self._written :] if reason_without(g.device) is None]
             if left > 0 or group.workload.kind is Kind.FOOTPRINT:
-                self._run_group(group, left / max(1, to_run))
+                weights = sum(g.weight for g in to_run)
+                self._run_group(group, left * group.weight / max(group.weight, weights))
             else:
                 complete = complete and reason_without(group.device) is not None
                 self._write(self._contest(group).cells(OUT_OF_BUDGET))

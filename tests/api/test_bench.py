@@ -215,7 +215,7 @@ def test_the_command_says_it_in_one_line(capsys):
 
 
 def test_the_usual_rows_are_those_of_each_device():
-    groups = plan(Options())
+    groups = [group for group in plan(Options()) if group.weight == 1]
 
     cpu = [group.workload.name for group in groups if group.device == "cpu"]
     cuda = [group.workload.name for group in groups if group.device == "cuda"]
@@ -230,9 +230,7 @@ def test_the_usual_rows_are_those_of_each_device():
 
 
 def test_peers_are_chosen_by_library_or_mode():
-    (group,) = plan(
-        Options(devices=("cuda",), workloads=("chain",), peers=("torch:compile", "jax"))
-    )
+    (group,) = plan(Options(devices=("cuda",), workloads=("rnn",), peers=("torch:compile", "jax")))
 
     assert [contender.name for contender in group.contenders] == [
         "tapegrad:eager",
@@ -253,6 +251,15 @@ def test_sizes_are_chosen_by_word_or_label():
     assert labels("small") == ["1000"]
     assert labels("2^10", "2^12") == ["2^10", "2^12"]
     assert labels("scaling")[:3] == ["2^20", "2^10", "2^12"]
+
+
+def test_a_plain_run_shows_how_time_grows_after_all_rows():
+    groups = plan(Options(devices=("cpu",)))
+    growing = [group for group in groups if group.weight < 1]
+
+    assert {group.workload.name for group in growing} == {"chain", "mlp_small"}
+    assert groups[-len(growing) :] == growing
+    assert {c.name for group in growing for c in group.contenders} == {"tapegrad:eager"}
 
 
 # The command
