@@ -19,6 +19,9 @@ from tapegrad_bench.results import Ceiling, Cell, Run, Status
 from tapegrad_bench.workload import Kind, Problem
 
 CEILING_SECONDS = 60.0
+EXTRA_PART = 0.15
+"""Of the budget, for groups that are no contest but show how time grows."""
+
 LOAD_SECONDS = 120.0
 GIVEN_UP = "It was given up because an earlier row took it too long. Give a larger --budget."
 INTERRUPTED = "The run was interrupted before this was measured."
@@ -68,22 +71,33 @@ class Runner:
         )
 
     def _run_groups(self, deadline: float) -> bool:
-        """Run one group after the other, each with its part of what is left; say if all ran.
+        """Run one group after the other, each with an equal part of what is left; say if all ran.
 
-        Footprints take one look at least: a few seconds in all, and no library is prepared.
+        Footprints take one look at least: a few seconds in all, and no library is prepared. Extras
+        have a part of the budget to themselves, and are left out when that is spent.
         """
         complete = True
+        kept_back = EXTRA_PART * self._options.budget if self._groups[-1].is_extra else 0.0
+        deadline -= kept_back
         for group in self._groups:
+            if group.is_extra and kept_back:
+                # The rows before may have taken longer than they should: preparing takes its time.
+                deadline, kept_back = time.monotonic() + kept_back, 0.0
             left = deadline - time.monotonic()
-            to_run = [g for g in self._groups[self._written :] if reason_without(g.device) is None]
             if left > 0 or group.workload.kind is Kind.FOOTPRINT:
-                weights = sum(g.weight for g in to_run)
-                self._run_group(group, left * group.weight / max(group.weight, weights))
+                self._run_group(group, left / max(1, self._like(group)))
+            elif group.is_extra:
+                self._write([])
             else:
                 complete = complete and reason_without(group.device) is not None
                 self._write(self._contest(group).cells(OUT_OF_BUDGET))
             self._progress.advance()
         return complete
+
+    def _like(self, group: Group) -> int:
+        """How many groups are still to run, this one included: extras, or all others."""
+        waiting = [g for g in self._groups[self._written :] if g.is_extra == group.is_extra]
+        return sum(reason_without(g.device) is None for g in waiting)
 
     def _run_group(self, group: Group, seconds: float) -> None:
         if group.workload.kind is Kind.FOOTPRINT:
@@ -95,7 +109,8 @@ class Runner:
         except KeyboardInterrupt:
             self._write(contest.cells(INTERRUPTED))
             raise
-        self._write(contest.cells(OUT_OF_BUDGET))
+        cells = contest.cells(OUT_OF_BUDGET)
+        self._write([c for c in cells if not group.is_extra or c.status is Status.OK])
         self._clean_up(contest, group)
 
     def _write(self, cells: Sequence[Cell]) -> None:

@@ -215,7 +215,7 @@ def test_the_command_says_it_in_one_line(capsys):
 
 
 def test_the_usual_rows_are_those_of_each_device():
-    groups = [group for group in plan(Options()) if group.weight == 1]
+    groups = [group for group in plan(Options()) if not group.is_extra]
 
     cpu = [group.workload.name for group in groups if group.device == "cpu"]
     cuda = [group.workload.name for group in groups if group.device == "cuda"]
@@ -255,9 +255,9 @@ def test_sizes_are_chosen_by_word_or_label():
 
 def test_a_plain_run_shows_how_time_grows_after_all_rows():
     groups = plan(Options(devices=("cpu",)))
-    growing = [group for group in groups if group.weight < 1]
+    growing = [group for group in groups if group.is_extra]
 
-    assert {group.workload.name for group in growing} == {"chain", "mlp_small"}
+    assert {group.workload.name for group in growing} == {"elementwise", "mlp_small"}
     assert groups[-len(growing) :] == growing
     assert {c.name for group in growing for c in group.contenders} == {"tapegrad:eager"}
 
