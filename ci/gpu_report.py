@@ -42,18 +42,30 @@ def digest() -> str:
     return total.hexdigest()
 
 
-# The tape's behaviour as users see it, on the GPU: the same tests that run on NumPy.
+# What users see, on the GPU: the same tests that run on NumPy. Of tests/api these are left out:
+# test_optimizers (needs array_api_strict) and what is about the host or needs no device (benchmarks,
+# faces, nest, registry, transfers and interop, which have GPU tests of their own).
 TAPE_TESTS = tuple(
     f"tests/api/test_{name}.py"
     for name in (
-        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap", "forward",
-        "gradient", "gradient_paths", "guides", "inplace", "jacobian", "module", "neighbours",
-        "optimizer_groups", "patterns", "random", "recompute", "tape_lifecycle", "tape_use",
-        "transforms", "tutorials", "variable", "vmap", "watch",
+        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap", "dtype",
+        "errors", "explain", "forward", "gradient", "gradient_paths", "guides", "inplace",
+        "jacobian", "memory", "module", "neighbours", "numpy_protocol", "optimizer_groups",
+        "patterns", "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms",
+        "tutorials", "variable", "vmap", "watch",
     )
 )  # fmt: skip
-# These hand arrays to NumPy inside the test.
-ON_THE_HOST = ("tests/api/test_gradient_paths.py::test_G22_an_output_without_gradient_gets_zeros",)
+# Single tests that cannot hold on a GPU as they are written.
+ON_THE_HOST = (
+    # The rule in the test turns raw arrays into NumPy's.
+    "tests/api/test_gradient_paths.py::test_G22_an_output_without_gradient_gets_zeros",
+    # These count the bytes of the host.
+    "tests/api/test_memory.py::test_L8_reset_releases_what_was_recorded",
+    "tests/api/test_memory.py::test_L15_a_persistent_tape_keeps_everything_between_calls",
+    "tests/api/test_memory.py::test_L17_the_sweep_frees_what_it_has_used",
+    # NumPy imports no memory of a GPU.
+    "tests/api/test_tensor.py::test_T1_dlpack_export",
+)
 
 
 def run(arguments: list[str]) -> int:
