@@ -43,8 +43,8 @@ def digest() -> str:
 
 
 # What users see, on the GPU: the same tests that run on NumPy. Of tests/api these are left out:
-# test_optimizers (needs array_api_strict) and what is about the host or needs no device (benchmarks,
-# faces, nest, registry, transfers and interop, which have GPU tests of their own).
+# test_optimizers (needs array_api_strict), and what is about the host, needs no device, or has GPU
+# tests of its own (benchmarks, faces, nest, registry, transfers, interop).
 TAPE_TESTS = tuple(
     f"tests/api/test_{name}.py"
     for name in (
