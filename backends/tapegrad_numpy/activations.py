@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.bfloat16 import numbers_like
+
 _CUBIC = 0.044715
 _ROOT = 0.7978845608028654  # sqrt(2 / π)
 
@@ -23,12 +25,16 @@ def relu6(x: Any) -> Any:
 
 
 def leaky_relu(x: Any, *, alpha: float) -> Any:
+    if x.itemsize == 2:
+        (alpha,) = numbers_like(x, alpha)
     if 0 <= alpha <= 1:
         return np.maximum(x, alpha * x)
     return np.where(x > 0, x, alpha * x)
 
 
 def elu(x: Any, *, scale: float, alpha: float, width: float) -> Any:
+    if x.itemsize == 2:
+        scale, alpha, width = numbers_like(x, scale, alpha, width)
     result = np.minimum(x, 0)
     if width != 1:
         result /= width
@@ -64,19 +70,23 @@ def log_sigmoid(x: Any) -> Any:
 
 
 def silu(x: Any, *, beta: float) -> Any:
-    result = sigmoid(x if beta == 1 else beta * x)
+    result = sigmoid(_scaled(x, beta))
     result *= x
     return result
 
 
 def silu_slope(x: Any, *, beta: float) -> Any:
-    scaled = x if beta == 1 else beta * x
+    scaled = _scaled(x, beta)
     gate = sigmoid(scaled)
     result = 1 - gate
     result *= scaled
     result += 1
     result *= gate
     return result
+
+
+def _scaled(x: Any, beta: float) -> Any:
+    return x if beta == 1 else numbers_like(x, beta)[0] * x
 
 
 def mish(x: Any) -> Any:

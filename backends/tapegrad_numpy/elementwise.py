@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.bfloat16 import numbers_like
+
 _UFUNCS = (
     "cbrt",
     "exp2",
@@ -93,6 +95,8 @@ def power_number(x: Any, *, exponent: float) -> Any:
     if exponent == 4:
         squared = np.square(x)
         return squared * squared
+    if x.itemsize == 2:
+        (exponent,) = numbers_like(x, exponent)
     return np.power(x, exponent)
 
 
@@ -122,6 +126,8 @@ def truncatediv(x: Any, y: Any) -> Any:
 
 def clip(x: Any, *, low: float, high: float) -> Any:
     """Two ufuncs: `np.clip` spends more time on its arguments than on small arrays."""
+    if x.itemsize == 2:
+        low, high = numbers_like(x, low, high)
     result = np.maximum(x, low)
     if isinstance(result, np.ndarray):
         return np.minimum(result, high, out=result)

@@ -14,15 +14,19 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
         a = a.T if a.ndim == 2 else a.swapaxes(-1, -2)
     if transpose_b:
         b = b.T if b.ndim == 2 else b.swapaxes(-1, -2)
-    result = np.matmul(a, b)
-    if a.dtype.kind == "V" and a.dtype == b.dtype:  # NumPy gives float32 for bfloat16
-        return result.astype(a.dtype)
-    return result
+    return _product(a, b)
 
 
 def matvec(a: Any, x: Any, *, transpose: bool) -> Any:
     """Return a matrix (or its transpose) times a vector."""
-    return np.matmul(x, a) if transpose else np.matmul(a, x)
+    return _product(x, a) if transpose else _product(a, x)
+
+
+def _product(a: Any, b: Any) -> Any:
+    result = np.matmul(a, b)
+    if a.dtype.kind == "V" and a.dtype == b.dtype:  # NumPy gives float32 for bfloat16
+        return result.astype(a.dtype)
+    return result
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.dtypes import as_dtype
+from tapegrad_numpy.convolution import accumulator
+
 Array = Any
 
 # Elements whose flat places are spelled out at a time (8 MiB of them).
@@ -21,7 +24,7 @@ def _reduce(ufunc: np.ufunc, x: Array, ids: Array, num: int, start: Any) -> Arra
     if ids.size and int(ids.min()) < 0:
         there = ids >= 0
         x, ids = x[there], ids[there]
-    wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+    wide = accumulator(x.dtype)
     length = math.prod(x.shape[1:])
     total = np.full(num * length, start, wide)
     rows = x.reshape(len(ids), length).astype(wide, copy=False)
@@ -51,9 +54,9 @@ def segment_take(x: Array, ids: Array) -> Array:
 
 
 def segment_extreme(x: Array, ids: Array, *, num: int, largest: bool, empty: float) -> Array:
-    limits: Any = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
+    limits = as_dtype(x.dtype)
     finite = limits.min if largest else limits.max
-    start = finite if x.dtype.kind != "f" else (-math.inf if largest else math.inf)
+    start = (-math.inf if largest else math.inf) if limits.is_floating else finite
     best = _reduce(np.maximum if largest else np.minimum, x, ids, num, start)
     filled = np.bincount(ids[ids >= 0], minlength=num)[:num] > 0
     if not filled.all():

@@ -67,7 +67,7 @@ def softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
     """Return y * (t - sum(t * y))."""
     g = np.subtract(t, _row_products(t, y, axis))
     g *= y
-    return g
+    return g if y.itemsize > 2 else g.astype(y.dtype, copy=False)
 
 
 def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:

@@ -22,7 +22,8 @@ def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array]:
 
 def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple[Array]:
     new = np.array(p, order="C")
-    _add_rows(new, indices, np.multiply(rows, -float(rate), dtype=p.dtype))
+    step = np.multiply(rows, -float(rate), dtype=_wide(p))
+    _add_rows(new, indices, step.astype(p.dtype, copy=False))
     return (new,)
 
 

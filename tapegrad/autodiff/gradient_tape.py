@@ -24,6 +24,7 @@ from tapegrad.autodiff.follow import follow
 from tapegrad.autodiff.sweep import Plan, Sweep
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
+from tapegrad.core.dtypes import when_bfloat16_is_met
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import (
     Node,
@@ -40,7 +41,7 @@ from tapegrad.core.recorder import (
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
-from tapegrad.ops import arithmetic, creation, joining
+from tapegrad.ops import arithmetic, cast, creation, joining
 
 
 class GradientTape:
@@ -296,7 +297,7 @@ class GradientTape:
         grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
         results = [
             grad
-            if grad is not None and self.frame is None
+            if grad is not None and self.frame is None and not _bfloat16.is_met
             else self._finish(source, grad, unconnected)
             for source, grad in zip(flat, grads, strict=True)
         ]
@@ -532,6 +533,8 @@ class GradientTape:
             if unconnected is UnconnectedGradients.NONE:
                 return None
             return creation.zeros_like(source)
+        if type(grad) is Tensor and grad.dtype is not source.dtype:
+            grad = cast.cast(grad, source.dtype)
         return batching.dress(grad, self._levels)
 
     def _report_none(self, reasons: list[str], results: list[Any]) -> None:
@@ -543,6 +546,21 @@ class GradientTape:
         """Say in one sentence why the gradient of target by source is None, or that it is not."""
         targets = check_tensors(nest.flatten(target), "target", self._in_sight)
         return explain.explain(self, targets, check_tensors([source], "source")[0])
+
+
+class _Bfloat16:
+    """Whether gradients may come in another dtype than their sources: NumPy's operators, which
+    rules use, know no bfloat16 beside Python numbers.
+    """
+
+    is_met = False
+
+    def note(self) -> None:
+        self.is_met = True
+
+
+_bfloat16 = _Bfloat16()
+when_bfloat16_is_met(_bfloat16.note)
 
 
 def _total(parts: list[Any]) -> Any:

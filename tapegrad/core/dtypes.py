@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ ALLOWED = (
 )
 """Names of all dtypes that a tensor can have."""
 
-_ALLOWED_TYPES = frozenset(np.dtype(name).type for name in ALLOWED if name != "bfloat16")
+# bfloat16, which NumPy gets from ml_dtypes, joins them when it is first met.
+_allowed_types = {np.dtype(name).type for name in ALLOWED if name != "bfloat16"}
+_await_bfloat16: list[Callable[[], None]] = []
 
 
 class DType:
@@ -70,11 +74,17 @@ class DType:
 
     @property
     def min(self) -> Any:
-        return np.iinfo(self.dtype).min if self.is_integer else np.finfo(self.dtype).min
+        return self._limits.min
 
     @property
     def max(self) -> Any:
-        return np.iinfo(self.dtype).max if self.is_integer else np.finfo(self.dtype).max
+        return self._limits.max
+
+    @property
+    def _limits(self) -> Any:
+        if self.name == "bfloat16":
+            return _ml_dtypes().finfo(self.dtype)
+        return np.iinfo(self.dtype) if self.is_integer else np.finfo(self.dtype)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
@@ -105,6 +115,8 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype behind a DType, a name, a Python type or a NumPy type."""
     if isinstance(dtype, DType):
         return dtype.dtype
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        dtype = _ml_dtypes().bfloat16
     try:
         native = np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
     except TypeError as error:
@@ -115,6 +127,17 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return native
 
 
+def _ml_dtypes() -> Any:
+    """The library that gives NumPy bfloat16; few programs need it, so it is no dependency."""
+    try:
+        return importlib.import_module("ml_dtypes")
+    except ImportError as error:
+        raise DTypeError(
+            "The dtype bfloat16 needs ml_dtypes, which is not installed. "
+            "Run: pip install ml_dtypes."
+        ) from error
+
+
 def refuse_unsupported(dtype: np.dtype[Any], whose: str = "") -> None:
     """Raise a sentence that lists the dtypes if no tensor can have this one.
 
@@ -122,13 +145,35 @@ def refuse_unsupported(dtype: np.dtype[Any], whose: str = "") -> None:
 
     >>> refuse_unsupported(np.dtype("float32"))
     """
+    if dtype.type in _allowed_types:
+        return
+    if dtype.name == "bfloat16":
+        _meet_bfloat16(dtype.type)
     # The name is slow to make, and needed for types that are other ones of the same meaning.
-    if dtype.type in _ALLOWED_TYPES or dtype.name in ALLOWED:
+    if dtype.name in ALLOWED:
         return
     raise DTypeError(
         f"Tensors hold values of {', '.join(ALLOWED[:-1])} and {ALLOWED[-1]}. Got "
         f"{f'{whose} of ' if whose else ''}{dtype}; cast it first, e.g. x.astype('float32')."
     )
+
+
+def when_bfloat16_is_met(act: Callable[[], None]) -> None:
+    """Call `act` when the first bfloat16 turns up: at once if there was one.
+
+    So a backend can leave out what only this dtype needs.
+
+    >>> when_bfloat16_is_met(lambda: None)
+    """
+    _await_bfloat16.append(act)
+    if any(kind.__name__ == "bfloat16" for kind in _allowed_types):
+        act()
+
+
+def _meet_bfloat16(kind: type) -> None:
+    _allowed_types.add(kind)
+    for act in _await_bfloat16:
+        act()
 
 
 def as_dtype(type_value: Any) -> DType:

@@ -14,9 +14,9 @@ import numpy as np
 
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
-from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype
+from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
 from tapegrad.core.recorder import Node, note_cut
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError, DTypeError
 
 if TYPE_CHECKING:
     from tapegrad.core.operator_types import HasOperators
@@ -24,6 +24,8 @@ else:
     HasOperators = object
 
 _new = object.__new__
+_AS_ARRAY = "__array__ or memoryview()"
+"""What a read by NumPy is called: since Python 3.12 it may come either way."""
 
 
 class TensorShape(tuple[int, ...]):
@@ -94,7 +96,7 @@ class Tensor(HasOperators):
     __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
 
     def __init__(self, array: Array) -> None:
-        backend_of(array)  # refuses what is no array
+        refuse_unsupported(backend_of(array).dtype_of(array))
         self.array = array
         self.node = None
 
@@ -150,12 +152,19 @@ class Tensor(HasOperators):
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = host.fetch(self.array, self.node, "__array__")
+        value = host.fetch(self.array, self.node, _AS_ARRAY)
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Give `memoryview(x)` a copy that cannot be written to (Python 3.12 and later)."""
-        return host.fetch(self.array, self.node, "memoryview()").data.toreadonly()
+        """Give `memoryview(x)` a copy, as NumPy gets by `__array__` (Python 3.12 and later).
+
+        NumPy asks for this first, so `np.asarray(x)` is one that can be written to here as well.
+        """
+        if self.dtype.name == "bfloat16":
+            raise DTypeError(
+                "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
+            )
+        return host.fetch(self.array, self.node, _AS_ARRAY).data
 
     def __dlpack__(self, **options: Any) -> Any:
         """Give other libraries the memory itself: `torch.from_dlpack(x)` copies nothing."""
@@ -252,7 +261,7 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
 
 
 def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:
-    return wrap(host.place(value, device))
+    return Tensor(host.place(value, device))
 
 
 nest.LEAF_TYPES.add(Tensor)

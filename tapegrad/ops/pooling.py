@@ -13,10 +13,11 @@ import numpy as np
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops import window_kernels
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.cast import cast
+from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.reduction import max as maximum_of
 from tapegrad.ops.reduction import mean
 from tapegrad.ops.windows import (
@@ -123,6 +124,7 @@ class _Frame:
         rank: int | None,
         name: str,
     ) -> None:
+        self.name = name
         rank = len(x.shape) - 2 if rank is None else rank
         self.first = is_channels_first(data_format, rank, name)
         x = channels_to_end(x) if self.first else x
@@ -141,6 +143,7 @@ class _Frame:
         return channels_to_front(y) if self.first else y
 
     def maximum(self) -> tuple[Any, Any]:
+        self._refuse_empty_windows()
         values, indices = max_pool_p(
             self.x,
             window=self.window,
@@ -151,6 +154,11 @@ class _Frame:
         return values, indices
 
     def average(self) -> Any:
+        if is_integer(self.x):
+            raise DTypeError(
+                f"{self.name} averages floating-point numbers. Got a tensor of {self.x.dtype}; "
+                "cast it first, e.g. tapegrad.cast(x, 'float32')."
+            )
         return avg_pool_p(
             self.x,
             window=self.window,
@@ -158,6 +166,22 @@ class _Frame:
             padding=self.padding,
             count_padding=False,
         )
+
+    def _refuse_empty_windows(self) -> None:
+        """As TensorFlow, take no maximum of a window that lies in the padding alone."""
+        for size, extent, stride, (low, high), step in zip(
+            self.x.shape[1:-1], self.window, self.strides, self.padding, self.dilation
+        ):
+            reach = (extent - 1) * step + 1
+            last = (size + low + high - reach) // stride * stride - low
+            # A dilated window may straddle the data: its first place past the padding is past both.
+            past = [start % step >= size for start in range(-low, min(0, last + 1), stride)]
+            if low >= reach or last >= size or any(past):
+                raise ShapeError(
+                    f"{self.name} needs a real element in every window. One of {extent} elements "
+                    f"(dilation {step}) lies in the padding ({low}, {high}) of a dimension of size "
+                    f"{size} alone. Pad by less than the window."
+                )
 
 
 def max_pool(

@@ -23,11 +23,15 @@ def _shifted(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _softmax(xp: Any, x: Any, *, axis: int) -> Any:
+    if not x.shape[axis]:
+        return xp.zeros_like(x)  # nothing has no maximum
     shifted, total = _shifted(xp, x, axis)
     return xp.exp(shifted) / total
 
 
 def _log_softmax(xp: Any, x: Any, *, axis: int) -> Any:
+    if not x.shape[axis]:
+        return xp.zeros_like(x)
     shifted, total = _shifted(xp, x, axis)
     return shifted - xp.log(total)
 

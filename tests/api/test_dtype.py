@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+import os
+import pickle
+import subprocess
+import sys
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -170,3 +177,151 @@ def test_T5_a_real_source_of_a_complex_product_has_a_real_gradient():
 def test_T6_default_dtypes_follow_tensorflow(value, dtype):
     assert tf.constant(value).dtype == dtype
     assert tf.Variable(value).dtype == dtype
+
+
+# bfloat16 on NumPy, by ml_dtypes
+
+
+OPERATORS = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv),
+    *(operator.pow, operator.floordiv, operator.mod),
+]
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+def rounded(values):
+    """Values as bfloat16 holds them, computed with in float64."""
+    return np.asarray(values).astype(ml_dtypes.bfloat16).astype("float64")
+
+
+def by_name(function):
+    return function.__name__
+
+
+@pytest.mark.parametrize("shape", [(4,), ()], ids=["array", "number"])
+@pytest.mark.parametrize("number", [0.3, 3, True], ids=repr)
+@pytest.mark.parametrize("apply", OPERATORS, ids=by_name)
+def test_T5_python_numbers_adapt_to_bfloat16_on_either_side(apply, number, shape):
+    values = rounded(np.resize([0.7, 1.3, 2.9, 5.1], shape))
+    x = tf.constant(values, "bfloat16")
+
+    results = [apply(x, number), apply(number, x)]
+
+    wanted = [apply(values, rounded(number)), apply(rounded(number), values)]
+    for result, exact in zip(results, wanted, strict=True):
+        assert result.dtype == "bfloat16"
+        np.testing.assert_allclose(result.numpy().astype("float64"), exact, 2**-7)
+
+
+@pytest.mark.parametrize("compare", COMPARISONS, ids=by_name)
+def test_T5_bfloat16_compares_with_python_numbers_as_they_are_in_bfloat16(compare):
+    values = rounded([0.1, 0.2, 0.3])
+    x = tf.constant(values, "bfloat16")
+
+    assert compare(x, 0.2).numpy().tolist() == compare(values, rounded(0.2)).tolist()
+    assert compare(0.2, x).numpy().tolist() == compare(rounded(0.2), values).tolist()
+
+
+KEEPS = {
+    "where": lambda x: tf.where(x > 0, x, 0.5),
+    "where, number first": lambda x: tf.where(x > 0, 0.5, x),
+    "maximum": lambda x: tf.maximum(x, 0.5),
+    "minimum": lambda x: tf.minimum(0.5, x),
+    "clip": lambda x: tf.clip_by_value(x, -0.5, 0.5),
+    "atan2": lambda x: tf.math.atan2(x, 0.5),
+    "squared difference": lambda x: tf.math.squared_difference(x, 0.5),
+    "power": lambda x: tf.abs(x) ** 2.5,
+    "leaky relu": lambda x: tf.nn.leaky_relu(x),
+    "elu": lambda x: tf.nn.elu(x),
+    "softmax": lambda x: tf.nn.softmax(x),
+    "sum": lambda x: tf.reduce_sum(x),
+    "mean": lambda x: tf.reduce_mean(x),
+    "deviation": lambda x: tf.math.reduce_std(x),
+    "segment maximum": lambda x: tf.math.segment_max(x, [0, 0, 2]),
+    "product with a vector": lambda x: tf.linalg.matvec(tf.stack([x, x]), x),
+    "cast there and back": lambda x: tf.cast(tf.cast(x, "float32") * 0.5, "bfloat16"),
+    "a variable": lambda x: tf.Variable(x) * 0.5,
+}
+
+
+@pytest.mark.parametrize("function", KEEPS.values(), ids=KEEPS)
+def test_T5_functions_of_bfloat16_and_numbers_stay_in_bfloat16(function):
+    values = rounded([-1.5, 0.25, 3.0])
+
+    result = function(tf.constant(values, "bfloat16"))
+
+    assert result.dtype == "bfloat16"
+    wide = function(tf.constant(values)).numpy()
+    np.testing.assert_allclose(result.numpy().astype("float64"), wide, 2**-6, 2**-7)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * x * 2.0, lambda x: tf.tanh(x) / 3.0])
+def test_the_gradient_of_bfloat16_is_bfloat16(function):
+    x = tf.constant([0.5, -1.5], "bfloat16")
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+
+    assert tape.gradient(y, x).dtype == "bfloat16"
+
+
+def test_the_dropout_of_bfloat16_stays_in_bfloat16():
+    result = tf.nn.dropout(tf.ones([100], "bfloat16"), 0.75, seed=1)
+
+    assert result.dtype == "bfloat16"
+    assert set(result.numpy().tolist()) == {0.0, 4.0}
+
+
+def test_a_sparse_step_moves_rows_of_bfloat16():
+    v = tf.Variable(np.ones((3, 2)), dtype="bfloat16")
+    rows = tf.IndexedSlices(tf.ones([2, 2], "bfloat16"), tf.constant([2, 2]), (3, 2))
+
+    tf.optimizers.SGD(0.25).apply_gradients([(rows, v)])
+
+    assert v.dtype == "bfloat16"
+    assert v.numpy()[:, 0].tolist() == [1.0, 1.0, 0.5]
+
+
+def test_bfloat16_has_limits():
+    assert float(tf.as_dtype("bfloat16").max) == pytest.approx(3.39e38, rel=1e-3)
+    assert float(tf.as_dtype("bfloat16").min) == pytest.approx(-3.39e38, rel=1e-3)
+
+
+def run_python(*lines):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_bfloat16_is_loaded_when_its_name_is_asked_for():
+    output = run_python(
+        "import sys, tapegrad as tf",
+        "tf.constant([1.5]) * 2.0",
+        "print('ml_dtypes' in sys.modules)",
+        "y = tf.constant([1.5], 'bfloat16') * 2.0",
+        "print(y.dtype, float(y[0]))",
+    )
+
+    assert output.split() == ["False", "bfloat16", "3.0"]
+
+
+def test_a_pickled_bfloat16_adapts_numbers_in_a_new_process():
+    pickled = pickle.dumps(tf.constant([1.5], "bfloat16"))
+
+    output = run_python(
+        "import pickle, tapegrad as tf",
+        "tf.constant([1.5]) * 2.0",
+        f"print((pickle.loads({pickled!r}) * 2.0).dtype)",
+    )
+
+    assert output.split() == ["bfloat16"]
+
+
+def test_without_ml_dtypes_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+
+    with pytest.raises(TypeError, match=r"bfloat16 needs ml_dtypes.* pip install ml_dtypes"):
+        tf.zeros([1], "bfloat16")

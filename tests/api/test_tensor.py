@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.dtypes import ALLOWED
 
 
 @pytest.fixture
@@ -44,11 +45,40 @@ def test_T1_dlpack_export(x):
     assert np.from_dlpack(x).tolist() == [1.0, 2.0]
 
 
-def test_T1_the_buffer_for_memoryview_is_read_only(x):
-    view = x.__buffer__(0)  # what memoryview(x) asks for since Python 3.12
+@pytest.mark.parametrize("make", [tf.constant, tf.Variable], ids=["tensor", "variable"])
+def test_T1_the_buffer_for_memoryview_is_a_copy(make):
+    x = make([1.0, 2.0])
 
+    view = x.__buffer__(0)  # what memoryview(x) and np.asarray(x) ask for since Python 3.12
     assert view.tolist() == [1.0, 2.0]
-    assert view.readonly
+    view[0] = 9.0
+
+    assert x.numpy().tolist() == [1.0, 2.0]
+
+
+def test_T1_a_buffer_of_bfloat16_is_refused_before_anything_is_read():
+    pytest.importorskip("ml_dtypes")
+    x = tf.constant([1.0, 2.0], "bfloat16")
+
+    with pytest.raises(tf.errors.DTypeError, match=r"hold no bfloat16. Use x.numpy\(\)"):
+        x.__buffer__(0)
+    assert np.asarray(x).dtype.name == "bfloat16"
+
+
+@pytest.mark.parametrize("dtype", [*ALLOWED])
+def test_T1_numpy_gets_the_same_dtype_layout_and_values(dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    values = np.arange(6).reshape(2, 3).T
+    x = tf.transpose(tf.constant(values.T, dtype))
+
+    array = np.asarray(x)
+
+    assert array.dtype == x.dtype.dtype
+    np.testing.assert_array_equal(array, values.astype(array.dtype))
+    assert array.strides == x.numpy().strides
+    array[...] = 1
+    np.testing.assert_array_equal(x.numpy(), values.astype(array.dtype))
 
 
 def test_T2_a_tensor_is_unhashable_but_its_ref_is_not(x):

@@ -38,7 +38,7 @@ READS = {
     "numpy()": lambda x: x.numpy(),
     "item()": lambda x: x[0].item(),
     "tolist()": lambda x: x.tolist(),
-    "__array__": lambda x: np.asarray(x),
+    "__array__ or memoryview()": lambda x: np.asarray(x),
     "float()": lambda x: float(x[0]),
     "int()": lambda x: int(x[0]),
     "bool()": lambda x: bool(x[0]),
