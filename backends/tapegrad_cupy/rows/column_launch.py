@@ -25,7 +25,13 @@ Array = Any
 
 _THREADS = 256
 _BLOCK = (_THREADS, 1, 1)
-_FINISH_BLOCK = (32, 16, 1)
+_FINISH_BLOCK = (16, 32, 1)
+
+_BLOCKS = 4
+"""Blocks that a multiprocessor runs at once: the grid is what all of them run."""
+
+_REDUCED, _WRITTEN = 8, 4
+"""The fewest rows of a thread, where it leaves partial results and where it does not."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,17 @@ class Columns:
     def tiles(self) -> int:
         return -(-self.columns // (self.lanes * self.width))
 
-    @property
-    def parts(self) -> int:
-        """How many blocks share the rows: enough for the device, each with some turns to make."""
-        wanted = -(-8 * processors() // self.tiles)
-        return max(min(wanted, self.rows // (4 * self.height), 65535), 1)
+    def size(self, least: int) -> int:
+        """Return how many rows a block takes, so that one turn of the device is enough for all.
+
+        A thread takes at least `least` of them.
+        """
+        blocks = max(_BLOCKS * processors() // self.tiles, 1)
+        return self.height * max(-(-self.rows // (self.height * blocks)), least)
+
+    def parts(self, least: int) -> int:
+        """Return how many blocks share the rows."""
+        return -(-self.rows // self.size(least))
 
 
 def place_columns(rows: int, columns: int, *arrays: Array) -> Columns:
@@ -61,19 +73,27 @@ def place_columns(rows: int, columns: int, *arrays: Array) -> Columns:
     return Columns(rows, columns, width, lanes)
 
 
-def _run(name: str, place: Columns, args: tuple[Any, ...], **types: str) -> None:
-    definitions = _definitions(place.width)
+def _run(
+    name: str,
+    place: Columns,
+    least: int,
+    args: tuple[Any, ...],
+    *,
+    by_column: bool = True,
+    **types: str,
+) -> None:
+    definitions = _definitions(place.width, by_column)
     kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), definitions, _BLOCK)
-    kernel((place.tiles, place.parts, 1), (place.lanes, place.height, 1), args)
+    kernel((place.tiles, place.parts(least), 1), (place.lanes, place.height, 1), args)
 
 
-def _definitions(width: int) -> str:
-    return f"#define N {width}"
+def _definitions(width: int, by_column: bool = True) -> str:
+    return f"#define N {width}\n#define BY_COLUMN {int(by_column)}"
 
 
 def _finish(name: str, columns: int, args: tuple[Any, ...], **types: str) -> None:
     kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), "", _FINISH_BLOCK)
-    kernel((-(-columns // 32), 1, 1), _FINISH_BLOCK, args)
+    kernel((-(-columns // _FINISH_BLOCK[0]), 1, 1), _FINISH_BLOCK, args)
 
 
 def finish_sums(parts: tuple[Array, Array], for_gain: Array, for_bias: Array) -> None:
@@ -96,21 +116,25 @@ def column_products(
 
     unit is (x - mean) / sqrt(variance + epsilon); `of` is "rows" or "columns".
     """
-    shape = (place.parts, place.columns)
+    shape = (place.parts(_REDUCED), place.columns)
     products, sums = cupy.empty(shape, mean.dtype), cupy.empty(shape, mean.dtype)
-    args = (t, x, mean, variance, products, sums, place.rows, place.columns, epsilon)
-    _run("column_products", place, (*args, int(of == "columns")), T=TYPES[x.dtype.name])
+    sizes = (place.rows, place.columns, place.size(_REDUCED))
+    args = (t, x, mean, variance, products, sums, *sizes, epsilon)
+    types, by_column = {"T": TYPES[x.dtype.name]}, of == "columns"
+    _run("column_products", place, _REDUCED, args, by_column=by_column, **types)
     return products, sums
 
 
 def column_moments(x: Array, place: Columns, center: bool) -> tuple[Array, Array]:
     """Return the mean (0 if not `center`) and the variance or mean square of each column."""
     work, columns = wide(x.dtype), place.columns
-    shape = (place.parts, columns)
+    parts, size = place.parts(_REDUCED), place.size(_REDUCED)
+    shape = (parts, columns)
     means, spreads = cupy.empty(shape, work), cupy.empty(shape, work)
-    _run("column_moments", place, (x, means, spreads, place.rows, columns), T=TYPES[x.dtype.name])
+    given = (x, means, spreads, place.rows, columns, size)
+    _run("column_moments", place, _REDUCED, given, T=TYPES[x.dtype.name])
     mean, variance = cupy.empty(columns, work), cupy.empty(columns, work)
-    args = (means, spreads, mean, variance, place.parts, columns, place.rows, place.height)
+    args = (means, spreads, mean, variance, parts, columns, place.rows, size)
     _finish("finish_moments", columns, (*args, int(center)), T=TYPES[work.name])
     return mean, variance
 
@@ -122,8 +146,9 @@ def normalize_columns(
     columns = x.shape[-1]
     place = place_columns(x.shape[0], columns, x, y)
     mean, variance = column_moments(x, place, center)
-    args = (x, gain, bias, mean, variance, y, place.rows, columns, epsilon)
-    _run("column_normalize", place, args, T=TYPES[x.dtype.name], GAIN=type_)
+    sizes = (place.rows, columns, place.size(_WRITTEN))
+    args = (x, gain, bias, mean, variance, y, *sizes, epsilon)
+    _run("column_normalize", place, _WRITTEN, args, T=TYPES[x.dtype.name], GAIN=type_)
     return mean, variance
 
 
@@ -140,12 +165,13 @@ def normalize_columns_gradient(
 ) -> tuple[Array, Array]:
     """Write the cotangent of x to g; return those of gain and bias, one number per column."""
     columns = x.shape[-1]
-    place = place_columns(x.shape[0], columns, t, x, g)
+    place = place_columns(x.shape[0], columns, t, x, g, mean, variance)
     parts = column_products(t, x, mean, variance, epsilon, place, of="columns")
     products, sums = cupy.empty(columns, mean.dtype), cupy.empty(columns, mean.dtype)
     finish_sums(parts, products, sums)
-    args = (t, x, gain, mean, variance, products, sums, g, place.rows, columns, epsilon)
-    _run("column_gradient", place, (*args, int(center)), T=TYPES[x.dtype.name], GAIN=type_)
+    sizes = (place.rows, columns, place.size(_WRITTEN))
+    args = (t, x, gain, mean, variance, products, sums, g, *sizes, epsilon, int(center))
+    _run("column_gradient", place, _WRITTEN, args, T=TYPES[x.dtype.name], GAIN=type_)
     return products, sums
 
 
@@ -160,8 +186,10 @@ def variants() -> Iterator[Source]:
         for width in (1, 2, 4, 8):
             if width * FLOATS[dtype] > 16:
                 continue
-            for name in ("column_products", "column_moments"):
-                yield _variant(name, _definitions(width), _BLOCK, T=type_)
+            for by_column in (False, True):
+                definitions = _definitions(width, by_column)
+                yield _variant("column_products", definitions, _BLOCK, T=type_)
+            yield _variant("column_moments", _definitions(width), _BLOCK, T=type_)
             for gain in sorted({*known, "float"}):
                 yield _variant("column_normalize", _definitions(width), _BLOCK, T=type_, GAIN=gain)
             for gain in known:
@@ -175,5 +203,5 @@ def variants() -> Iterator[Source]:
 
 def _variant(name: str, definitions: str, block: tuple[int, int, int], **types: str) -> Source:
     text = kernel_source(SOURCES[name], tuple(types.items()), definitions, block)
-    label = " ".join([name, *types.values(), definitions.removeprefix("#define ")])
+    label = " ".join([name, *types.values(), *definitions.replace("#define ", "").split()])
     return Source(label, text, OPTIONS)

@@ -1,70 +1,97 @@
 """CUDA source of reductions down columns in two stages, and of batch normalisation by them.
 
 Threads stand in a block as `blockDim.x` columns of N neighbours by `blockDim.y` rows; `gridDim.y`
-blocks share the rows. Partial results are joined in an order that depends on these sizes alone.
+blocks share the rows, `size` of them each. Partial results are joined in an order that depends on
+these sizes alone.
 """
 
 from __future__ import annotations
 
 PLACES = r"""
 DEVICE i64 first_column() { return ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N; }
-DEVICE i64 top_row() { return (i64)blockIdx.y * blockDim.y + threadIdx.y; }
-DEVICE i64 rows_apart() { return (i64)gridDim.y * blockDim.y; }
+DEVICE i64 end_row(i64 rows, i64 size) {
+    i64 end = (blockIdx.y + 1) * size;
+    return end < rows ? end : rows;
+}
 
 #define LOOP(e) _Pragma("unroll") for (int e = 0; e < N; ++e)
 
-DEVICE A inverse_root(A variance, double epsilon) { return A(1) / root(variance + A(epsilon)); }
+DEVICE A scale_of(A variance, double epsilon) { return inverse_root(variance + A(epsilon)); }
+
+// Some rows at the columns of a thread, as they are stored. All are read before the first is used,
+// and before anything is written, so that the reads overlap.
+template <int COUNT> struct Batch {
+    Pack<T, N> packs[COUNT];
+    DEVICE void fetch(const T* from, i64 row, i64 end, i64 columns) {
+        #pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            i64 r = row + k * blockDim.y;
+            typedef decltype(packs[k].word) W;
+            if (r < end) packs[k].word = *reinterpret_cast<const W*>(from + r * columns);
+        }
+    }
+};
+// For each row r of a batch, which is its k-th.
+#define BATCHED(k, r, row, end, count) _Pragma("unroll") for (int k = 0; k < count; ++k) \
+    if (i64 r = row + k * blockDim.y; r < end)
+"""
+
+# Each thread adds up a column of the block's results: `finish` gets its place in the block.
+JOIN_ROWS = r"""
+template <class Finish> DEVICE void join_rows(const A* first, const A* second, Finish finish) {
+    __shared__ __align__(16) A box[2][THREADS * N];
+    int wide = blockDim.x * N, place = threadIdx.y * wide + threadIdx.x * N;
+    store<N>(box[0] + place, first);
+    store<N>(box[1] + place, second);
+    __syncthreads();
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < wide; i += THREADS) {
+        A x = 0, y = 0;
+        #pragma unroll 4
+        for (int k = i; k < THREADS * N; k += wide) {
+            x += box[0][k];
+            y += box[1][k];
+        }
+        finish((i64)blockIdx.x * wide + i, x, y);
+    }
+}
 """
 
 # With the moments of each row (layer normalisation) or of each column (batch normalisation).
 COLUMN_PRODUCTS = r"""
-template <class Join> DEVICE void join_rows(A* first, A* second) {
-    __shared__ A box[2][THREADS * N];
-    int place = (threadIdx.y * blockDim.x + threadIdx.x) * N;
-    LOOP(e) { box[0][place + e] = first[e]; box[1][place + e] = second[e]; }
-    for (int half = blockDim.y >> 1; half; half >>= 1) {
-        __syncthreads();
-        int other = place + half * blockDim.x * N;
-        if (threadIdx.y < half) LOOP(e) {
-            box[0][place + e] += box[0][other + e];
-            box[1][place + e] += box[1][other + e];
-        }
-    }
-    LOOP(e) { first[e] = box[0][place + e]; second[e] = box[1][place + e]; }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_products(
     const T* t, const T* x, const A* means, const A* variances, A* gain_parts, A* bias_parts,
-    i64 rows, i64 columns, double epsilon, i64 by_column) {
-    i64 c = first_column();
-    A products[N], sums[N], mean[N], scale[N];
-    LOOP(e) {
-        products[e] = sums[e] = 0;
-        bool known = by_column && c < columns;
-        mean[e] = known ? means[c + e] : A(0);
-        scale[e] = known ? inverse_root(variances[c + e], epsilon) : A(1);
-    }
-    if (c < columns) {
-        #pragma unroll 4
-        for (i64 r = top_row(); r < rows; r += rows_apart()) {
-            A a[N], b[N];
-            load<N>(a, t + r * columns + c);
-            load<N>(b, x + r * columns + c);
-            A m = by_column ? A(0) : means[r];
-            A s = by_column ? A(1) : inverse_root(variances[r], epsilon);
+    i64 rows, i64 columns, i64 size, double epsilon) {
+    constexpr int COUNT = 2;
+    i64 c = first_column(), end = end_row(rows, size), row = blockIdx.y * size + threadIdx.y;
+    A products[N], sums[N], mean[N];
+    LOOP(e) products[e] = sums[e] = mean[e] = 0;
+    if (c >= columns) end = 0;
+    Batch<COUNT> ts, xs;
+    ts.fetch(t + c, row, end, columns);
+    xs.fetch(x + c, row, end, columns);
+    if (BY_COLUMN && c < columns) load<N>(mean, means + c);
+    while (row < end) {
+        BATCHED(k, r, row, end, COUNT) {
+            A m = BY_COLUMN ? A(0) : means[r];
+            A s = BY_COLUMN ? A(1) : scale_of(variances[r], epsilon);
             LOOP(e) {
-                A unit = by_column ? (b[e] - mean[e]) * scale[e] : (b[e] - m) * s;
-                products[e] += a[e] * unit;
-                sums[e] += a[e];
+                A a = widen(ts.packs[k].v[e]), b = widen(xs.packs[k].v[e]);
+                products[e] += a * (BY_COLUMN ? b - mean[e] : (b - m) * s);
+                sums[e] += a;
             }
         }
+        row += COUNT * blockDim.y;
+        ts.fetch(t + c, row, end, columns);
+        xs.fetch(x + c, row, end, columns);
     }
-    join_rows<Sum>(products, sums);
-    if (threadIdx.y == 0 && c < columns) {
-        store<N>(gain_parts + blockIdx.y * columns + c, products);
-        store<N>(bias_parts + blockIdx.y * columns + c, sums);
-    }
+    join_rows(products, sums, [&](i64 column, A product, A sum) {
+        if (column >= columns) return;
+        // The scale of a column is a factor of all its products.
+        A scale = BY_COLUMN ? scale_of(variances[column], epsilon) : A(1);
+        gain_parts[blockIdx.y * columns + column] = product * scale;
+        bias_parts[blockIdx.y * columns + column] = sum;
+    });
 }
 """
 
@@ -73,12 +100,12 @@ FINISH_SUMS = r"""
 extern "C" __global__ void __launch_bounds__(THREADS)
 finish_sums(const A* gain_parts, const A* bias_parts, GAIN* for_gain, BIAS* for_bias,
             i64 parts, i64 columns) {
-    __shared__ A box[2][THREADS / 32][32];
-    i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
+    __shared__ A box[2][THREADS / 16][16];
+    i64 c = (i64)blockIdx.x * 16 + threadIdx.x;
     A first = 0, second = 0;
     if (c < columns) {
-        #pragma unroll 4
-        for (i64 p = threadIdx.y; p < parts; p += THREADS / 32) {
+        #pragma unroll 8
+        for (i64 p = threadIdx.y; p < parts; p += THREADS / 16) {
             first += gain_parts[p * columns + c];
             second += bias_parts[p * columns + c];
         }
@@ -86,170 +113,160 @@ finish_sums(const A* gain_parts, const A* bias_parts, GAIN* for_gain, BIAS* for_
     box[0][threadIdx.y][threadIdx.x] = first;
     box[1][threadIdx.y][threadIdx.x] = second;
     __syncthreads();
-    if (threadIdx.y == 0 && c < columns) {
-        for (int k = 1; k < THREADS / 32; ++k) {
-            first += box[0][k][threadIdx.x];
-            second += box[1][k][threadIdx.x];
-        }
-        narrow(for_gain[c], first);
-        narrow(for_bias[c], second);
+    if (threadIdx.y < 2 && c < columns) {
+        A sum = 0;
+        #pragma unroll
+        for (int k = 0; k < THREADS / 16; ++k) sum += box[threadIdx.y][k][threadIdx.x];
+        if (threadIdx.y == 0) narrow(for_gain[c], sum);
+        else narrow(for_bias[c], sum);
     }
 }
 """
 
-MOMENTS = r"""
-// Count, mean and sum of squared distances from it, which join without cancellation.
-struct Moments {
-    A count, mean, spread;
-    DEVICE void join(const Moments& other) {
-        A total = count + other.count;
-        if (total == A(0)) return;
-        A gap = other.mean - mean, share = other.count / total;
-        mean += gap * share;
-        spread += other.spread + gap * gap * (count * share);
-        count = total;
-    }
-};
-"""
-
-# Each thread measures from its first element, so that a large mean costs no digits.
+# A block measures from its first row, so that a large mean costs no digits. Should that row lie far
+# from the mean, it also makes the variance of the n rows larger: the square of its distance is at
+# most n times the variance, and what cancels at the end is no more than that.
 COLUMN_MOMENTS = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
-column_moments(const T* x, A* mean_parts, A* spread_parts, i64 rows, i64 columns) {
-    __shared__ A box[2][THREADS * N];
-    __shared__ A counts[THREADS];
-    i64 c = first_column(), r = top_row();
-    A base[N], sums[N], squares[N], count = 0;
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+column_moments(
+    const T* x, A* mean_parts, A* spread_parts, i64 rows, i64 columns, i64 size) {
+    constexpr int COUNT = 4;
+    i64 c = first_column(), top = blockIdx.y * size, end = end_row(rows, size);
+    i64 row = top + threadIdx.y;
+    A base[N], sums[N], squares[N], count = A(end - top);
     LOOP(e) base[e] = sums[e] = squares[e] = 0;
-    if (c < columns && r < rows) {
-        load<N>(base, x + r * columns + c);
-        #pragma unroll 4
-        for (; r < rows; r += rows_apart()) {
-            A a[N];
-            load<N>(a, x + r * columns + c);
-            LOOP(e) {
-                A rest = a[e] - base[e];
-                sums[e] += rest;
-                squares[e] += rest * rest;
-            }
-            count += A(1);
+    if (c < columns) load<N>(base, x + top * columns + c);
+    else end = 0;
+    for (; row < end; row += COUNT * blockDim.y) {
+        Batch<COUNT> xs;
+        xs.fetch(x + c, row, end, columns);
+        BATCHED(k, r, row, end, COUNT) LOOP(e) {
+            A rest = widen(xs.packs[k].v[e]) - base[e];
+            sums[e] += rest;
+            squares[e] += rest * rest;
         }
     }
-    int thread = threadIdx.y * blockDim.x + threadIdx.x;
-    A known = count == A(0) ? A(1) : count;
-    counts[thread] = count;
-    LOOP(e) {
-        box[0][thread * N + e] = base[e] + sums[e] / known;
-        box[1][thread * N + e] = squares[e] - sums[e] * (sums[e] / known);
-    }
-    for (int half = blockDim.y >> 1; half; half >>= 1) {
-        __syncthreads();
-        int other = thread + half * blockDim.x;
-        if (threadIdx.y >= half) continue;
-        A total = counts[thread];
-        LOOP(e) {
-            int i = thread * N + e, k = other * N + e;
-            Moments mine = {counts[thread], box[0][i], box[1][i]};
-            mine.join({counts[other], box[0][k], box[1][k]});
-            box[0][i] = mine.mean;
-            box[1][i] = mine.spread;
-            total = mine.count;
-        }
-        counts[thread] = total;
-    }
-    if (threadIdx.y == 0 && c < columns) {
-        store<N>(mean_parts + blockIdx.y * columns + c, box[0] + thread * N);
-        store<N>(spread_parts + blockIdx.y * columns + c, box[1] + thread * N);
-    }
+    join_rows(sums, squares, [&](i64 column, A sum, A square) {
+        if (column >= columns) return;
+        A mean = sum / count, spread = square - sum * mean;
+        mean_parts[blockIdx.y * columns + column] = widen(x[top * columns + column]) + mean;
+        spread_parts[blockIdx.y * columns + column] = spread < A(0) ? A(0) : spread;
+    });
 }
 """
 
-# `height` is the number of rows that a block takes at a time: it tells how many each part has.
+# Means are measured from the first one. All parts but the last are of `size` rows.
 FINISH_MOMENTS = r"""
 extern "C" __global__ void __launch_bounds__(THREADS)
 finish_moments(const A* mean_parts, const A* spread_parts, A* means, A* variances,
-               i64 parts, i64 columns, i64 rows, i64 height, i64 center) {
-    __shared__ Moments box[THREADS / 32][32];
-    i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
-    i64 turns = rows / (parts * height), rest = rows % (parts * height);
-    Moments mine = {0, 0, 0};
+               i64 parts, i64 columns, i64 rows, i64 size, i64 center) {
+    __shared__ A box[2][THREADS / 16][16];
+    i64 c = (i64)blockIdx.x * 16 + threadIdx.x;
+    A base = 0, sum = 0, square = 0;
     if (c < columns) {
-        for (i64 p = threadIdx.y; p < parts; p += THREADS / 32) {
-            i64 extra = rest - p * height;
-            extra = extra < 0 ? 0 : extra > height ? height : extra;
-            mine.join({A(turns * height + extra), mean_parts[p * columns + c],
-                       spread_parts[p * columns + c]});
+        base = mean_parts[c];
+        #pragma unroll 8
+        for (i64 p = threadIdx.y; p < parts; p += THREADS / 16) {
+            A count = A(p + 1 < parts ? size : rows - p * size);
+            A gap = mean_parts[p * columns + c] - base, part = gap * count;
+            sum += part;
+            square += spread_parts[p * columns + c] + part * gap;
         }
     }
-    box[threadIdx.y][threadIdx.x] = mine;
+    box[0][threadIdx.y][threadIdx.x] = sum;
+    box[1][threadIdx.y][threadIdx.x] = square;
     __syncthreads();
     if (threadIdx.y == 0 && c < columns) {
-        for (int k = 1; k < THREADS / 32; ++k) mine.join(box[k][threadIdx.x]);
-        A variance = mine.spread / mine.count;
-        means[c] = center ? mine.mean : A(0);
-        variances[c] = center ? variance : variance + mine.mean * mine.mean;
+        sum = square = 0;
+        #pragma unroll
+        for (int k = 0; k < THREADS / 16; ++k) {
+            sum += box[0][k][threadIdx.x];
+            square += box[1][k][threadIdx.x];
+        }
+        A rest = sum / A(rows), mean = base + rest, variance = (square - sum * rest) / A(rows);
+        variance = variance < A(0) ? A(0) : variance;
+        means[c] = center ? mean : A(0);
+        variances[c] = center ? variance : variance + mean * mean;
     }
 }
 """
 
 COLUMN_NORMALIZE = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_normalize(
     const T* x, const GAIN* gain, const GAIN* bias, const A* means, const A* variances, T* y,
-    i64 rows, i64 columns, double epsilon) {
-    i64 c = first_column();
+    i64 rows, i64 columns, i64 size, double epsilon) {
+    constexpr int COUNT = 4;
+    i64 c = first_column(), end = end_row(rows, size), row = blockIdx.y * size + threadIdx.y;
     if (c >= columns) return;
-    A mean[N], factor[N], shift[N];
-    LOOP(e) {
-        A scale = inverse_root(variances[c + e], epsilon);
-        mean[e] = means[c + e];
-        factor[e] = gain ? scale * widen(gain[c + e]) : scale;
-        shift[e] = bias ? widen(bias[c + e]) : A(0);
-    }
-    #pragma unroll 4
-    for (i64 r = top_row(); r < rows; r += rows_apart()) {
-        A a[N];
-        load<N>(a, x + r * columns + c);
-        LOOP(e) a[e] = (a[e] - mean[e]) * factor[e] + shift[e];
-        store<N>(y + r * columns + c, a);
+    Batch<COUNT> xs;
+    xs.fetch(x + c, row, end, columns);
+    A mean[N], factor[N], shift[N], given[N];
+    load<N>(mean, means + c);
+    load<N>(factor, variances + c);
+    LOOP(e) given[e] = A(1), shift[e] = A(0);
+    if (gain) load<N>(given, gain + c);
+    if (bias) load<N>(shift, bias + c);
+    LOOP(e) factor[e] = scale_of(factor[e], epsilon) * given[e];
+    while (row < end) {
+        BATCHED(k, r, row, end, COUNT) {
+            A a[N];
+            LOOP(e) a[e] = (widen(xs.packs[k].v[e]) - mean[e]) * factor[e] + shift[e];
+            store<N>(y + r * columns + c, a);
+        }
+        row += COUNT * blockDim.y;
+        xs.fetch(x + c, row, end, columns);
     }
 }
 """
 
+# g = (t - unit * product - sum) * factor, with all that a column has in common taken together.
 COLUMN_GRADIENT = r"""
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_gradient(
     const T* t, const T* x, const GAIN* gain, const A* means, const A* variances,
-    const A* products, const A* sums, T* g, i64 rows, i64 columns, double epsilon, i64 center) {
-    i64 c = first_column();
+    const A* products, const A* sums, T* g, i64 rows, i64 columns, i64 size, double epsilon,
+    i64 center) {
+    constexpr int COUNT = 2;
+    i64 c = first_column(), end = end_row(rows, size), row = blockIdx.y * size + threadIdx.y;
     if (c >= columns) return;
-    A mean[N], scale[N], factor[N], product[N], sum[N];
+    Batch<COUNT> ts, xs;
+    ts.fetch(t + c, row, end, columns);
+    xs.fetch(x + c, row, end, columns);
+    A mean[N], factor[N], slope[N], shift[N], given[N], share = A(1) / A(rows);
+    load<N>(mean, means + c);
+    load<N>(factor, variances + c);
+    load<N>(slope, products + c);
+    load<N>(shift, sums + c);
+    LOOP(e) given[e] = A(1);
+    if (gain) load<N>(given, gain + c);
     LOOP(e) {
-        mean[e] = means[c + e];
-        scale[e] = inverse_root(variances[c + e], epsilon);
-        factor[e] = gain ? scale[e] * widen(gain[c + e]) : scale[e];
-        product[e] = products[c + e] / A(rows);
-        sum[e] = center ? sums[c + e] / A(rows) : A(0);
+        A scale = scale_of(factor[e], epsilon);
+        factor[e] = scale * given[e];
+        slope[e] = -slope[e] * share * scale * factor[e];
+        shift[e] = center ? -shift[e] * share * factor[e] : A(0);
     }
-    #pragma unroll 4
-    for (i64 r = top_row(); r < rows; r += rows_apart()) {
-        A a[N], b[N];
-        load<N>(a, t + r * columns + c);
-        load<N>(b, x + r * columns + c);
-        LOOP(e) {
-            A unit = (b[e] - mean[e]) * scale[e];
-            a[e] = (a[e] - unit * product[e] - sum[e]) * factor[e];
+    while (row < end) {
+        BATCHED(k, r, row, end, COUNT) {
+            A a[N];
+            LOOP(e) {
+                A rest = widen(xs.packs[k].v[e]) - mean[e];
+                a[e] = widen(ts.packs[k].v[e]) * factor[e] + (rest * slope[e] + shift[e]);
+            }
+            store<N>(g + r * columns + c, a);
         }
-        store<N>(g + r * columns + c, a);
+        row += COUNT * blockDim.y;
+        ts.fetch(t + c, row, end, columns);
+        xs.fetch(x + c, row, end, columns);
     }
 }
 """
 
 SOURCES = {
-    "column_products": PLACES + COLUMN_PRODUCTS,
+    "column_products": PLACES + JOIN_ROWS + COLUMN_PRODUCTS,
     "finish_sums": FINISH_SUMS,
-    "column_moments": PLACES + MOMENTS + COLUMN_MOMENTS,
-    "finish_moments": MOMENTS + FINISH_MOMENTS,
+    "column_moments": PLACES + JOIN_ROWS + COLUMN_MOMENTS,
+    "finish_moments": FINISH_MOMENTS,
     "column_normalize": PLACES + COLUMN_NORMALIZE,
     "column_gradient": PLACES + COLUMN_GRADIENT,
 }

@@ -131,10 +131,14 @@ def _normalize_rows(
 ) -> tuple[Array, Array]:
     rows, length, work = matrix.rows, matrix.columns, wide(x.dtype)
     mean, variance = cupy.empty(rows, work), cupy.empty(rows, work)
-    layout = choose_layout(length, x.itemsize, access_width(length, x, y), 1)
+    width = access_width(length, x, y)
+    layout = choose_layout(length, x.itemsize, width, 1)
     args = (x, gain, bias, y, mean, variance, rows, length, epsilon, int(center))
     types = {"T": TYPES[x.dtype.name], "GAIN": type_}
-    launch("normalize", SOURCES["normalize"], layout, rows, args, **types)
+    # Blocks of this kind read the next row early, and work on many; others have one row each.
+    early = is_held(layout) and layout.lanes > 32 and x.itemsize == 2 and width == 8
+    blocks = min(rows, processors() * (1024 // layout.lanes)) if early else rows
+    launch("normalize", SOURCES["normalize"], layout, blocks, args, **types)
     return mean, variance
 
 

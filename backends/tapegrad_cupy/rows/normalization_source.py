@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 PARAMETERS = r"""
-// Gain or bias at the columns of a part; `otherwise` where there is none.
-template <class P> DEVICE
-void parameters(A* values, const GAIN* from, const P& part, i64 column, A otherwise) {
-    if (!from) {
-        EACH(e, part) values[e] = otherwise;
-    } else if constexpr (Row::held) {
-        load<P::count>(values, from + column);
-    } else {
-        EACH(e, part) values[e] = widen(from[column + e]);
+// Gain or bias, read for each row: at the columns of a part, or `otherwise` where there is none.
+template <class R, bool KEPT> struct Values {
+    const GAIN* from;
+    DEVICE Values(const GAIN* from, i64) : from(from) {}
+
+    template <class P> DEVICE
+    void get(A* values, const P& part, i64 column, int, A otherwise) const {
+        if (!from) {
+            EACH(e, part) values[e] = otherwise;
+        } else if constexpr (R::held) {
+            load<P::count>(values, from + column);
+        } else {
+            EACH(e, part) values[e] = widen(from[column + e]);
+        }
     }
-}
+};
+
+// Read once and kept as it is stored, where that takes few registers.
+template <class R> struct Values<R, true> {
+    const GAIN* from;
+    Pack<GAIN, R::width> packs[R::steps];
+
+    DEVICE Values(const GAIN* from, i64 length) : from(from) {
+        #pragma unroll
+        for (int j = 0; j < R::steps; ++j) {
+            typedef decltype(packs[j].word) W;
+            int c = R::column(j);
+            if (from && c < length) packs[j].word = *reinterpret_cast<const W*>(from + c);
+        }
+    }
+
+    template <class P> DEVICE
+    void get(A* values, const P& part, i64, int step, A otherwise) const {
+        if (from) {
+            // Widened anew for each row: kept wide, it would take twice the registers.
+            Pack<GAIN, R::width> pack;
+            uint4 word = packs[step].word;
+            asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
+            pack.word = word;
+            pack.widen_to(values);
+        } else {
+            EACH(e, part) values[e] = otherwise;
+        }
+    }
+};
+
+// Whether blocks share rows of 2-byte elements, 16 bytes at a time.
+constexpr bool shares_pairs = Row::held && Row::lanes > 32 && sizeof(T) == 2 && Row::width == 8;
+typedef Values<Row, shares_pairs && sizeof(GAIN) == 2> Gain;
+typedef Values<Row, false> Bias;
 """
 
 MOMENTS = r"""
@@ -49,27 +88,53 @@ void moments(R& row, i64 length, bool center, A& mean, A& variance) {
 }
 """
 
+# Blocks that work on many rows read the next one early. normalization.py launches as many of them
+# as the bounds let a multiprocessor hold.
 NORMALIZE = r"""
-extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
+// Visit the rows of a block, where it has several with the next one already on its way.
+template <class R, class Visit> DEVICE
+void each_row(const T* x, i64 rows, i64 length, Visit visit) {
+    i64 r = first_row();
+    if constexpr (shares_pairs) {
+        typename R::Coming coming;
+        if (r < rows) coming.fetch(x + r * length, x, length);
+        while (r < rows) {
+            R row(coming, length);
+            i64 next = r + row_step();
+            if (next < rows) coming.fetch(x + next * length, x, length);
+            visit(row, r);
+            r = next;
+        }
+    } else {
+        for (; r < rows; r += row_step()) {
+            R row(x + r * length, x, length);
+            visit(row, r);
+        }
+    }
+}
+
+extern "C" __global__ void
+__launch_bounds__(THREADS, shares_pairs ? 1024 / THREADS : FEWEST)
 normalize(
     const T* x, const GAIN* gain, const GAIN* bias, T* y, A* means, A* variances,
     i64 rows, i64 length, double epsilon, i64 center) {
-    for (i64 r = first_row(); r < rows; r += row_step()) {
-        Row row(x + r * length, x, length);
+    Gain factors(gain, length);
+    Bias shifts(bias, length);
+    each_row<Row>(x, rows, length, [&](Row& row, i64 r) {
         A mean = 0, variance = 0;
         moments(row, length, center, mean, variance);
         if (threadIdx.x == 0) {
             means[r] = mean;
             variances[r] = variance;
         }
-        A scale = A(1) / root(variance + A(epsilon));
-        row.write(y + r * length, [&](auto& part, i64 column, int) {
+        A scale = inverse_root(variance + A(epsilon));
+        row.write(y + r * length, [&](auto& part, i64 column, int step) {
             A factor[Row::width], shift[Row::width];
-            parameters(factor, gain, part, column, A(1));
-            parameters(shift, bias, part, column, A(0));
+            factors.get(factor, part, column, step, A(1));
+            shifts.get(shift, part, column, step, A(0));
             EACH(e, part) part.a[e] = (part.a[e] - mean) * scale * factor[e] + shift[e];
         });
-    }
+    });
 }
 """
 
@@ -85,15 +150,24 @@ normalize_gradient(
     i64 r = first_row();
     int turn = 0;
     Row::Coming coming;
-    if (r < rows) coming.fetch(t + r * length, x + r * length, length);
-    for (; r < rows; r += row_step()) {
-        A mean = means[r], scale = A(1) / root(variances[r] + A(epsilon)), product = 0, sum = 0;
+    A next_mean = 0, next_variance = 0;
+    if (r < rows) {
+        coming.fetch(t + r * length, x + r * length, length);
+        next_mean = means[r], next_variance = variances[r];
+    }
+    Gain factors(gain, length);
+    A share = A(1) / A(length);
+    while (r < rows) {
+        A mean = next_mean, scale = inverse_root(next_variance + A(epsilon)), product = 0, sum = 0;
         Row row(coming, length);
         i64 next = r + row_step();
-        if (next < rows) coming.fetch(t + next * length, x + next * length, length);
+        if (next < rows) {
+            coming.fetch(t + next * length, x + next * length, length);
+            next_mean = means[next], next_variance = variances[next];
+        }
         row.each([&](auto& part, i64 column, int step) {
             A factor[Row::width];
-            parameters(factor, gain, part, column, A(1));
+            factors.get(factor, part, column, step, A(1));
             EACH(e, part) {
                 A unit = (part.b[e] - mean) * scale, inner = part.a[e] * factor[e];
                 for_gain[step * Row::width + e] += part.a[e] * unit;
@@ -105,11 +179,13 @@ normalize_gradient(
             }
         });
         add_pairs<Row::lanes>(product, sum, turn ^= 1);
-        product /= A(length);
-        sum = center ? sum / A(length) : A(0);
+        product *= share;
+        sum = center ? sum * share : A(0);
+        // In this order, so that a row of one element has a gradient of exactly 0.
         row.write(g + r * length, [&](auto& part, i64, int) {
             EACH(e, part) part.a[e] = (part.a[e] - part.b[e] * product - sum) * scale;
         });
+        r = next;
     }
     write_sums(for_gain, gain_parts + blockIdx.x * length, length);
     write_sums(for_bias, bias_parts + blockIdx.x * length, length);
@@ -149,12 +225,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, FEWEST)
 normalize_gradient_long(
     const T* t, const T* x, const GAIN* gain, const A* means, const A* variances, T* g,
     i64 rows, i64 length, double epsilon, i64 center) {
+    Gain factors(gain, length);
     for (i64 r = first_row(); r < rows; r += row_step()) {
-        A mean = means[r], scale = A(1) / root(variances[r] + A(epsilon)), product = 0, sum = 0;
+        A mean = means[r], scale = inverse_root(variances[r] + A(epsilon)), product = 0, sum = 0;
         Row row(t + r * length, x + r * length, length);
-        row.each([&](auto& part, i64 column, int) {
+        row.each([&](auto& part, i64 column, int step) {
             A factor[Row::width];
-            parameters(factor, gain, part, column, A(1));
+            factors.get(factor, part, column, step, A(1));
             EACH(e, part) {
                 A inner = part.a[e] * factor[e];
                 product += inner * ((part.b[e] - mean) * scale);
@@ -163,9 +240,9 @@ normalize_gradient_long(
         });
         product = reduce<Sum, Row::lanes>(product) / A(length);
         sum = center ? reduce<Sum, Row::lanes>(sum) / A(length) : A(0);
-        row.write(g + r * length, [&](auto& part, i64 column, int) {
+        row.write(g + r * length, [&](auto& part, i64 column, int step) {
             A factor[Row::width];
-            parameters(factor, gain, part, column, A(1));
+            factors.get(factor, part, column, step, A(1));
             EACH(e, part) {
                 A unit = (part.b[e] - mean) * scale;
                 part.a[e] = (part.a[e] * factor[e] - unit * product - sum) * scale;

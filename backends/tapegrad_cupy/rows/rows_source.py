@@ -46,6 +46,8 @@ DEVICE float larger(float x, float y) { return fmaxf(x, y); }
 DEVICE double larger(double x, double y) { return fmax(x, y); }
 DEVICE float root(float x) { return sqrtf(x); }
 DEVICE double root(double x) { return sqrt(x); }
+DEVICE float inverse_root(float x) { return rsqrtf(x); }
+DEVICE double inverse_root(double x) { return 1.0 / sqrt(x); }
 DEVICE float logarithm(float x) { return logf(x); }
 DEVICE double logarithm(double x) { return log(x); }
 
@@ -133,15 +135,23 @@ template <class Join, int LANES, class A> DEVICE A reduce(A x) {
 MORE_REDUCTIONS = r"""
 // Two sums at once. Calls take turns with two boxes, so that none waits for readers of the last.
 template <int LANES, class A> DEVICE void add_pairs(A& x, A& y, int turn) {
-    x = reduce_warp<Sum>(x);
-    y = reduce_warp<Sum>(y);
+    // After the first exchange, the halves of a warp go on with one of the sums each.
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    bool upper = lane & 16;
+    A own = upper ? y : x;
+    own += __shfl_xor_sync(0xffffffffu, upper ? x : y, 16);
+    #pragma unroll
+    for (int offset = 8; offset; offset >>= 1) own += __shfl_xor_sync(0xffffffffu, own, offset);
     if constexpr (LANES > 32) {
-        __shared__ A box[2][2][LANES / 32];
-        int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-        if (lane == 0) box[turn][0][warp] = x, box[turn][1][warp] = y;
+        __shared__ __align__(16) A box[2][2][LANES / 32];
+        if (!(lane & 15)) box[turn][upper][warp] = own;
         __syncthreads();
-        x = reduce_warp<Sum>(lane < LANES / 32 ? box[turn][0][lane] : A(0));
-        y = reduce_warp<Sum>(lane < LANES / 32 ? box[turn][1][lane] : A(0));
+        x = y = 0;
+        #pragma unroll (LANES < 512 ? LANES / 32 : 4)
+        for (int k = 0; k < LANES / 32; ++k) x += box[turn][0][k], y += box[turn][1][k];
+    } else {
+        x = __shfl_sync(0xffffffffu, own, 0);
+        y = __shfl_sync(0xffffffffu, own, 16);
     }
 }
 
@@ -203,10 +213,11 @@ template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
     }
 
     // A row on its way from memory, as it is stored. Read before the row ahead of it is worked on,
-    // so that the memory is never idle; wider types would take too many registers for that.
+    // so that the memory is never idle; wider types would take too many registers for that, and so
+    // would single elements where threads are many.
     struct Coming {
-        static constexpr bool early = sizeof(T) == 2;
-        Pack<T, N> packs[early ? STEPS : 1][2];
+        static constexpr bool early = sizeof(T) == 2 && (N > 1 || LANES < 512);
+        Pack<T, N> packs[early ? STEPS : 1][INPUTS];
         const T *first, *second;
 
         DEVICE void fetch(const T* from, const T* other, i64 size) {
@@ -215,13 +226,16 @@ template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
             for (int j = 0; early && j < STEPS; ++j) {
                 int c = column(j);
                 if (c >= size) continue;
-                packs[j][0].word = *reinterpret_cast<const decltype(packs[j][0].word)*>(from + c);
-                packs[j][1].word = *reinterpret_cast<const decltype(packs[j][1].word)*>(other + c);
+                typedef decltype(packs[j][0].word) W;
+                packs[j][0].word = *reinterpret_cast<const W*>(from + c);
+                if (INPUTS > 1) {
+                    packs[j][INPUTS - 1].word = *reinterpret_cast<const W*>(other + c);
+                }
             }
         }
     };
 
-    // Both inputs of a row that was fetched before.
+    // A row that was fetched before.
     DEVICE Held(const Coming& coming, i64 size) : length((int)size) {
         #pragma unroll
         for (int j = 0; j < STEPS; ++j) {
@@ -229,7 +243,7 @@ template <class T, int LANES, int STEPS, int N, int INPUTS> struct Held {
             if (c >= length) continue;
             if constexpr (Coming::early) {
                 coming.packs[j][0].widen_to(parts[j].a);
-                coming.packs[j][1].widen_to(parts[j].b);
+                if (INPUTS > 1) coming.packs[j][INPUTS - 1].widen_to(parts[j].b);
             } else {
                 parts[j].template fetch<INPUTS>(coming.first + c, coming.second + c);
             }
