@@ -1,174 +1,213 @@
-"""A sequence of launches as one CUDA graph, so that a whole step costs the host one call.
+"""A program as CUDA graphs, so that a whole step costs the host one call.
 
-What a graph reads and writes lies at fixed addresses. Small inputs are copied to places of their
-own; large ones are read where they lie, and another graph is captured when they come from
-elsewhere. Variables are changed in place, unless somebody holds their old arrays.
+What a graph reads and writes lies at fixed addresses. Arrays are read where they lie, and once
+they come from elsewhere, small ones are copied to fixed places, and for large ones another graph
+is captured. Variables are changed in place, unless somebody holds their old arrays. Outputs are
+handed out as they are while nobody holds those of the launch before, for which two graphs take
+turns, and as copies else.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import cupy
 
-from tapegrad_cupy.copies import contiguous_copy, copy_into
-from tapegrad_cupy.products import cublaslt
+from tapegrad_cupy.capture_graph import (
+    Graph,
+    Place,
+    Room,
+    Run,
+    free_retired,
+    is_out_of_memory,
+    is_refusal,
+    room_for,
+)
+from tapegrad_cupy.ownership import Apart, Owner
 
 Array = Any
-Run = Callable[[Sequence[Any], Sequence[Any]], tuple[tuple[Any, ...], tuple[Any, ...]]]
 
 SMALL = 1 << 20
-"""Bytes up to which inputs are copied in and outputs are copied out."""
+"""Bytes up to which arrays are copied to fixed places as soon as they come from elsewhere."""
 
-MOST_GRAPHS = 3
+LITTLE = 64 << 20
+"""Bytes of memory up to which a program has several graphs, to hand out their outputs in turn."""
+
+MOST_GRAPHS = 6
 """Graphs of one program that are kept, for inputs and outputs in different places."""
 
 MOST_CAPTURES = 12
-"""Captures after which a program is run launch by launch: its arrays never stay where they are."""
+"""Captures after which everything is copied in and out, so that one graph fits all calls."""
+
+_NOTHING = sys.maxsize
+
+_current_device = cupy.cuda.runtime.getDevice
 
 
 class Captured:
-    """A program's run; `written` are the positions of the variables that it changes.
+    """A program's run; see `capture`.
 
-    Called with the arrays of inputs and variables, it returns outputs and the arrays that hold the
-    written variables then.
+    `reason` says why it cannot be captured, and is "" if it can; `memory` is the number of bytes
+    that its graphs take beside the arrays that come in.
     """
 
-    def __init__(self, run: Run, written: Sequence[int]) -> None:
+    def __init__(self, run: Run, written: Sequence[int], in_place: Sequence[int]) -> None:
+        self.reason = ""
         self._run = run
         self._written = list(written)
-        self._held: list[Any] = []
-        self._graphs: list[_Graph] = []
+        self._read_at: list[int] = []
+        self._overwritten = Owner(in_place)
+        self._changed: Owner | Apart = Owner(written)
+        self._room: Room | None = None
+        self._places: list[Place] = []
+        self._fixed: set[int] = set()
         self._captures = 0
-        self._is_warm = False
+        self._warm_in: set[int] = set()
+        self._lock = threading.Lock()
 
-    def __call__(self, inputs: Sequence[Any], variables: Sequence[Any]) -> Any:
-        if self._captures >= MOST_CAPTURES or not _are_here((*inputs, *variables)):
-            return self._run(inputs, variables)
-        if not self._is_warm:  # kernels are compiled, plans are made
-            self._is_warm = True
-            return self._run(inputs, variables)
-        if _references(self._held) == _counts(len(self._held), 3):
-            for graph in self._graphs:
-                if graph.fits(inputs, variables):
-                    return graph.launch(inputs), self._held
-        found = self._capture(inputs, list(variables))
-        if found is None:
-            return self._run(inputs, variables)
-        return found.launch(inputs), self._held
+    @property
+    def memory(self) -> int:
+        return 0 if self._room is None else self._room.memory
 
-    def _capture(self, inputs: Sequence[Any], variables: list[Any]) -> _Graph | None:
-        """Capture with arrays of our own for the written variables; None if it cannot be done."""
-        self._captures += 1
-        if len(self._graphs) >= MOST_GRAPHS:
-            del self._graphs[0]
-        alone = _references(self._held) == _counts(len(self._held), 3)
-        same = alone and all(
-            variables[position] is array for position, array in zip(self._written, self._held)
-        )
-        if not same or not self._held:
-            self._held = [contiguous_copy(variables[position]) for position in self._written]
-        for position, array in zip(self._written, self._held):
-            variables[position] = array
-        try:
-            graph = _Graph(self._run, inputs, variables, self._written)
-        except Exception:  # whatever cannot be captured runs as it did before
-            self._captures = MOST_CAPTURES
+    @property
+    def _graphs(self) -> list[Graph]:
+        return [] if self._room is None else self._room.graphs
+
+    def __call__(self, inputs: Sequence[Array], variables: list[Array]) -> Any:
+        with self._lock:
+            room = self._room
+            if self.reason or room is None or _current_device() != room.device:
+                return self._launch_by_launch(inputs, variables)
+            stream = room.take_turn()
+            reads = [*inputs, *[variables[at] for at in self._read_at]]
+            if not self._changed.enter(variables):
+                room.graphs.clear()
+            graph = self._find(room, reads) or self._capture(room, reads, variables)
+            if graph is None:
+                return self._launch_by_launch(inputs, variables)
+            return graph.launch(reads, stream), self._changed.leave()
+
+    def _launch_by_launch(self, inputs: Sequence[Array], variables: list[Array]) -> Any:
+        """Run for real; the first time this also compiles kernels and makes plans."""
+        self._overwritten.own(variables)
+        if self._room is None and not self.reason:
+            self._read_at = [at for at in range(len(variables)) if at not in set(self._written)]
+            reads = [*inputs, *[variables[at] for at in self._read_at]]
+            if _are_here((*reads, *variables), _current_device()):
+                self._places = [Place(array) for array in reads]
+                self._room = room_for(self)
+            del reads
+        self._warm_in.add(threading.get_ident())
+        return self._run(inputs, variables)
+
+    def _find(self, room: Room, reads: Sequence[Array]) -> Graph | None:
+        for graph in room.graphs:
+            if graph.is_free() and graph.reads(reads):
+                return graph
+        return None
+
+    def _capture(self, room: Room, reads: Sequence[Array], variables: list[Array]) -> Graph | None:
+        """Return a new graph for these arrays, or None if there can be none now."""
+        # Libraries keep handles and plans by thread, and make them outside of captures only.
+        is_warm = threading.get_ident() in self._warm_in
+        if not is_warm or not _are_here((*reads, *variables), room.device):
             return None
-        self._graphs.append(graph)
+        self._captures += 1
+        if self._captures > MOST_CAPTURES + 4:
+            self._give_up(room, "Its variables keep changing their shapes.")
+            return None
+        if self._captures == MOST_CAPTURES:
+            self._copy_everything(room, variables)
+        self._settle_reads(room, reads)
+        smallest = self._smallest_output(room, reads)
+        del room.graphs[: max(0, len(room.graphs) + 1 - MOST_GRAPHS)]
+        free_retired()
+        graph = self._try_to_capture(room, reads, variables)
+        if graph is None:
+            return None
+        self._overwritten.forget()
+        graph.hand_out(SMALL + 1 if smallest == 0 and room.memory > LITTLE else smallest)
+        room.graphs.append(graph)
         return graph
 
+    def _copy_everything(self, room: Room, variables: list[Array]) -> None:
+        """From now on work on arrays that nobody else sees, whatever happens outside."""
+        room.graphs.clear()
+        self._changed.forget()
+        self._changed = Apart(self._written)
+        self._changed.enter(variables)
 
-class _Graph:
-    """One capture, with everything that its addresses belong to."""
+    def _settle_reads(self, room: Room, reads: Sequence[Array]) -> None:
+        """Decide what gets a fixed place: what has moved, and is cheaper to copy than to capture.
 
-    def __init__(
-        self, run: Run, inputs: Sequence[Any], variables: list[Any], written: list[int]
-    ) -> None:
-        self._pool = cupy.cuda.MemoryPool()
-        self._stream = cupy.cuda.Stream(non_blocking=True)
-        cublaslt.workspace_of(cupy.cuda.runtime.getDevice(), self._stream.ptr)
-        self._places = [array.data.ptr for array in variables]
-        # Those that are only read stay alive with the graph, or their memory would be used again.
-        self._read = [a for k, a in enumerate(variables) if k not in set(written)]
-        with self._stream, cupy.cuda.using_allocator(self._pool.malloc):
-            self._inputs = [_fixed(array) for array in inputs]
-            self._stream.begin_capture()
+        A program that takes much memory is captured once more rather than once for each place.
+        """
+        everything = self._captures >= MOST_CAPTURES
+        fixed = {
+            k
+            for k, (place, array) in enumerate(zip(self._places, reads, strict=True))
+            if everything
+            or (not place.has(array) and (array.nbytes <= SMALL or room.memory > LITTLE))
+        }
+        if not fixed <= self._fixed:
+            self._fixed |= fixed
+            room.graphs.clear()
+        self._places = [Place(array) for array in reads]
+
+    def _smallest_output(self, room: Room, reads: Sequence[Array]) -> int:
+        """Return from how many bytes on the next graph hands out its outputs as they are."""
+        held = [graph for graph in room.graphs if graph.reads(reads)]
+        if held and room.memory > LITTLE:
+            # Two graphs would be too much, and what this one handed out may be held for long.
+            room.graphs[:] = [graph for graph in room.graphs if graph not in held]
+            return _NOTHING
+        return _NOTHING if len(held) > 1 or self._captures >= MOST_CAPTURES else 0
+
+    def _try_to_capture(
+        self, room: Room, reads: Sequence[Array], variables: list[Array]
+    ) -> Graph | None:
+        why = ""
+        for _ in range(2):
             try:
-                self._outputs = self._record(run, variables, written)
-            finally:
-                self._graph = self._stream.end_capture()
-        self._large = [array for array in self._outputs if array.nbytes > SMALL]
+                return Graph(
+                    room, self._run, reads, variables, self._read_at, self._written, self._fixed
+                )
+            except Exception as error:
+                if is_out_of_memory(error):
+                    why = f"There is no memory for a CUDA graph: {error}"
+                elif is_refusal(error):
+                    why = f"It cannot be captured as a CUDA graph: {error}"
+                    break
+                else:
+                    raise
+            # After the error is gone, because it refers to what the capture had made.
+            room.clear()
+            cupy.get_default_memory_pool().free_all_blocks()
+        self._give_up(room, why)
+        return None
 
-    def _record(self, run: Run, variables: list[Any], written: list[int]) -> list[Any]:
-        outputs, held = run(self._inputs, variables)
-        given = {array.data.mem.ptr for array in (*self._inputs, *variables)}
-        apart = [_apart(array, given) for array in outputs]
-        # What lies in a variable's memory must be read before another one is written there.
-        staged = [_apart(array, given) for array in held]
-        for position, array in zip(written, staged):
-            if array.size:
-                copy_into(variables[position], array)
-        return apart
-
-    def fits(self, inputs: Sequence[Any], variables: Sequence[Any]) -> bool:
-        """Whether all arrays are where the graph has them, and its last outputs are forgotten."""
-        for array, place in zip(variables, self._places):
-            if array.data.ptr != place:
-                return False
-        for array, fixed in zip(inputs, self._inputs):
-            if array.nbytes > SMALL and array.data.ptr != fixed.data.ptr:
-                return False
-        return _references(self._large) == _counts(len(self._large), 2)
-
-    def launch(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the graph on the current stream and return its outputs."""
-        for array, fixed in zip(inputs, self._inputs):
-            if array is not fixed and array.size:
-                copy_into(fixed, array)
-        self._graph.launch(cupy.cuda.get_current_stream())
-        return [a if a.nbytes > SMALL else contiguous_copy(a) for a in self._outputs]
+    def _give_up(self, room: Room, reason: str) -> None:
+        self.reason = reason
+        self._changed.forget()
+        room.clear()
 
 
-def _fixed(array: Array) -> Array:
-    """Where the graph reads an input: a place of its own, or for large ones where they lie."""
-    return array if array.nbytes > SMALL else cupy.ndarray(array.shape, array.dtype)
+def _are_here(arrays: Sequence[Array], device: int) -> bool:
+    return all([type(a) is cupy.ndarray and a.data.device_id == device for a in arrays])
 
 
-def _apart(array: Array, given: set[int]) -> Array:
-    """An array that shares no memory with inputs and variables."""
-    return contiguous_copy(array) if array.data.mem.ptr in given else array
+def capture(run: Run, written: Sequence[int], in_place: Sequence[int]) -> Captured:
+    """Return a run that becomes a CUDA graph at its second call.
 
-
-def _are_here(arrays: Sequence[Any]) -> bool:
-    here = cupy.cuda.runtime.getDevice()
-    return all([type(a) is cupy.ndarray and a.data.device_id == here for a in arrays])
-
-
-def _references(arrays: list[Any]) -> list[int]:
-    """Reference counts of arrays, their pointers and their memory: who sees values holds one."""
-    pointers = [array.data for array in arrays]
-    memories = [pointer.mem for pointer in pointers]
-    return [*map(getrefcount, arrays), *map(getrefcount, pointers), *map(getrefcount, memories)]
-
-
-def _counts(length: int, holders: int) -> list[int]:
-    """The counts of arrays that so many lists or variables hold, and nobody else.
-
-    Python's versions count differently, so it is tried out.
+    `run` takes the arrays of inputs and variables and returns outputs and what the variables at
+    the positions `written` hold then. The arrays of those at `in_place`, which are some of them,
+    it overwrites; they are copied before if anybody but the variable holds them. Each array must be
+    held by its variable and by the list that is passed, which is changed.
     """
-    one = [cupy.ndarray((1,), cupy.uint8)]
-    others = [list(one) for _ in range(holders - 1)]
-    counts = _references(one)
-    assert len(others) == holders - 1  # which keeps them until here
-    return [counts[0]] * length + [counts[1]] * length + [counts[2]] * length
-
-
-def capture(run: Run, written: Sequence[int]) -> Run:
-    """Return a run that becomes a CUDA graph at its third call."""
-    return Captured(run, written)
+    return Captured(run, written, in_place)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"capture": capture}

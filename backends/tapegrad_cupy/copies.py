@@ -1,4 +1,4 @@
-"""Copies between any two layouts, and what is made of them: contiguous arrays, reshapes, joins.
+"""Copies between any two layouts, and what is made of them: contiguous arrays and reshapes.
 
 CuPy moves one element per thread through its index arithmetic; here a thread moves as many bytes as
 lie together in both arrays.
@@ -85,39 +85,6 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return view
 
 
-def concat(*arrays: Array, axis: int, sizes: tuple[int, ...]) -> Array:
-    """Return the arrays joined along an axis."""
-    first = arrays[0]
-    dtype = first.dtype
-    if any(array.dtype != dtype for array in arrays):
-        return cupy.concatenate(arrays, axis=axis)
-    shape = list(first.shape)
-    shape[axis] = sum(sizes)
-    result = cupy.ndarray(tuple(shape), dtype)
-    place, step = result.data, result.strides[axis]
-    for array in arrays:
-        if array.size:
-            copy_into(cupy.ndarray(array.shape, dtype, place, result.strides), array)
-        place = place + array.shape[axis] * step
-    return result
-
-
-def stack(*arrays: Array, axis: int) -> Array:
-    """Return the arrays joined along a new axis."""
-    first = arrays[0]
-    dtype, shape = first.dtype, first.shape
-    if any(array.dtype != dtype or array.shape != shape for array in arrays):
-        return cupy.stack(arrays, axis=axis)
-    result = cupy.ndarray((*shape[:axis], len(arrays), *shape[axis:]), dtype)
-    place, step = result.data, result.strides[axis]
-    strides = (*result.strides[:axis], *result.strides[axis + 1 :])
-    for array in arrays:
-        if array.size:
-            copy_into(cupy.ndarray(shape, dtype, place, strides), array)
-        place = place + step
-    return result
-
-
 def _launcher(x: Array, target: Array, low_bits: int) -> Callable[[int, int], None] | None:
     """Return the launch for arrays like these, or None if CuPy has to do it."""
     itemsize = x.dtype.itemsize
@@ -172,7 +139,5 @@ def variants() -> Iterator[Source]:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    "concat": concat,
     "reshape": reshape,
-    "stack": stack,
 }

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tapegrad_cupy import copies
+from tapegrad_cupy import copies, joins
 
 DTYPES = ["bool", "int8", "float16", ml_dtypes.bfloat16, "float32", "int64", "complex128"]
 VIEWS: list[Callable[[Any], Any]] = [
@@ -73,7 +73,7 @@ def test_joined_arrays_lie_one_after_the_other(axis: int, dtype: Any) -> None:
     parts = [x, x.take([2], axis=axis), x[..., ::-1], x[:0] if axis == 0 else x]
     sizes = tuple(part.shape[axis] for part in parts)
 
-    joined = copies.concat(*parts, axis=axis, sizes=sizes)
+    joined = joins.concat(*parts, axis=axis, sizes=sizes)
 
     expected = np.concatenate([part.get() for part in parts], axis=axis)
     assert joined.get().tobytes() == expected.tobytes()
@@ -82,7 +82,7 @@ def test_joined_arrays_lie_one_after_the_other(axis: int, dtype: Any) -> None:
 def test_arrays_of_different_dtypes_are_joined_in_the_wider_one() -> None:
     x, y = values("float32"), values("float64")
 
-    joined = copies.concat(x, y, axis=0, sizes=(6, 6))
+    joined = joins.concat(x, y, axis=0, sizes=(6, 6))
 
     assert joined.dtype == np.float64
     np.testing.assert_array_equal(joined.get(), np.concatenate([x.get(), y.get()]))
@@ -93,6 +93,6 @@ def test_stacked_arrays_get_an_axis_of_their_own(axis: int) -> None:
     x = values("float16")
     parts = [x, x[:, ::-1], x[::-1]]
 
-    stacked = copies.stack(*parts, axis=axis)
+    stacked = joins.stack(*parts, axis=axis)
 
     np.testing.assert_array_equal(stacked.get(), np.stack([p.get() for p in parts], axis=axis))
