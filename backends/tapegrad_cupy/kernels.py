@@ -12,6 +12,9 @@ from tapegrad_cupy.convolution.pooling import KERNELS as POOLING
 from tapegrad_cupy.copies import KERNELS as COPIES
 from tapegrad_cupy.indexing.gather import KERNELS as GATHER
 from tapegrad_cupy.indexing.scatter import KERNELS as SCATTER
+from tapegrad_cupy.joins import KERNELS as JOINS
+from tapegrad_cupy.loops.loops import KERNELS as LOOPS
+from tapegrad_cupy.products.epilogues import KERNELS as EPILOGUES
 from tapegrad_cupy.products.products import KERNELS as PRODUCTS
 from tapegrad_cupy.random.philox import KERNELS as PHILOX
 from tapegrad_cupy.reduction.reduction import KERNELS as REDUCTION
@@ -26,11 +29,14 @@ from tapegrad_cupy.updates.updates import KERNELS as UPDATES
 KERNELS: dict[str, Callable[..., Any]] = {
     **SHAPE,
     **CAPTURE,
+    **LOOPS,
     **COPIES,
+    **JOINS,
     **REDUCTION,
     **GATHER,
     **SCATTER,
     **PRODUCTS,
+    **EPILOGUES,
     **CONVOLUTION,
     **POOLING,
     **ATTENTION,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import threading
 import weakref
 from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
@@ -58,8 +59,9 @@ LIBRARY, REASON = _load()
 """The library, or None; and then the reason why."""
 
 _multiply: Any = getattr(LIBRARY, "cublasLtMatmul", None)
+_describe: Any = getattr(LIBRARY, "cublasLtMatmulDescSetAttribute", None)
 
-_SUCCESS, _NOT_SUPPORTED = 0, 15
+_SUCCESS, _INVALID, _NOT_SUPPORTED = 0, 7, 15
 
 
 class UnsupportedError(Exception):
@@ -136,15 +138,37 @@ def workspace_of(device: int, stream: int) -> int:
     return address
 
 
+def exchange_workspace(device: int, stream: int, space: Any) -> Any:
+    """Give a stream other scratch memory, or none, and return what it had, or None.
+
+    Captured products go on using it when the stream works for others.
+    """
+    before = _workspaces.pop((device, stream), None)
+    if space is not None:
+        _workspaces[device, stream] = space
+    return before
+
+
 # One product
 
 _TRANSPOSE_A, _TRANSPOSE_B = 3, 4  # cublasLtMatmulDescAttributes_t
+_EPILOGUE, _VECTOR_POINTER, _VECTOR_TYPE = 7, 8, 26
 _BATCH_COUNT, _BATCH_STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
 _MOST_WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulPreference...
 
 
+# cublasLtEpilogue_t: what is done to D = A B + C before it is stored. A bias has an element per row
+# of D. The sums are those over the depth, of op(A) or of op(B), and are stored besides.
+PLAIN, RELU, BIAS, GELU, SUMS_OF_A, SUMS_OF_B = 1, 2, 4, 32, 256, 512
+
+VECTOR_ALIGNMENT = 16
+"""What the address of a bias, or of sums, must be a multiple of."""
+
 _SMALL = 1 << 25
 """Multiplications and additions that take the device a few microseconds."""
+
+_DEEP = 512
+"""The depth from which on two launches pay: at 784, one takes 16 microseconds, and two take 7."""
 
 
 class _Choice(ctypes.Structure):
@@ -162,15 +186,18 @@ class _Choice(ctypes.Structure):
 class Product:
     """A product with everything settled but the addresses, for one device.
 
-    Descriptors and algorithm are made once; a call passes addresses and nothing else.
+    Descriptors and algorithm are made once; a call passes addresses and nothing else. What an
+    epilogue reads or writes, a bias or sums, is the vector.
     """
 
     __slots__ = (
         "__weakref__", "_a", "_algorithm", "_b", "_choice", "_d", "_description", "_device",
-        "_handle", "_numbers", "_one", "_space", "_zero",
+        "_handle", "_lock", "_numbers", "_one", "_space", "_vector", "_zero",
     )  # fmt: skip
 
-    def __init__(self, gemm: Gemm, dtype: str, tf32: bool, device: int) -> None:
+    def __init__(
+        self, gemm: Gemm, dtype: str, tf32: bool, device: int, epilogue: int = PLAIN
+    ) -> None:
         numbers = self._numbers = NUMBERS[dtype]
         tf32 = tf32 and numbers.data in (_R32, _C32)
         self._device = device
@@ -180,15 +207,22 @@ class Product:
         weakref.finalize(self, _destroy, "MatmulDesc", self._description).atexit = False
         _set("MatmulDesc", self._description, _TRANSPOSE_A, c_int32(gemm.transpose_a))
         _set("MatmulDesc", self._description, _TRANSPOSE_B, c_int32(gemm.transpose_b))
+        self._lock = threading.Lock()
+        self._vector = c_void_p()
+        if epilogue != PLAIN:
+            self._end_with(epilogue)
         a = (gemm.rows, gemm.depth)
         b = (gemm.depth, gemm.columns)
         self._a = self._layout(a[::-1] if gemm.transpose_a else a, gemm.lda, gemm, gemm.stride_a)
         self._b = self._layout(b[::-1] if gemm.transpose_b else b, gemm.ldb, gemm, gemm.stride_b)
         self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
         # Without scratch memory a product is one launch. A small one is done before the second
-        # launch, which would add up its parts, could have been made.
+        # launch, which would add up its parts, could have been made, unless it is deep. Sums may
+        # need some.
         small = gemm.batch * gemm.rows * gemm.columns * gemm.depth <= _SMALL
-        self._choice = self._choose(gemm.alignment, 0 if small else WORKSPACE_BYTES)
+        shallow = gemm.depth < _DEEP
+        alone = small and shallow and not epilogue & (SUMS_OF_A | SUMS_OF_B)
+        self._choice = self._choose(gemm.alignment, 0 if alone else WORKSPACE_BYTES, epilogue)
         self._algorithm = ctypes.addressof(self._choice)
         self._space = self._choice.workspace
         self._one, self._zero = ctypes.addressof(numbers.one), ctypes.addressof(numbers.zero)
@@ -201,7 +235,15 @@ class Product:
             _set("MatrixLayout", layout, _BATCH_STRIDE, c_int64(stride))
         return layout
 
-    def _choose(self, alignment: int, workspace: int) -> _Choice:
+    def _end_with(self, epilogue: int) -> None:
+        _set("MatmulDesc", self._description, _EPILOGUE, c_uint32(epilogue))
+        if epilogue & (BIAS | SUMS_OF_A | SUMS_OF_B):
+            _set("MatmulDesc", self._description, _VECTOR_TYPE, c_int32(self._numbers.data))
+            # Whoever chooses the algorithm looks at this address to know its alignment.
+            self._vector.value = VECTOR_ALIGNMENT
+            _set("MatmulDesc", self._description, _VECTOR_POINTER, self._vector)
+
+    def _choose(self, alignment: int, workspace: int, epilogue: int) -> _Choice:
         """Ask the library for its favourite algorithm with so much scratch memory."""
         name = "MatmulPreference"
         preference = _create(name)
@@ -217,21 +259,39 @@ class Product:
             )  # fmt: skip
         finally:
             _destroy(name, preference)
+        if status == _INVALID and epilogue != PLAIN:
+            status = _NOT_SUPPORTED  # some dtypes have no epilogues
         check(status, "choose an algorithm")
         check(choice.state if count.value else _NOT_SUPPORTED, "choose an algorithm")
         return choice
 
-    def __call__(self, a: int, b: int, d: int, stream: int, adds: bool = False) -> None:
-        """Multiply what lies at `a` and `b` into `d`, or add it there, in the stream's order."""
+    def __call__(self, a: int, b: int, d: int, stream: int, c: int = 0) -> None:
+        """Multiply what lies at `a` and `b` into `d`, in the stream's order.
+
+        What lies at `c`, which may be `d`, is added if it is given.
+        """
         space = self._space
         status = _multiply(
             self._handle, self._description, self._one, a, self._a, b, self._b,
-            self._one if adds else self._zero,
-            d, self._d, d, self._d, self._algorithm,
+            self._one if c else self._zero,
+            c or d, self._d, d, self._d, self._algorithm,
             workspace_of(self._device, stream) if space else None, space, stream,
         )  # fmt: skip
         if status:
             check(status, "multiply matrices")
+
+    def with_vector(self, a: int, b: int, d: int, stream: int, c: int, vector: int) -> None:
+        """Do the same with the bias, or the sums, at `vector`.
+
+        Its address is part of the description, which is read during the call: by then no other
+        thread may have put another address there.
+        """
+        with self._lock:
+            if vector != self._vector.value:
+                self._vector.value = vector
+                check(_describe(self._description, _VECTOR_POINTER, byref(self._vector), 8),
+                      "set up a bias")  # fmt: skip
+            self(a, b, d, stream, c)
 
 
 def _create(kind: str, *arguments: int) -> int:

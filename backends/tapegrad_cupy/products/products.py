@@ -1,7 +1,7 @@
 """Matrix products: planned once per combination of layouts, then one cuBLASLt call each.
 
-Operands are read where they lie, transposed, strided or broadcast. Dtypes that cuBLASLt does not
-multiply are left to CuPy.
+Operands are read where they lie, transposed, strided or broadcast. Small float32 matrices have a
+kernel of their own (small.py). Dtypes that cuBLASLt does not multiply are left to CuPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import cupy
 
 from tapegrad_cupy.products import cublaslt
 from tapegrad_cupy.products.cublaslt import Product, UnsupportedError
-from tapegrad_cupy.products.product_steps import Layout, Route, Shape, find_route, product_shape
+from tapegrad_cupy.products.product_steps import (
+    Gemm,
+    Layout,
+    Route,
+    Shape,
+    find_route,
+    product_shape,
+)
+from tapegrad_cupy.products.small import SmallProduct, find_small
 
 TF32 = os.environ.get("TAPEGRAD_TF32") == "1"
 """Whether float32 and complex64 operands are rounded to 10 bits, which is several times faster."""
@@ -107,7 +115,7 @@ def _plan_and_run(
 
 
 def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
-    first, second = _layout(a, transpose_a), _layout(b, transpose_b)
+    first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
     shape = product_shape(first, second)[: None if b.ndim > 1 else -1]
     dtype = cupy.result_type(a.dtype, b.dtype)
     if a.dtype != dtype or b.dtype != dtype:
@@ -118,11 +126,14 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
         return _added(lambda a, b: cupy.zeros(shape, dtype))
     if REASON or dtype.name not in cublaslt.NUMBERS:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
-    alignment = _alignment(a.data.ptr | b.data.ptr)
-    route = find_route(first, second, dtype.itemsize, alignment)
+    bits = a.data.ptr | b.data.ptr
+    small = None if TF32 else find_small(a, b, transpose_a, transpose_b, bits)
+    if small is not None:
+        return _one_launch(small, dtype)
+    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
     device = _current_device()
     try:
-        products = [_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
+        products = [prepared_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
     except UnsupportedError:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     if len(products) == 1 and route.copies == (None, None):
@@ -144,11 +155,17 @@ def _added(multiply: Callable[[Any, Any], Any]) -> Plan:
 
 
 @functools.lru_cache(maxsize=MOST_PLANS)
-def _product(gemm: Any, dtype: str, tf32: bool, device: int) -> Product:
-    return Product(gemm, dtype, tf32, device)
+def prepared_product(
+    gemm: Gemm, dtype: str, tf32: bool, device: int, epilogue: int = cublaslt.PLAIN
+) -> Product:
+    """Return a product that is ready to be called on the device; raise UnsupportedError if none is.
+
+    An algorithm is chosen once for each combination.
+    """
+    return Product(gemm, dtype, tf32, device, epilogue)
 
 
-def _layout(array: Any, transpose: bool) -> Layout:
+def matrix_layout(array: Any, transpose: bool) -> Layout:
     """Return the layout of an array's matrices; a vector is a matrix of one column.
 
     A stride that is no whole number of elements becomes -1, so that the array is copied.
@@ -160,21 +177,34 @@ def _layout(array: Any, transpose: bool) -> Layout:
     return Layout(array.shape, strides, transpose)
 
 
-def _alignment(address: int) -> int:
+def alignment_of(address: int) -> int:
     """Return the largest power of two up to 256 that divides an address."""
     return (address | 256) & -(address | 256)
+
+
+def _one_launch(product: SmallProduct, dtype: Any) -> Plan:
+    """A small product: a launch of our own kernel."""
+
+    def run(a: Any, b: Any, at_a: int, at_b: int, total: Any) -> Any:
+        result = cupy.ndarray(product.shape, dtype) if total is None else total
+        at = result.data.ptr
+        product(at_a, at_b, at, 0 if total is None else at)
+        return result
+
+    return run
 
 
 def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> Plan:
     """The usual case: nothing is copied, and one call does it."""
 
     def run(a: Any, b: Any, at_a: int, at_b: int, total: Any) -> Any:
-        adds = total is not None
-        result = total if adds else cupy.ndarray(shape, dtype)
+        result = cupy.ndarray(shape, dtype) if total is None else total
+        at = result.data.ptr
+        added = 0 if total is None else at
         if first_is_a:
-            product(at_a, at_b, result.data.ptr, _current_stream().ptr, adds)
+            product(at_a, at_b, at, _current_stream().ptr, added)
         else:
-            product(at_b, at_a, result.data.ptr, _current_stream().ptr, adds)
+            product(at_b, at_a, at, _current_stream().ptr, added)
         return result
 
     return run

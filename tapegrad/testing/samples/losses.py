@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import losses
+from tapegrad.ops import cross_entropy, losses
 from tapegrad.ops import regression_losses as regression
 from tapegrad.testing.sample import Sample, fixed, integers, normal, uniform
 
@@ -36,6 +36,14 @@ def _full_poisson(z: Any, c: Any) -> Any:
 
 def _categorical_hinge(y: Any, p: Any) -> Any:
     return np.maximum(((1 - y) * p).max(-1) - (y * p).sum(-1) + 1, 0)
+
+
+def _dense_gradient(x: Any, y: Any, t: Any) -> Any:
+    return t[..., None] * (np.exp(_log_softmax(x)) * y.sum(-1, keepdims=True) - y)
+
+
+def _sparse_gradient(x: Any, labels: Any, t: Any) -> Any:
+    return _dense_gradient(x, np.eye(x.shape[-1])[labels], t)
 
 
 _sparse_loss = losses.sparse_softmax_cross_entropy_with_logits
@@ -77,6 +85,34 @@ SAMPLES = [
         _dense_loss,
         [uniform(0.1, 1, 3), normal(3)],
         lambda y, x: -(y * _log_softmax(x)).sum(-1),
+    ),
+    Sample(
+        "sparse_cross_entropy_and_gradient-loss",
+        lambda x, labels, t: cross_entropy.sparse_cross_entropy_and_gradient_p(x, labels, t)[0],
+        [normal(3, 4), integers(0, 4, 3), normal(3)],
+        lambda x, labels, t: _sparse(labels, x),
+        differentiable=False,
+    ),
+    Sample(
+        "sparse_cross_entropy_and_gradient-gradient",
+        lambda x, labels, t: cross_entropy.sparse_cross_entropy_and_gradient_p(x, labels, t)[1],
+        [normal(2, 3, 4), integers(0, 4, 2, 3), normal(2, 3)],
+        _sparse_gradient,
+        differentiable=False,
+    ),
+    Sample(
+        "cross_entropy_and_gradient-loss",
+        lambda x, y, t: cross_entropy.cross_entropy_and_gradient_p(x, y, t)[0],
+        [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
+        lambda x, y, t: -(y * _log_softmax(x)).sum(-1),
+        differentiable=False,
+    ),
+    Sample(
+        "cross_entropy_and_gradient-gradient",
+        lambda x, y, t: cross_entropy.cross_entropy_and_gradient_p(x, y, t)[1],
+        [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
+        _dense_gradient,
+        differentiable=False,
     ),
     Sample(
         "sigmoid_cross_entropy_with_logits",
