@@ -55,10 +55,35 @@ def _dense_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any
     return t[..., None] * (weights - labels)
 
 
+def _with_gradient(loss: Primitive, gradient: Primitive, keeps_input: bool) -> Any:
+    """The forward of a loss and of its gradient for the cotangent that comes last.
+
+    Both run as the backend runs them, so that it makes no difference which of the forms is used.
+    """
+
+    def forward(xp: Any, x: Any, labels: Any, t: Any) -> tuple[Any, Any]:
+        value, kept = loss.kernel(type(x))(x, labels)
+        given = (t, x, labels, kept) if keeps_input else (t, kept, labels)
+        return value, gradient.kernel(type(x))(*given)
+
+    return forward
+
+
 sparse_cross_entropy_p = Primitive("sparse_cross_entropy", _sparse_forward, many=True)
 sparse_cross_entropy_gradient_p = Primitive("sparse_cross_entropy_gradient", _sparse_backward)
 cross_entropy_p = Primitive("cross_entropy", _dense_forward, many=True)
 cross_entropy_gradient_p = Primitive("cross_entropy_gradient", _dense_backward)
+# Both at once, for programs in which the cotangent is known before the loss.
+sparse_cross_entropy_and_gradient_p = nondifferentiable(
+    "sparse_cross_entropy_and_gradient",
+    _with_gradient(sparse_cross_entropy_p, sparse_cross_entropy_gradient_p, keeps_input=False),
+    many=True,
+)
+cross_entropy_and_gradient_p = nondifferentiable(
+    "cross_entropy_and_gradient",
+    _with_gradient(cross_entropy_p, cross_entropy_gradient_p, keeps_input=True),
+    many=True,
+)
 label_mask_p = nondifferentiable(
     "label_mask",
     lambda xp, x, labels: xp.astype(_hits(xp, labels, x.shape[-1]), x.dtype),
@@ -168,6 +193,8 @@ for _primitive in (
     sparse_cross_entropy_gradient_p,
     cross_entropy_p,
     cross_entropy_gradient_p,
+    sparse_cross_entropy_and_gradient_p,
+    cross_entropy_and_gradient_p,
     label_mask_p,
 ):
     _primitive.batch(_batch_lead(_primitive))

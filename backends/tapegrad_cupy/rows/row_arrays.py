@@ -8,9 +8,10 @@ import cupy
 import numpy as np
 
 from tapegrad.core.primitive import PRIMITIVES
+from tapegrad_cupy.elementwise.conversions import converted
 from tapegrad_cupy.namespace import CupyNamespace
 from tapegrad_cupy.replay import refuse
-from tapegrad_cupy.rows.row_launch import TYPES
+from tapegrad_cupy.rows.row_launch import LABELS, TYPES
 
 Array = Any
 
@@ -36,6 +37,13 @@ def compact(x: Array) -> Array:
         return x
     refuse()
     return cupy.ascontiguousarray(x)
+
+
+def class_numbers(labels: Array) -> tuple[Array, str]:
+    """Return class numbers of a dtype that the kernels read, and the name of its CUDA type."""
+    if labels.dtype.name not in LABELS:
+        labels = converted(labels, np.int64)
+    return compact(labels), LABELS[labels.dtype.name]
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import cupy
-import numpy as np
 
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.elementwise.conversions import converted
 from tapegrad_cupy.replay import refuse
+from tapegrad_cupy.rows.losses_with_gradients import KERNELS as LOSSES_WITH_GRADIENTS
 from tapegrad_cupy.rows.normalization import KERNELS as NORMALIZATION
-from tapegrad_cupy.rows.row_arrays import compact, fits, generic, wide
+from tapegrad_cupy.rows.row_arrays import class_numbers, compact, fits, generic, wide
 from tapegrad_cupy.rows.row_launch import (
     LABELS,
     TYPES,
@@ -155,19 +155,12 @@ def _sum_exponentials(x: Array, y: Array, length: int, chunk: int) -> None:
 # Cross entropy
 
 
-def _numbers(labels: Array) -> tuple[Array, str]:
-    """Return class numbers of a dtype that the kernels read, and the name of its CUDA type."""
-    if labels.dtype.name not in LABELS:
-        labels = converted(labels, np.int64)
-    return compact(labels), LABELS[labels.dtype.name]
-
-
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return the loss of each row and, for the backward pass, the softmax."""
     if not fits(logits):
         loss, weights = generic("sparse_cross_entropy", logits, labels)
         return loss, weights
-    x, (labels, label) = compact(logits), _numbers(labels)
+    x, (labels, label) = compact(logits), class_numbers(labels)
     loss, weights = cupy.empty(labels.shape, x.dtype), cupy.empty(x.shape, x.dtype)
     if x.size:
         args = (x, labels, loss, weights)
@@ -182,7 +175,7 @@ def sparse_cross_entropy_gradient(t: Array, weights: Array, labels: Array) -> Ar
     """Return t * (weights - one_hot(labels))."""
     if not fits(t, weights):
         return generic("sparse_cross_entropy_gradient", t, weights, labels)
-    weights, (labels, label) = compact(weights), _numbers(labels)
+    weights, (labels, label) = compact(weights), class_numbers(labels)
     g = cupy.empty(weights.shape, weights.dtype)
     if g.size:
         args = (compact(t), weights, labels, g)
@@ -195,7 +188,7 @@ def label_mask(x: Array, labels: Array) -> Array:
     """Return one_hot(labels) in the shape and dtype of x."""
     if not fits(x):
         return generic("label_mask", x, labels)
-    labels, label = _numbers(labels)
+    labels, label = class_numbers(labels)
     y = cupy.empty(x.shape, x.dtype)
     if y.size:
         _launch("label_mask", (y,), y.shape[-1], (labels, y), LABEL=label)
@@ -257,6 +250,7 @@ def _types_of(name: str, has_labels: bool) -> Iterator[dict[str, str]]:
 
 KERNELS: dict[str, Callable[..., Any]] = {
     **NORMALIZATION,
+    **LOSSES_WITH_GRADIENTS,
     "softmax": softmax,
     "softmax_gradient": softmax_gradient,
     "log_softmax": log_softmax,
