@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.backend import ReadAtOnce
+from tapegrad.core.dtypes import when_bfloat16_is_met
+from tapegrad_numpy.bfloat16 import adapt_kernels
 from tapegrad_numpy.kernels import KERNELS
 
 
@@ -64,6 +67,12 @@ class NumpyBackend:
         return TracedMemory()
 
 
+@cache  # once, however often somebody loads the backend
+def _meet_bfloat16() -> None:
+    adapt_kernels(KERNELS)
+
+
 def load() -> NumpyBackend:
     """Return the backend."""
+    when_bfloat16_is_met(_meet_bfloat16)
     return NumpyBackend()

@@ -12,7 +12,9 @@ from tapegrad_numpy.convolution import KERNELS as CONVOLUTION
 from tapegrad_numpy.elementwise import KERNELS as ELEMENTWISE
 from tapegrad_numpy.indexing import KERNELS as INDEXING
 from tapegrad_numpy.linalg import KERNELS as LINALG
+from tapegrad_numpy.loops.hooks import KERNELS as LOOPS
 from tapegrad_numpy.normalization import KERNELS as NORMALIZATION
+from tapegrad_numpy.ownership import KERNELS as OWNERSHIP
 from tapegrad_numpy.philox import KERNELS as PHILOX
 from tapegrad_numpy.pooling import KERNELS as POOLING
 from tapegrad_numpy.products import KERNELS as PRODUCTS
@@ -34,6 +36,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **SEGMENT,
     **SORTING,
     **LINALG,
+    **LOOPS,
     **PRODUCTS,
     **CONVOLUTION,
     **POOLING,
@@ -45,4 +48,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **NORMALIZATION,
     **SHAPE,
     **UPDATES,
+    **OWNERSHIP,
 }

@@ -1,0 +1,284 @@
+"""Loops in C that combine elements: along the innermost axis, or along others before it.
+
+Sums of floating point numbers are gathered in double, together with what rounding lost. Each
+combination is cut into slices by its length alone, so that threads do not change results.
+"""
+
+from __future__ import annotations
+
+from tapegrad.core.expression import UntraceableError, kind_of_dtype
+from tapegrad.core.loop import Loop, LoopOutput
+from tapegrad_numpy.loops.layout import COLUMNS
+from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula, storage
+
+_PIECE = 4096
+"""How many numbers along the innermost axis are combined before they join the others."""
+_LANES = 64
+"""Into how many partial results, where one would have to wait for the one before it."""
+_ROWS_TOGETHER = 16
+"""How many rows are summed in their own precision, before they are gathered in double."""
+
+_SIGNS = {"add": "+", "multiply": "*"}
+
+
+class Combination:
+    """The C text for one combined output."""
+
+    def __init__(self, number: int, output: LoopOutput, place: int) -> None:
+        assert output.combine is not None
+        dtype = output.expression.dtype
+        assert dtype is not None
+        self.k = number
+        self.output = output
+        self.type = storage(dtype)
+        self.target = storage(output.dtype)
+        self.place = place
+        """Its position among all arrays."""
+        self.combine = output.combine
+        self.floats = kind_of_dtype(dtype) == "f"
+        self.sums = self.combine == "add" and self.floats
+        self.extreme = self.combine in ("maximum", "minimum")
+        self.partial = "double" if self.sums else self.type
+        """The type that is combined in along the innermost axis."""
+        self.waits = self.extreme or (self.sums and self.type == "double")
+
+    def identity(self) -> str:
+        if self.combine in ("add", "multiply"):
+            return "0" if self.combine == "add" else "1"
+        least = self.combine == "maximum"
+        if self.floats:
+            return "-INFINITY" if least else "INFINITY"
+        if self.type.startswith("unsigned"):
+            return "0" if least else f"({self.type})-1"
+        bits = f"(8 * sizeof({self.type}) - 1)"
+        return f"({self.type})(-1LL << {bits})" if least else f"({self.type})~(-1LL << {bits})"
+
+    def joined(self, into: str, value: str) -> str:
+        """Bring a value into an accumulator of the output's own type."""
+        if not self.extreme:
+            return f"{into} {_SIGNS[self.combine]}= {value};"
+        sign = ">" if self.combine == "maximum" else "<"
+        wins = f"({value} {sign} {into}) | ({value} != {value})"
+        if self.floats:
+            return f"{into} = choose_{self.type}({wins}, {value}, {into});"
+        return f"{into} = {wins} ? {value} : {into};"
+
+    def gathered(self, value: str) -> str:
+        """Bring a partial result into the accumulators."""
+        if self.sums:
+            return f"add_to(&high{self.k}, &low{self.k}, {value});"
+        return self.joined(f"high{self.k}", value)
+
+    def closing(self) -> tuple[str, frozenset[str]]:
+        """The function that turns the combined value into the result, and what it calls."""
+        lines = [
+            f"static inline void finish{self.k}_KEY(char *target, int64_t at, {self.type} x0) {{",
+        ]
+        value, calls = "x0", frozenset[str]()
+        if self.output.finish is not None:
+            written = formula((self.output.finish,), ["x0"], [0])
+            lines += written.once
+            value, calls = written.results[0], written.functions
+        lines.append(f"(({self.target} *)target)[at] = {value};\n}}")
+        return "\n".join(lines), calls
+
+    def result(self, index: str, at: str) -> str:
+        """Finish what the accumulators hold."""
+        value = f"total(high{self.k}{index}, low{self.k}{index})" if self.sums else self._own(index)
+        return f"finish{self.k}_KEY(data[{self.place}], {at}, {value});"
+
+    def kept(self, index: str, slot: str) -> str:
+        """Keep what the accumulators hold for later."""
+        if self.sums:
+            return f"slots[{slot}] = (Slot){{high{self.k}{index}, low{self.k}{index}}};"
+        return f"*({self.type} *)&slots[{slot}] = {self._own(index)};"
+
+    def _own(self, index: str) -> str:
+        return f"high{self.k}{index}"
+
+    def accumulators(self, size: str) -> list[str]:
+        if not self.sums:
+            return [f"{self.type} high{self.k}{size};"]
+        return [f"double high{self.k}{size}, low{self.k}{size};"]
+
+    def cleared(self, index: str) -> str:
+        if self.sums:
+            return f"high{self.k}{index} = low{self.k}{index} = 0;"
+        return f"high{self.k}{index} = {self.identity()};"
+
+    def slot_joined(self, slot: str) -> str:
+        """Bring in what another slice kept."""
+        if self.sums:
+            return (
+                f"low{self.k} += slots[{slot}].low; "
+                f"add_to(&high{self.k}, &low{self.k}, slots[{slot}].high);"
+            )
+        return (
+            f"{{ const {self.type} other = *(const {self.type} *)&slots[{slot}]; "
+            f"{self.joined(f'high{self.k}', 'other')} }}"
+        )
+
+
+def write_combining(loop: Loop) -> Kernel:
+    """A loop with outputs that are combined."""
+    writer = Writer(loop)
+    first = len(loop.inputs)
+    parts = [
+        Combination(k, output, first + k)
+        for k, output in enumerate(loop.outputs)
+        if output.combine is not None
+    ]
+    if 0 in loop.shape and any(part.extreme for part in parts):
+        raise UntraceableError("There is no largest number among none.")
+    finishing = [part.closing() for part in parts]
+    for _, calls in finishing:
+        writer.functions |= calls
+    along_inner = writer.space.combined[-1]
+    body = _rows(writer, parts) if along_inner else _columns(writer, parts)
+    texts = [text for text, _ in finishing]
+    text = "\n".join([*texts, *body, *_close(parts)])
+    result = writer.cut(_PIECE)
+    slots = result.slices * result.results * len(parts) if result.slices > 1 else 0
+    return Kernel(text, frozenset(writer.functions), tuple(writer.numbers), slots)
+
+
+def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
+    """The innermost axis is combined: one result per row."""
+    groups = f"task / {CUT['slices']}"
+    start = f"({groups}) * {CUT['rows_at_once']}"
+    steps = f"{CUT['deep']} * {CUT['pieces']}"
+    # A division takes longer than a short row.
+    divided, left = (f"first ? first {sign} {CUT['pieces']} : 0" for sign in "/%")
+    return [
+        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        f"const int64_t slice = task % {CUT['slices']};",
+        *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
+        *bounds("first", "stop", f"slice * {CUT['share']}", CUT["share"], steps),
+        *writer.once(),
+        "for (; row < last; ++row) {",
+        *writer.indices(writer.space.kept_outer, "row"),
+        *[line for part in parts for line in part.accumulators("")],
+        *[part.cleared("") for part in parts],
+        f"int64_t deep = {divided}, piece = {left};",
+        "for (int64_t step = first; step < stop; ++step) {",
+        *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),
+        *writer.indices(writer.space.combined_outer, "deep"),
+        *writer.row(),
+        *_inner_sums(writer, parts),
+        f"if (++piece == {CUT['pieces']}) {{ piece = 0; ++deep; }}",
+        "}",
+        *_leave(parts, "", "row"),
+        "}\n}",
+    ]
+
+
+def _inner_sums(writer: Writer, parts: list[Combination]) -> list[str]:
+    """Combine along the innermost axis, by vectors."""
+    if any(part.waits for part in parts):
+        return _in_lanes(writer, parts)
+    before, uses, after = [], [], []
+    reductions = ""
+    for part in parts:
+        k, sign = part.k, _SIGNS[part.combine]
+        before.append(f"{part.partial} b{k} = {part.identity()};")
+        uses.append(f"b{k} {sign}= {writer.formula.results[k]};")
+        after.append(part.gathered(f"b{k}"))
+        reductions += f" reduction({sign}:b{k})"
+    return [*before, *writer.walk("begin", "end", uses, reductions), *after]
+
+
+def _in_lanes(writer: Writer, parts: list[Combination]) -> list[str]:
+    """The same with many partial results, because each would wait for the one before it."""
+    each = "for (int64_t j = 0; j < lanes; ++j) {"
+    uses = [p.joined(f"b{p.k}[i - some]", writer.formula.results[p.k]) for p in parts]
+    return [
+        f"const int64_t lanes = end - begin < {_LANES} ? end - begin : {_LANES};",
+        *[f"{part.partial} b{part.k}[{_LANES}];" for part in parts],
+        each, *[f"b{part.k}[j] = {part.identity()};" for part in parts], "}",
+        f"for (int64_t some = begin; some < end; some += {_LANES}) {{",
+        f"const int64_t until = some + {_LANES} < end ? some + {_LANES} : end;",
+        *writer.walk("some", "until", uses),
+        "}",
+        # Halves meet as long as there are whole vectors.
+        "int64_t left = lanes;",
+        "for (; left > 4 && left % 2 == 0; left /= 2) {",
+        "#pragma omp simd",
+        "for (int64_t j = 0; j < left / 2; ++j) {",
+        *[part.joined(f"b{part.k}[j]", f"b{part.k}[j + left / 2]") for part in parts],
+        "}\n}",
+        "for (int64_t j = 1; j < left; ++j) {",
+        *[part.joined(f"b{part.k}[0]", f"b{part.k}[j]") for part in parts],
+        "}",
+        "if (lanes > 0) {", *[part.gathered(f"b{part.k}[0]") for part in parts], "}",
+    ]  # fmt: skip
+
+
+def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
+    """The innermost axis is kept: results side by side, gathered over the axes before it."""
+    start = f"rest / {CUT['pieces']} * {CUT['rows_at_once']}"
+    size = f"[{COLUMNS}]"
+    sums = [part for part in parts if part.sums]
+    each = "for (int64_t j = 0; j < width; ++j) {"
+    uses = []
+    for part in parts:
+        value = writer.formula.results[part.k]
+        if part.sums:
+            uses.append(f"b{part.k}[i - begin] += {value};")
+        else:
+            uses.append(part.joined(f"high{part.k}[i - begin]", value))
+    return [
+        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        f"const int64_t slice = task % {CUT['slices']}, rest = task / {CUT['slices']};",
+        *bounds("begin", "end", f"rest % {CUT['pieces']} * {CUT['piece']}", CUT["piece"],
+                CUT["inner"]),
+        *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
+        *bounds("first", "stop", f"slice * {CUT['share']}", CUT["share"], CUT["deep"]),
+        "const int64_t width = end - begin;",
+        *[line for part in parts for line in part.accumulators(size)],
+        *[f"{part.type} b{part.k}{size};" for part in sums],
+        *writer.once(),
+        "for (; row < last; ++row) {",
+        *writer.indices(writer.space.kept_outer, "row"),
+        each, *[part.cleared("[j]") for part in parts], "}",
+        f"for (int64_t some = first; some < stop; some += {_ROWS_TOGETHER}) {{",
+        f"const int64_t until = some + {_ROWS_TOGETHER} < stop ? some + {_ROWS_TOGETHER} : stop;",
+        each, *[f"b{part.k}[j] = 0;" for part in sums], "}",
+        "for (int64_t deep = some; deep < until; ++deep) {",
+        *writer.indices(writer.space.combined_outer, "deep"),
+        *writer.row(),
+        *writer.walk("begin", "end", uses),
+        "}",
+        "#pragma omp simd",
+        each, *[f"add_to(&high{p.k}[j], &low{p.k}[j], b{p.k}[j]);" for p in sums], "}",
+        "}",
+        each, *_leave(parts, "[j]", f"row * {CUT['inner']} + begin + j"), "}",
+        "}\n}",
+    ]  # fmt: skip
+
+
+def _leave(parts: list[Combination], index: str, at: str) -> list[str]:
+    """Write results, or keep them until all slices are done."""
+    slot = f"slice * {CUT['results']} + {at}"
+    kept = [
+        part.kept(index, f"{order} * {CUT['slices']} * {CUT['results']} + {slot}")
+        for order, part in enumerate(parts)
+    ]
+    finished = [part.result(index, at) for part in parts]
+    return [f"if ({CUT['slices']} == 1) {{", *finished, "} else {", *kept, "}"]
+
+
+def _close(parts: list[Combination]) -> list[str]:
+    """The function that brings slices together, always in the same order."""
+    lines = ["static void close_KEY(char **data, const int64_t *z, const Slot *slots) {"]
+    lines.append(f"for (int64_t at = 0; at < {CUT['results']}; ++at) {{")
+    for order, part in enumerate(parts):
+        slot = f"({order} * {CUT['slices']} + slice) * {CUT['results']} + at"
+        lines += [
+            *part.accumulators(""),
+            part.cleared(""),
+            f"for (int64_t slice = 0; slice < {CUT['slices']}; ++slice) {{",
+            part.slot_joined(slot),
+            "}",
+            part.result("", "at"),
+        ]
+    return [*lines, "}\n}"]

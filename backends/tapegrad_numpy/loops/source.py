@@ -1,0 +1,273 @@
+"""A loop written down in C: the kernel's text, and the numbers that fit it to the loop's sizes.
+
+Loops that differ in nothing but sizes have the same text, so that one compiled function serves all
+of them. The forms that combine elements are in combining.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tapegrad.core.c_source import TYPES, statements
+from tapegrad.core.expression import Expression, UntraceableError
+from tapegrad.core.loop import Loop
+from tapegrad_numpy.loops.hooks import make_all
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, joined
+from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
+from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
+
+_DTYPES = make_all.dtypes
+_CALL = re.compile(r"\b([a-z]\w*)\(")
+_NAME = re.compile(r"\b[vx]\d+\b")
+_LINE = re.compile(r"const .+ (v\d+) = (.+);")
+_FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
+
+_WORTH_STAGES = 64
+"""How long the innermost axis has to be for stages to pay."""
+CAREFUL_PIECE = 4096
+"""How many elements are looked at, before a function in FAR is computed for them."""
+CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
+
+
+class Kernel(NamedTuple):
+    """What a loop becomes."""
+
+    text: str
+    """C text of functions `work` and `close`, the latter only if outputs are combined."""
+    functions: frozenset[str]
+    """The functions of vector_maths.py that it calls."""
+    numbers: tuple[int, ...]
+    """What `work` reads, beginning with a `Cut`."""
+    slots: int
+    """How many partial results it needs room for."""
+
+
+class Formula(NamedTuple):
+    """Statements by how often they have to run, and the names of the results."""
+
+    once: list[str]
+    """Statements that depend on inputs of one element only."""
+    per_row: list[str]
+    """Those that stay the same along the innermost axis."""
+    per_element: list[str]
+    results: list[str]
+    functions: frozenset[str]
+
+
+def storage(dtype: Any) -> str:
+    """The C type of an element in memory."""
+    return "unsigned char" if dtype.name == "bool" else TYPES[dtype.name]
+
+
+def formula(
+    expressions: Sequence[Expression], names: Sequence[str], levels: Sequence[int]
+) -> Formula:
+    """Write expressions down; a level of 0, 1 or 2 says how often an input changes."""
+    _refuse_dtypes(expressions)
+    lines, results = statements(expressions, names)
+    level_of = dict(zip(names, levels))
+    functions: set[str] = set()
+    by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        assert match is not None
+        functions.update(_CALL.findall(match[2]))
+        text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
+        level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
+        level_of[match[1]] = level
+        by_level[level].append(text if level == 2 else _FAR_CALL.sub(r"far_\1(", text))
+    unknown = functions - FUNCTIONS
+    if unknown:
+        raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
+    once, per_row, per_element = by_level
+    return Formula(once, per_row, per_element, results, frozenset(functions))
+
+
+def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
+    waiting, seen = list(expressions), set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        waiting += node.operands
+        if node.dtype is not None and node.dtype.name not in _DTYPES:
+            raise UntraceableError(f"Loops in C do not compute with {node.dtype.name}.")
+
+
+class Writer:
+    """The parts that all forms share: inputs, places in memory, and the innermost loop."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.space: Space = joined(loop)
+        self.numbers: list[int] = [0] * len(Cut._fields)
+        self.levels = [self._level(steps) for steps in self.space.steps]
+        names = [f"x{i}" for i in range(len(loop.inputs))]
+        expressions = [output.expression for output in loop.outputs]
+        self.formula = formula(expressions, names, self.levels)
+        self.functions = set(self.formula.functions)
+        self.careful = any(_FAR_CALL.search(line) for line in self.formula.per_element)
+
+    @staticmethod
+    def _level(steps: Sequence[int]) -> int:
+        return 2 if steps[-1] else int(any(steps))
+
+    def cut(self, piece: int) -> Cut:
+        """Fix the sizes; called last, when all numbers are known."""
+        combines = any(output.combine for output in self.loop.outputs)
+        piece = min(piece, CAREFUL_PIECE) if self.careful else piece
+        result = cut(self.space, combines, piece)
+        self.numbers[: len(result)] = result
+        return result
+
+    def number(self, value: int) -> str:
+        """The C text that reads a size or a step."""
+        self.numbers.append(value)
+        return f"z[{len(self.numbers) - 1}]"
+
+    def input_type(self, index: int) -> str:
+        dtype = self.loop.inputs[index].dtype
+        if dtype.name not in _DTYPES:
+            raise UntraceableError(f"Loops in C do not read {dtype.name}.")
+        return storage(dtype)
+
+    def once(self) -> list[str]:
+        """Inputs of one element, and what depends on nothing else."""
+        loads = [self._load(i, f"(({self._pointer(i)})data[{i}])[0]") for i in self._at_level(0)]
+        return [*loads, *self.formula.once]
+
+    def indices(self, axes: Sequence[int], flat: str) -> list[str]:
+        """The index along each axis, from one that counts through all of them."""
+        lines = [f"int64_t rest_{flat} = {flat};"] if len(axes) > 1 else []
+        for position, axis in reversed(list(enumerate(axes))):
+            if len(axes) == 1:
+                lines.append(f"const int64_t i{axis} = {flat};")
+            elif position == 0:
+                lines.append(f"const int64_t i{axis} = rest_{flat};")
+            else:
+                size = self.number(self.space.sizes[axis])
+                lines.append(f"const int64_t i{axis} = rest_{flat} % {size};")
+                lines.append(f"rest_{flat} /= {size};")
+        return lines
+
+    def row(self) -> list[str]:
+        """Where this row of every array begins, and what stays the same along it."""
+        lines = []
+        for i in self._at_level(1) + self._at_level(2):
+            place = self._place(self.space.steps[i])
+            lines.append(f"{self._pointer(i)}p{i} = ({self._pointer(i)})data[{i}] + {place};")
+        lines += [self._load(i, f"p{i}[0]") for i in self._at_level(1)]
+        first = len(self.loop.inputs)
+        for k, output in enumerate(self.loop.outputs):
+            if output.combine is None:
+                target = storage(output.dtype)
+                place = self._place(self.space.whole)
+                lines.append(f"{target} *q{k} = ({target} *)data[{first + k}] + {place};")
+        return lines + self.formula.per_row
+
+    def _place(self, steps: Sequence[int]) -> str:
+        outer = [axis for axis in range(len(self.space.sizes) - 1) if steps[axis]]
+        return " + ".join(f"i{axis} * {self.number(steps[axis])}" for axis in outer) or "0"
+
+    def walk(self, begin: str, end: str, uses: Sequence[str], reductions: str = "") -> list[str]:
+        """The innermost loop; `uses` are statements that do something with the results."""
+        head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{"]
+        loads = [self._load(i, f"p{i}[i]") for i in self._at_level(2)]
+        lines = self.formula.per_element
+        stores = [
+            f"q{k}[i] = {self.formula.results[k]};"
+            for k, output in enumerate(self.loop.outputs)
+            if output.combine is None
+        ]
+        simd = f"#pragma omp simd{reductions}"
+        ends = [*stores, *uses]
+        if not self.careful:
+            parts = staged(lines, ends) if self.space.sizes[-1] >= _WORTH_STAGES else None
+            if parts is not None:
+                return self._walk_in_stages(begin, end, parts, ends, simd)
+        plain = [simd, *head, *loads, *lines, *ends, "}"]
+        if not self.careful:
+            return plain
+        exact = [_FAR_CALL.sub(r"far_\1(", line) for line in lines]
+        return [
+            "int far = 0;",
+            "#pragma omp simd reduction(|:far)",
+            *head, *loads, *lines, *_far_tests(lines), "}",
+            "if (far) {", *head, *loads, *exact, *ends, "}",
+            "} else {", *plain, "}",
+        ]  # fmt: skip
+
+    def _walk_in_stages(
+        self, begin: str, end: str, parts: Staged, ends: Sequence[str], simd: str
+    ) -> list[str]:
+        """The same in several loops; results are stored in the last, after all reads."""
+        lines = [
+            f"for (int64_t block = {begin}; block < {end}; block += {BLOCK}) {{",
+            f"const int64_t edge = block + {BLOCK} < {end} ? block + {BLOCK} : {end};",
+        ]
+        for number, stage in enumerate(parts.stages):
+            is_last = number == len(parts.stages) - 1
+            lines += [f"{parts.types[name]} s_{name}[{BLOCK}];" for name in stage.hands_on]
+            lines += [simd if is_last else "#pragma omp simd"]
+            lines.append("for (int64_t i = block; i < edge; ++i) {")
+            for name in stage.reads:
+                index = int(name[1:])
+                if name[0] == "v":
+                    lines.append(f"const {parts.types[name]} {name} = s_{name}[i - block];")
+                elif self.levels[index] == 2:
+                    lines.append(self._load(index, f"p{index}[i]"))
+            lines += stage.lines
+            lines += [f"s_{name}[i - block] = {name};" for name in stage.hands_on]
+            lines += [*(ends if is_last else ()), "}"]
+        return [*lines, "}"]
+
+    def _at_level(self, level: int) -> list[int]:
+        return [i for i, own in enumerate(self.levels) if own == level]
+
+    def _pointer(self, index: int) -> str:
+        return f"const {self.input_type(index)} *"
+
+    def _load(self, index: int, place: str) -> str:
+        if self.loop.inputs[index].dtype.name == "bool":
+            return f"const bool x{index} = {place} != 0;"
+        return f"const {self.input_type(index)} x{index} = {place};"
+
+
+def _far_tests(lines: Iterable[str]) -> list[str]:
+    tests = []
+    for line in lines:
+        match = re.search(_FAR_CALL.pattern + r"(.+)\);$", line)
+        if match is not None:
+            tests.append(f"far |= magnitude({match[2]}) > far_limit({match[2]});")
+    return tests
+
+
+def write_plain(loop: Loop) -> Kernel:
+    """A loop that combines nothing: rows of elements, one after the other."""
+    writer = Writer(loop)
+    kept = writer.space.kept_outer
+    lines = [
+        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        f"const int64_t group = task / {CUT['pieces']}, piece = task % {CUT['pieces']};",
+        *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),
+        *bounds("row", "last", f"group * {CUT['rows_at_once']}", CUT["rows_at_once"], CUT["rows"]),
+        *writer.once(),
+        "for (; row < last; ++row) {",
+        *writer.indices(kept, "row"),
+        *writer.row(),
+        *writer.walk("begin", "end", ()),
+        "}\n}",
+    ]
+    writer.cut(TASK_ELEMENTS)
+    return Kernel("\n".join(lines), frozenset(writer.functions), tuple(writer.numbers), 0)
+
+
+def bounds(begin: str, end: str, start: str, length: str, most: str) -> list[str]:
+    """The C variables for a part of a range that may end early."""
+    return [
+        f"int64_t {begin} = {start}, {end} = {begin} + {length};",
+        f"{end} = {end} < {most} ? {end} : {most};",
+    ]

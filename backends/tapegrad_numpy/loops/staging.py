@@ -1,0 +1,83 @@
+"""Long formulas in stages: block by block, with a loop for every few steps.
+
+A processor looks ahead over some hundred instructions. If the steps for one vector wait for each
+other and fill that, vectors are computed one after the other; short loops let them overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BLOCK = 256
+"""How many elements go through all stages together; what they hand on stays in the cache."""
+MOST_STAGES = 32
+STEPS = 10
+"""How many steps, one after the other, make a stage; an elementary function ends one."""
+_WORTH_IT = 6
+"""How many statements have to come after the first stage: handing on costs something too."""
+
+_NAME = re.compile(r"\b[vx]\d+\b")
+_LINE = re.compile(r"const (.+) (v\d+) = (.+);")
+_HEAVY = re.compile(r"\btg_(exp|expm1|tanh|log|log1p|erf|erfc|normcdf|pow|log_of_sum)\(")
+
+
+class Stage(NamedTuple):
+    """The statements of one loop."""
+
+    lines: list[str]
+    reads: list[str]
+    """Inputs, and names from earlier stages."""
+    hands_on: list[str]
+    """Names that later stages read."""
+
+
+class Staged(NamedTuple):
+    """All stages, and the C types of what they hand on."""
+
+    stages: list[Stage]
+    types: dict[str, str]
+
+
+def staged(lines: Sequence[str], wanted: Sequence[str]) -> Staged | None:
+    """Divide statements into stages; the last has what the statements in `wanted` read.
+
+    None if there is nothing to gain.
+    """
+    ready: dict[str, int] = {}  # after how many steps a name is known
+    types: dict[str, str] = {}
+    by_stage: list[list[str]] = [[] for _ in range(MOST_STAGES)]
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        assert match is not None
+        start = max((ready.get(name, 0) for name in _NAME.findall(match[3])), default=0)
+        stage = min(start // STEPS, MOST_STAGES - 1)
+        by_stage[stage].append(line)
+        types[match[2]] = "unsigned char" if match[1] == "bool" else match[1]
+        is_heavy = _HEAVY.search(match[3]) is not None
+        ready[match[2]] = (stage + 1) * STEPS if is_heavy else start + 1
+    last = min(max(ready.values(), default=0) // STEPS, MOST_STAGES - 1)
+    if last == 0 or sum(map(len, by_stage[1:])) + len(wanted) < _WORTH_IT:
+        return None
+    return Staged(_connected(by_stage[: last + 1], wanted), types)
+
+
+def _connected(by_stage: list[list[str]], wanted: Sequence[str]) -> list[Stage]:
+    made: list[set[str]] = []
+    used: list[set[str]] = []
+    for lines in by_stage:
+        made.append({line.partition(" = ")[0].rpartition(" ")[2] for line in lines})
+        used.append({name for line in lines for name in _NAME.findall(line)})
+    used[-1] |= {name for text in wanted for name in _NAME.findall(text)}
+    stages = []
+    for number, lines in enumerate(by_stage):
+        before = set[str]().union(*made[:number])
+        after = set[str]().union(*used[number + 1 :])
+        stages.append(
+            Stage(lines, sorted(used[number] - made[number]), sorted(made[number] & after))
+        )
+        stages[-1].reads[:] = [
+            name for name in stages[-1].reads if name in before or name[0] == "x"
+        ]
+    return stages

@@ -1,0 +1,142 @@
+"""Elementary functions in C that become vector instructions: their texts, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from string import Template
+
+from tapegrad_numpy.loops.coefficients import (
+    DOUBLE,
+    EXP_POWER,
+    FLOAT,
+    HALF_PI,
+    HALF_PI_FLOAT,
+    HALF_PI_REST,
+    LOG2_E,
+    LOG_DOUBLE,
+    LOG_FLOAT,
+    LOG_POWER,
+    TWO_OVER_PI,
+    Precision,
+)
+from tapegrad_numpy.loops.maths_texts import BASE, LOG_STEPS, POWER, REDUCTION, TEXTS
+
+FAR = ("sin", "cos")
+"""Functions that are exact up to `far_limit(x)` only: beyond, the C library computes them."""
+
+# Functions that the C library has in both precisions, under these names.
+_LIBRARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cosh",
+    "exp2", "fabs", "floor", "fmod", "hypot", "log10", "log2", "nextafter", "rint", "sinh", "sqrt",
+    "tan", "trunc",
+)  # fmt: skip
+_OWN = (
+    "exp", "expm1", "tanh", "log", "log1p", "erf", "erfc", "normcdf", "sin", "cos",
+    "floored_remainder", "log_of_sum",
+)  # fmt: skip
+FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
+"""The functions that formulas may call."""
+
+_HEADER = r"""
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#define INLINE inline __attribute__((always_inline))
+#define far_limit(x) _Generic((x), float: 7e4f, default: 1e6)
+#if defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA)
+#define FUSED 1
+#endif
+"""
+
+
+def functions_text(names: Iterable[str]) -> str:
+    """C text that defines `tg_exp(x)` and so on, for float and double, for the functions named.
+
+    Functions in FAR also exist as `far_sin(x)`, right for all x but without vector instructions.
+    """
+    wanted = set(names)
+    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE))]
+    for name in _in_order(wanted & set(_OWN)):
+        parts += [_filled(TEXTS[name][1], precision) for precision in (FLOAT, DOUBLE)]
+    if "pow" in wanted:
+        parts.append(_filled(POWER, DOUBLE))
+    for name in sorted(wanted - {"signbit"}):
+        library = name in _LIBRARY
+        single, double = (name + "f", name) if library else (name + "_float", name + "_double")
+        parts.append(_chosen("tg_" + name, single, double, 2 if name in _TWO else 1))
+        if name in FAR:
+            parts.append(_chosen("far_" + name, name + "f", name, 1))
+    parts.append("#define tg_signbit(x) signbit(x)\n")
+    parts.append(_chosen("magnitude", "magnitude_float", "magnitude_double", 1))
+    return "".join(parts)
+
+
+_TWO = frozenset({
+    "atan2", "copysign", "floored_remainder", "fmod", "hypot", "log_of_sum", "nextafter", "pow",
+})  # fmt: skip
+
+
+def _chosen(name: str, single: str, double: str, count: int) -> str:
+    takes = "x" if count == 1 else "x, y"
+    return f"#define {name}({takes}) _Generic((x), float: {single}, default: {double})({takes})\n"
+
+
+def _in_order(names: set[str]) -> list[str]:
+    """The functions and those they need, needed ones first."""
+    waiting, needed = list(names), set(names)
+    while waiting:
+        more = set(TEXTS[waiting.pop()][0].split()) - needed
+        needed |= more
+        waiting += more
+    return [name for name in TEXTS if name in needed]
+
+
+def _horner(variable: str, coefficients: tuple[str, ...], c_type: str) -> str:
+    """Step by step from the highest power: the most exact order for many terms."""
+    text = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        text = f"mad_{c_type}({variable}, {text}, {coefficient})"
+    return text
+
+
+def _polynomial(variable: str, coefficients: tuple[str, ...], c_type: str) -> str:
+    """Neighbours are joined first, then pairs, and so on: few steps wait for each other."""
+    terms, power = list(coefficients), variable
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2])
+        joined = [f"mad_{c_type}({power}, {odd}, {even})" for even, odd in pairs]
+        terms = joined + terms[len(joined) * 2 :]
+        power = f"({power} * {power})"
+    return terms[0]
+
+
+def _filled(template: Template, precision: Precision) -> str:
+    """The template for one type of numbers."""
+    c_type = precision.type
+    suffix = "f" if c_type == "float" else ""
+    words = {
+        "T": c_type, "I": precision.integer, "U": precision.unsigned,
+        "MANTISSA": str(precision.mantissa), "BIAS": str(precision.bias),
+        "SHIFTER": precision.shifter, "LEAST_NORMAL": precision.least_normal,
+        "LN2_HIGH": precision.ln2[0], "LN2_LOW": precision.ln2[1], "LOG2_E": LOG2_E,
+        "EXP_LOW": precision.exp_range[0], "EXP_HIGH": precision.exp_range[1],
+        "EXPM1_LOW": precision.expm1_low, "TANH_HIGH": precision.tanh_high,
+        "TINY": precision.tiny, "SQRT_HALF": precision.sqrt_half_bits,
+        "EXP": _polynomial("r", precision.exp, c_type),
+        "SIN": _polynomial("z", precision.sin, c_type),
+        "COS": _polynomial("z", precision.cos, c_type),
+        "ERF": _polynomial("z", precision.erf, c_type),
+        "TAIL": _horner("t", precision.tail, c_type), "TAIL_MIDDLE": precision.tail_middle,
+        "REST": "rest" if c_type == "double" else "0",
+        "LOG_FLOAT": _polynomial("f", LOG_FLOAT, "float"),
+        "LOG_DOUBLE": _polynomial("z", LOG_DOUBLE, "double"),
+        "LOG_POWER": _polynomial("z", LOG_POWER, "double"),
+        "EXP_POWER": _polynomial("r", EXP_POWER, "double"),
+        "TWO_OVER_PI": TWO_OVER_PI, "HALF_PI_REST": HALF_PI_REST,
+        **{f"HALF_PI_{i}": part for i, part in enumerate(HALF_PI)},
+        **{f"HALF_PI_FLOAT_{i}": part for i, part in enumerate(HALF_PI_FLOAT)},
+        **{name.upper(): name + suffix for name in ("fmod", "fabs", "copysign", "fma")},
+    }  # fmt: skip
+    words["LOG_STEPS"] = LOG_STEPS[c_type].substitute(words)
+    words["REDUCTION"] = REDUCTION[c_type].substitute(words)
+    return template.substitute(words)
