@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         bitwise,
         config,
         debug,
+        debugging,
         dtypes,
         errors,
         experimental,
@@ -221,7 +222,9 @@ if TYPE_CHECKING:
         tan,
         tanh,
     )
+    from tapegrad.program.effects import print_tensors as print
     from tapegrad.program.function import function
+    from tapegrad.program.signature import TensorSpec
 
 __version__ = "0.1.0"
 
@@ -246,6 +249,7 @@ __all__ = [
     "Module",
     "Tensor",
     "TensorShape",
+    "TensorSpec",
     "UnconnectedGradients",
     "Variable",
     "abs",
@@ -288,6 +292,7 @@ __all__ = [
     "cumsum",
     "custom_gradient",
     "debug",
+    "debugging",
     "device",
     "divide",
     "double",
@@ -369,6 +374,7 @@ __all__ = [
     "pad",
     "pi",
     "pow",
+    "print",
     "random",
     "range",
     "rank",

@@ -10,6 +10,7 @@ NAMESPACES = {
     "bitwise",
     "config",
     "debug",
+    "debugging",
     "dtypes",
     "errors",
     "experimental",
@@ -29,6 +30,7 @@ NAMESPACES = {
 
 # Where a function lives, and its name there if TensorFlow spells it differently.
 FUNCTIONS = {
+    "TensorSpec": "program.signature:TensorSpec",
     "abs": "ops.magnitude:abs",
     "acos": "ops.trigonometric:acos",
     "acosh": "ops.trigonometric:acosh",
@@ -119,6 +121,7 @@ FUNCTIONS = {
     "ones_like": "ops.creation:ones_like",
     "pad": "ops.padding:pad",
     "pow": "ops.powers:power",
+    "print": "program.effects:print_tensors",
     "range": "ops.creation:range",
     "rank": "ops.shape:rank",
     "realdiv": "ops.arithmetic:divide",

@@ -26,16 +26,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from tapegrad_cupy import copies, kernel_table, shape
+from tapegrad_cupy import copies, kernel_table, multi_copies, shape
 from tapegrad_cupy.attention import attention_tiles
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.convolution import grouped, patches, pooling
 from tapegrad_cupy.elementwise import accumulate, conversions
 from tapegrad_cupy.elementwise import vjp as elementwise_vjp
 from tapegrad_cupy.indexing import gather, scatter
+from tapegrad_cupy.loops import examples as loop_examples
+from tapegrad_cupy.products import small
 from tapegrad_cupy.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.reduction import reduction
-from tapegrad_cupy.rows import column_launch, normalization, rows
+from tapegrad_cupy.rows import column_launch, losses_with_gradients, normalization, rows
 from tapegrad_cupy.special import special
 from tapegrad_cupy.updates import multi_norms, multi_updates, row_updates, updates
 
@@ -49,6 +51,9 @@ MODULES: tuple[ModuleType, ...] = (
     gather,
     grouped,
     kernel_table,
+    loop_examples,
+    losses_with_gradients,
+    multi_copies,
     multi_norms,
     multi_updates,
     normalization,
@@ -62,6 +67,7 @@ MODULES: tuple[ModuleType, ...] = (
     rows,
     scatter,
     shape,
+    small,
     special,
     updates,
 )

@@ -29,7 +29,7 @@ def elementwise(
     `jvps` (and `conjugates=False`) for functions of complex values that are not holomorphic.
     """
     primitive = Primitive(name, forward, differentiable=any(rules))
-    primitive.broadcasts = True
+    primitive.broadcasts = primitive.by_element = True
     primitive.vjps(*rules)
     # A rule that reads nothing has a real factor, which conjugation does not change.
     reads = any(rule is not None and rule.reads for rule in primitive.vjp_rules or ())
@@ -109,12 +109,18 @@ def nondifferentiable(
     *,
     batch: Callable[..., Any] | None = None,
     broadcasts: bool = False,
+    by_element: bool = False,
     many: bool = False,
 ) -> Primitive:
-    """Declare a primitive that has no derivative: what follows from it is not recorded."""
+    """Declare a primitive that has no derivative: what follows from it is not recorded.
+
+    `by_element` says that each element of the results comes from the elements of the operands at
+    its place, and from operands of one element.
+    """
     primitive = Primitive(name, forward, differentiable=False, many=many)
     primitive.batch_rule = batch
     primitive.broadcasts = broadcasts
+    primitive.by_element = broadcasts or by_element
     return primitive
 
 

@@ -80,6 +80,8 @@ class Primitive:
         self.conjugates = False
         self.needs_tensors = False
         self.takes_none = False
+        self.effects = False
+        self.by_element = False
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None

@@ -33,6 +33,7 @@ else:
 
 _next_number = count(1).__next__
 _live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
+_hearers: list[Callable[[Variable], None]] = []
 _new = object.__new__
 _IS_VARIABLE = {"variable": True}
 
@@ -84,9 +85,8 @@ class Variable(HasOperators):
         self._declared_shape = _declared(shape, self.array.shape)
         self._leaf: tuple[tuple[Token, ...], Node | None] | None = None
         _live[self.number] = self
-        adopt_variable = getattr(self.array, "adopt_variable", None)
-        if adopt_variable is not None:  # it is made inside a recording
-            adopt_variable(self)
+        for hear in _hearers:
+            hear(self)
 
     @property
     def shape(self) -> TensorShape:
@@ -219,6 +219,10 @@ class Variable(HasOperators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.value().__array__(dtype, copy)
 
+    def __buffer__(self, flags: int) -> memoryview:
+        buffer: memoryview = self.value().__buffer__(flags)
+        return buffer
+
     def __dlpack__(self, **options: Any) -> Any:
         return wrap(self.array).__dlpack__(**options)
 
@@ -278,6 +282,11 @@ class Variable(HasOperators):
         return value, self.trainable, self.name, self.device, constraint
 
 
+def note_creations(hear: Callable[[Variable], None]) -> None:
+    """Call `hear` with each new variable, e.g. to know which ones a recording makes."""
+    _hearers.append(hear)
+
+
 def live_variables() -> list[Variable]:
     """All variables that somebody still holds, in the order of their creation."""
     return [variable for _, variable in sorted(_live.items())]
@@ -320,7 +329,7 @@ def _accepts(declared: tuple[int | None, ...] | None, actual: tuple[int, ...]) -
 def _restore(value: Any, trainable: bool, name: str, device: str, constraint: Any) -> Variable:
     """Make a Variable again from its pickled state."""
     variable = Variable(
-        wrap(host.place(value, device)), trainable, name.removesuffix(":0"), constraint=constraint
+        Tensor(host.place(value, device)), trainable, name.removesuffix(":0"), constraint=constraint
     )
     return variable
 

@@ -31,12 +31,13 @@ def _batch(primitive: Primitive) -> Any:
 
 
 cast_p = Primitive("cast", _astype)
+cast_p.by_element = True
 # The sweep brings every gradient to the dtype of its input, so the cotangent passes as it is.
 cast_p.vjps(lambda t: t)
 cast_p.jvps(lambda t, *, dtype: cast_p(t, dtype=dtype))
 cast_p.batch(_batch(cast_p))
 
-cast_to_integer_p = nondifferentiable("cast_to_integer", _astype)
+cast_to_integer_p = nondifferentiable("cast_to_integer", _astype, by_element=True)
 cast_to_integer_p.batch(_batch(cast_to_integer_p))
 
 

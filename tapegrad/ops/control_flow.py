@@ -1,4 +1,7 @@
-"""TensorFlow's control flow as plain Python: what runs is recorded, what does not is not."""
+"""TensorFlow's control flow as plain Python: what runs is recorded, what does not is not.
+
+Only conditions that cannot be read yet, inside a recorded function, let all branches run.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,28 @@ from typing import Any
 
 from tapegrad.core import nest
 from tapegrad.core.operand import as_operand
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.core.recorder import call_site
+from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.joining import stack, unstack
+from tapegrad.ops.undecided import Branch, choose, is_undecided
 
-Branch = Callable[[], Any]
+MOST_ROUNDS = 256
+"""Rounds of a loop that are recorded one after the other where its end is not known."""
 
 
 def cond(pred: Any, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
     """Return `true_fn()` if the condition holds, else `false_fn()`.
+
+    Inside a recorded function both run and the condition selects between what they return and
+    assign, as `where` does: the results must be alike in structure, shapes and dtypes.
 
     >>> import tapegrad
     >>> x = tapegrad.constant(3.0)
     >>> float(cond(x > 0.0, lambda: x * x, lambda: -x))
     9.0
     """
+    if is_undecided(pred):
+        return choose(pred, lambda: _called(true_fn, "cond"), lambda: _called(false_fn, "cond"))
     return _called(true_fn if bool(pred) else false_fn, "cond")
 
 
@@ -33,9 +44,13 @@ def case(
 ) -> Any:
     """Return the result of the first function whose condition holds.
 
+    Conditions that a recorded function computes are not checked to be exclusive.
+
     >>> case([(False, lambda: 1), (True, lambda: 2)], default=lambda: 3)
     2
     """
+    if any(is_undecided(pred) for pred, _ in pred_fn_pairs):
+        return _nested_case(list(pred_fn_pairs), default)
     chosen = [branch for pred, branch in pred_fn_pairs if bool(pred)]
     if exclusive and len(chosen) > 1:
         raise ArgumentError(f"case got {len(chosen)} conditions that hold although exclusive=True.")
@@ -66,6 +81,9 @@ def switch_case(
     if not branches:
         raise ArgumentError("switch_case needs at least one function. Got none.")
     last = branches[max(branches)] if default is None else default
+    if is_undecided(branch_index):
+        index = as_operand(branch_index)
+        return _nested_case([(index == number, fn) for number, fn in branches.items()], last)
     return _called(branches.get(int(branch_index), last), "switch_case")
 
 
@@ -82,6 +100,9 @@ def while_loop(
 ) -> Any:
     """Replace the loop variables by `body(*loop_vars)` while `cond(*loop_vars)` holds.
 
+    Inside a recorded function a condition on tensors needs `maximum_iterations`, at most 256: so
+    many rounds are recorded, and those after the end change nothing.
+
     >>> import tapegrad
     >>> def halve(n, x):
     ...     return n + 1, x / 2.0
@@ -91,15 +112,77 @@ def while_loop(
     """
     values = tuple(loop_vars)
     rounds = 0
-    while (maximum_iterations is None or rounds < int(maximum_iterations)) and bool(cond(*values)):
-        result = body(*values)
-        values = tuple(result) if isinstance(result, list | tuple) else (result,)
-        if len(values) != len(loop_vars):
-            raise ArgumentError(
-                f"The body of while_loop must return {len(loop_vars)} values. Got {len(values)}."
-            )
+    while maximum_iterations is None or rounds < int(maximum_iterations):
+        holds = cond(*values)
+        if is_undecided(holds):
+            rest = _rounds_left(maximum_iterations, rounds)
+            values = _masked_rounds(cond, body, values, holds, rest)
+            break
+        if not bool(holds):
+            break
+        values = _next_values(body, values)
         rounds += 1
     return list(values) if isinstance(loop_vars, list) else values
+
+
+def _next_values(body: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    result = body(*values)
+    found = tuple(result) if isinstance(result, list | tuple) else (result,)
+    if len(found) != len(values):
+        raise ArgumentError(
+            f"The body of while_loop must return {len(values)} values. Got {len(found)}."
+        )
+    return found
+
+
+def _rounds_left(maximum_iterations: Any, rounds: int) -> int:
+    """How many rounds to record of a loop whose end a recorded function computes."""
+    if maximum_iterations is None or int(maximum_iterations) - rounds > MOST_ROUNDS:
+        raise RecordingError(
+            f"The condition of while_loop at {call_site()} is computed by the function that is "
+            f"being recorded. Pass maximum_iterations, at most {MOST_ROUNDS}: so many rounds are "
+            f"recorded. Got {maximum_iterations}. Or run the function eagerly with "
+            "function(jit_compile=False)."
+        )
+    return int(maximum_iterations) - rounds
+
+
+def _masked_rounds(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    values: tuple[Any, ...],
+    holds: Any,
+    rounds: int,
+) -> tuple[Any, ...]:
+    """Record rounds of which each counts only if the condition still holds."""
+    state = (values, holds)
+    for k in range(rounds):
+        is_last = k == rounds - 1
+
+        def go_on(state: Any = state, is_last: bool = is_last) -> Any:
+            found = _next_values(body, state[0])
+            return found, state[1] if is_last else as_operand(cond(*found))
+
+        def stay(state: Any = state) -> Any:
+            return state
+
+        state = choose(state[1], go_on, stay)
+    return state[0]
+
+
+def _nested_case(pairs: list[tuple[Any, Branch]], default: Branch | None) -> Any:
+    """One choice inside the other, for conditions of which some cannot be read."""
+    if not pairs:
+        if default is None:
+            raise RecordingError(
+                f"case at {call_site()} has conditions that are computed by the function that is "
+                "being recorded, and no default. Pass default=, which counts if none holds."
+            )
+        return _called(default, "case")
+    (pred, branch), *rest = pairs
+    if is_undecided(pred):
+        return choose(pred, lambda: _called(branch, "case"), lambda: _nested_case(rest, default))
+    return _called(branch, "case") if bool(pred) else _nested_case(rest, default)
 
 
 def map_fn(

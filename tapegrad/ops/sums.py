@@ -12,7 +12,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.arithmetic import add, multiply
 
 add_n_p = Primitive("add_n", lambda xp, *arrays: reduce(lambda a, b: a + b, arrays))
-add_n_p.broadcasts = True
+add_n_p.broadcasts = add_n_p.by_element = True
 
 
 @add_n_p.vjp

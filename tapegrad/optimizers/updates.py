@@ -105,13 +105,13 @@ def _decay(xp: Any, p: Any, rate: Any, *, amount: float) -> Any:
     return (xp.astype(p - rate * amount * p, p.dtype),)
 
 
-count_update = nondifferentiable("count_update", lambda xp, count: count + 1)
-sgd_update = nondifferentiable("sgd_update", _sgd, many=True)
+count_update = nondifferentiable("count_update", lambda xp, count: count + 1, by_element=True)
+sgd_update = nondifferentiable("sgd_update", _sgd, by_element=True, many=True)
 sgd_rows_update = nondifferentiable("sgd_rows_update", _sgd_rows, many=True)
-momentum_update = nondifferentiable("momentum_update", _momentum, many=True)
-adam_update = nondifferentiable("adam_update", _adam, many=True)
-rmsprop_update = nondifferentiable("rmsprop_update", _rmsprop, many=True)
-adagrad_update = nondifferentiable("adagrad_update", _adagrad, many=True)
+momentum_update = nondifferentiable("momentum_update", _momentum, by_element=True, many=True)
+adam_update = nondifferentiable("adam_update", _adam, by_element=True, many=True)
+rmsprop_update = nondifferentiable("rmsprop_update", _rmsprop, by_element=True, many=True)
+adagrad_update = nondifferentiable("adagrad_update", _adagrad, by_element=True, many=True)
 # The rows must be different, but for rows of zeros.
 adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, many=True)
-decay_update = nondifferentiable("decay_update", _decay, many=True)
+decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)

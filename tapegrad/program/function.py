@@ -6,31 +6,50 @@ checks, no tensors in between.
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
 import threading
+import types
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from tapegrad.autodiff.batching import current_frame
 from tapegrad.core import nest
-from tapegrad.core.backend import find_backend
-from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.device import chosen_device
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable, live_variables
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.graph import (
-    Graph,
-    renumbered,
-    without_dead_calls,
-    without_repeated_calls,
+from tapegrad.program import branches  # noqa: F401  # teaches tapegrad.cond about recordings
+from tapegrad.program.around import (
+    Backward,
+    Followed,
+    OneCall,
+    Pullback,
+    can_follow,
+    followed_by,
 )
-from tapegrad.program.lowering import plain_steps, to_python
-from tapegrad.program.recording import Recorded, Recording
-from tapegrad.program.signature import UnhashableError, flatten_call, key_of
+from tapegrad.program.entry import Entry, arrays_of, rebuilt
+from tapegrad.program.methods import Method
+from tapegrad.program.program import Program, program_of
+from tapegrad.program.recording import Recorded, current_recording
+from tapegrad.program.signature import (
+    Args,
+    CannotRecord,
+    Kwargs,
+    Parameters,
+    changes,
+    check_specs,
+    fitted_to,
+    flatten_call,
+    key_of,
+)
+from tapegrad.program.two_ways import NoProgram, TwoWays, record_two_ways, recording_call
 
 Python = Callable[..., Any]
 
@@ -42,14 +61,7 @@ MANY_PROGRAMS = 8
 
 # One recording at a time: it lets all variables hold recorded arrays.
 _lock = threading.RLock()
-_settings = {"eager": False}
-
-
-class _Thread(threading.local):
-    recording = False
-
-
-_thread = _Thread()
+_settings = {"eager": False, "recording": False}
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -72,94 +84,182 @@ def functions_run_eagerly() -> bool:
     return _settings["eager"]
 
 
-class Program:
-    """One recorded call: what it computes, and how to do it again."""
-
-    def __init__(self, graph: Graph, variables: list[Variable], written: list[Variable]) -> None:
-        self.graph = graph
-        self._variables = variables
-        self._written = written
-        self._run = to_python(graph, plain_steps(graph))
-        kinds = {call.kind for call in graph.calls}
-        backend = find_backend(kinds.pop()) if len(kinds) == 1 else None
-        capture = None if backend is None else backend.kernels.get("capture")
-        if capture is not None:
-            self._run = capture(self._run, _positions(variables, written))
-
-    def __str__(self) -> str:
-        return str(self.graph)
-
-    def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Run on the inputs' arrays; change the variables and return the outputs' arrays."""
-        outputs, held = self._run(inputs, [variable.array for variable in self._variables])
-        for variable, array in zip(self._written, held):
-            variable.array = array
-        return tuple(outputs)
-
-
-def _positions(variables: list[Variable], written: list[Variable]) -> list[int]:
-    places = {variable.number: position for position, variable in enumerate(variables)}
-    return [places[variable.number] for variable in written]
-
-
-class _Entry:
-    """A program with the structure of what the function returns."""
-
-    def __init__(self, program: Program, result: Any, leaves: list[Any]) -> None:
-        self.program = program
-        self._result = result
-        self._leaves = leaves
-
-    def run(self, leaves: list[Any]) -> Any:
-        inputs = [leaf.array for leaf in leaves if type(leaf) is Tensor]
-        arrays = iter(self.program(inputs))
-        results = [_rebuilt(leaf, arrays) for leaf in self._leaves]
-        return nest.pack_sequence_as(self._result, results)
-
-
 class Function:
     """A Python function that is recorded once per signature of its arguments."""
 
-    def __init__(self, python_function: Python, eager: bool) -> None:
-        functools.update_wrapper(self, python_function)
+    def __init__(self, python_function: Python, eager: bool = False, specs: Any = None) -> None:
+        self._is_static = isinstance(python_function, staticmethod)
+        if isinstance(python_function, staticmethod):
+            python_function = python_function.__func__
+        is_plain = isinstance(python_function, types.FunctionType)
+        updated = functools.WRAPPER_UPDATES if is_plain else ()
+        functools.update_wrapper(self, python_function, updated=updated)
         self.python_function = python_function
         self._eager = eager
-        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._specs = check_specs(specs)
+        self._takes_short_way = not eager and specs is None
+        self._entries: dict[Any, Entry] = {}
+        self._two_ways: dict[Any, TwoWays] = {}
+        self._given_up: set[Any] = set()
+        self._gradient: Function | None = None
         self._recordings = 0
+        self._last: dict[str, str] = {}
+        self._warned: set[str] = set()
+        self._bound: dict[int, tuple[weakref.ref[Any], Function]] = {}
+
+    @functools.cached_property
+    def _parameters(self) -> Parameters:
+        return Parameters(self.python_function)
+
+    def _gradient_function(self) -> Function:
+        """The function that returns gradients of this one, made when it is first needed."""
+        if self._gradient is None:
+            self._gradient = Function(Pullback(self.python_function, self._name))
+        return self._gradient
+
+    @property
+    def _name(self) -> str:
+        inner = getattr(self.python_function, "func", self.python_function)  # of a partial
+        return str(getattr(inner, "__name__", type(inner).__name__))
+
+    def __repr__(self) -> str:
+        return f"<tapegrad.function {self._name!r} with {len(self._entries)} programs>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        """Copy what is recorded, not the recordings: those belong to the old variables."""
+        python_function = copy.deepcopy(self.python_function, memo)
+        return Function(python_function, self._eager, self._specs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self.__call__, instance)
+        if instance is None or self._is_static:
+            return self
+        known = self._bound.get(id(instance))
+        if known is not None and known[0]() is instance:
+            return known[1]
+        return self._bind(instance)
+
+    def _bind(self, instance: Any) -> Any:
+        """The method of one object, with programs of its own that end with the object."""
+        bound, number = self._bound, id(instance)
+        try:
+            reference = weakref.ref(instance, lambda _: bound.pop(number, None))
+        except TypeError:  # it cannot be referred to weakly: it is an argument like others
+            return functools.partial(self.__call__, instance)
+        method = Method(self.python_function, reference)
+        function = Function(method, self._eager, self._specs)
+        bound[number] = (reference, function)
+        return function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        stack = active_stack()
-        if self._eager or _settings["eager"] or _thread.recording or stack.tokens:
-            # A tape outside sees everything that happens inside, a recording likewise.
+        """Replay the program for such arguments; record it first where there is none."""
+        if (
+            not self._takes_short_way
+            or kwargs
+            or _settings["eager"]
+            or active_stack().tokens
+            or current_recording() is not None
+            or current_frame() is not None
+        ):
+            return self._call(args, kwargs)
+        # Tensors alone are what most calls pass: `key_of` makes the same key of them.
+        key: list[Any] = [chosen_device()]
+        arrays: list[Any] = []
+        for arg in args:
+            if type(arg) is not Tensor:
+                return self._call(args, kwargs)
+            array = arg.array
+            arrays.append(array)
+            key += (type(array), array.shape, array.dtype)
+        entry = self._entries.get(tuple(key))
+        if entry is None:
+            return self._call(args, kwargs)
+        return _run(entry, arrays)
+
+    def _call(self, args: Args, kwargs: Kwargs) -> Any:
+        """Any call: replay, record, or run the Python code where neither is possible."""
+        if kwargs:
+            args, kwargs = self._parameters.by_position(args, kwargs)
+        if self._specs is not None:
+            args = fitted_to(self._specs, args)
+        if self._runs_eagerly():
             return self.python_function(*args, **kwargs)
         leaves = flatten_call(args, kwargs)
         if any([type(leaf) in INTERPRETERS for leaf in leaves]):
             return self.python_function(*args, **kwargs)
         try:
             key = key_of(leaves, args, kwargs)
-        except UnhashableError as error:
-            self._warn(f"{error}, so that its calls cannot be told apart: it runs eagerly.")
+        except CannotRecord as error:
+            self._warn(f"{error}: it runs eagerly.")
             return self.python_function(*args, **kwargs)
+        if key in self._given_up:
+            return self.python_function(*args, **kwargs)
+        if active_stack().tokens:
+            return self._call_followed(key, leaves, args, kwargs)
         entry = self._entries.get(key)
-        if entry is not None:
-            self._entries.move_to_end(key)
-            return entry.run(leaves)
-        return self._record(key, leaves, args, kwargs)
+        if entry is None:
+            return self._record(key, leaves, args, kwargs)
+        return _run(entry, _arrays(leaves))
+
+    def _runs_eagerly(self) -> bool:
+        """Whether the Python code runs now: it was asked for, or everything inside must be seen."""
+        return (
+            self._eager
+            or _settings["eager"]
+            or current_recording() is not None
+            or current_frame() is not None
+            or not can_follow(active_stack())
+        )
+
+    def _call_followed(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+        """Call with tapes around: they see one operation."""
+        stack = active_stack()
+        flags = followed_by(stack, leaves)
+        ways, held = self._two_ways.get((key, flags)), None
+        result: Any = None
+        rest: list[Any] = []
+        if ways is None:
+            held = {variable.number: variable.array for variable in live_variables()}
+            with _recording_alone():
+                self._count_recording(args, kwargs)
+                try:
+                    ways, result, rest = record_two_ways(
+                        self.python_function, (args, kwargs), leaves, flags, stack
+                    )
+                except NoProgram as error:
+                    self._give_up(key, error.__cause__)
+                    _put_back(held)
+                    return self.python_function(*args, **kwargs)
+            _keep(self._two_ways, (key, flags), ways)
+            held = {v.number: held.get(v.number, v.array) for v in live_variables()}
+        followed = Followed(ways.entry, leaves, held)
+        if followed.changes_what_is_followed:
+            _put_back(held)
+            return self.python_function(*args, **kwargs)
+        if held is None:
+            _wait_for_recordings(ways.entry)
+            result, rest = ways.entry.run_all(_arrays(leaves))
+        if not followed.is_needed:
+            return result
+        backward = Backward(self._gradient_function, ways, leaves, followed)
+        return followed.record(OneCall(self._name, backward), result, rest)
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """Return the program that a call with such arguments replays.
 
         >>> import tapegrad
-        >>> square = function(lambda x: x * x)
-        >>> y = square(tapegrad.constant([2.0]))
-        >>> print(square.program(tapegrad.constant([3.0])))
-        inputs: %1:float32[1]
-          %2:float32[1] = multiply(%1:float32[1], %1:float32[1])
-        outputs: %2:float32[1]
+        >>> largest = function(lambda x: tapegrad.sort(x)[1:])
+        >>> y = largest(tapegrad.constant([2.0, 3.0, 1.0]))
+        >>> print(largest.program(tapegrad.constant([4.0, 6.0, 5.0])))
+        2 recorded calls, 2 steps; runs on NumPy
+        inputs: %1:float32[3]
+          %2:float32[3] = sort(%1:float32[3], axis=0, descending=False)
+          %3:float32[2] = slice(%2:float32[3], index=(slice(1, 3, 1),))
+        outputs: %3:float32[2]
         """
+        if kwargs:
+            args, kwargs = self._parameters.by_position(args, kwargs)
+        if self._specs is not None:
+            args = fitted_to(self._specs, args)
         leaves = flatten_call(args, kwargs)
         entry = self._entries.get(key_of(leaves, args, kwargs))
         if entry is None:
@@ -169,94 +269,99 @@ class Function:
         return entry.program
 
     def _warn(self, message: str) -> None:
-        name = getattr(self.python_function, "__name__", "function")
-        warnings.warn(f"function {name!r}: {message}", stacklevel=3)
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(f"function {self._name!r}: {message}", stacklevel=_depth())
 
-    def _record(
-        self, key: Any, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code for real on recorded arrays, and keep the program."""
+        with _recording_alone():
+            entry = self._entries.get(key)
+            if entry is not None:  # another thread was faster
+                return entry.run(_arrays(leaves))
+            self._count_recording(args, kwargs)
+            return self._record_alone(key, leaves, args, kwargs)
+
+    def _record_alone(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+        with recording_call(leaves) as (recording, inside):
+            new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
+            result = self.python_function(*new_args, **new_kwargs)
+        read, written = recording.give_back_variables()
+        flat = nest.flatten(result)
+        outputs = [array for leaf in flat for array in arrays_of(leaf)]
+        graph = recording.graph(outputs, read, written)
+        variables = {number: variable for number, (variable, _) in recording.variables.items()}
+        try:
+            program = program_of(graph, recording.variables)
+            _keep(self._entries, key, Entry(program, result, flat, variables))
+        except Exception as error:
+            self._give_up(key, error)
+        real = iter([array.array if type(array) is Recorded else array for array in outputs])
+        return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+
+    def _give_up(self, key: Any, error: Any) -> None:
+        self._given_up.add(key)
+        self._warn(f"it could not be made a program and runs eagerly: {error!r}")
+
+    def _count_recording(self, args: Args, kwargs: Kwargs) -> None:
+        """Note what was passed, and warn when it never stays the same."""
         self._recordings += 1
+        now = self._parameters.described(args, kwargs)
         if self._recordings == MANY_PROGRAMS:
             self._warn(
-                f"it was recorded {MANY_PROGRAMS} times because its arguments keep changing. "
+                f"it was recorded {MANY_PROGRAMS} times because its arguments keep changing: "
+                f"{changes(self._last, now)}. "
                 "Python numbers are part of a program: pass them as tensors, and keep shapes equal."
             )
-        recording = Recording()
-        inside = [_taken(leaf, recording) for leaf in leaves]
-        new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
+        self._last = now
+
+
+def _run(entry: Entry, arrays: list[Any]) -> Any:
+    if _settings["recording"]:
+        _wait_for_recordings(entry)
+    return entry.run(arrays)
+
+
+def _wait_for_recordings(entry: Entry) -> None:
+    """Let another thread's recording end: it has the variables."""
+    if entry.variables:
         with _lock:
-            for variable in live_variables():
-                recording.take_variable(variable)
-            _thread.recording = True
-            try:
-                result = self.python_function(*new_args, **new_kwargs)
-            finally:
-                _thread.recording = False
-                read, written = recording.give_back_variables()
-        flat = nest.flatten(result)
-        outputs = [array for leaf in flat for array in _arrays_of(leaf)]
-        graph = recording.graph(outputs, read, written)
-        self._keep(key, _program(graph, recording), result, flat)
-        real = iter([array.array if type(array) is Recorded else array for array in outputs])
-        return nest.pack_sequence_as(result, [_rebuilt(leaf, real) for leaf in flat])
-
-    def _keep(self, key: Any, program: Program, result: Any, flat: list[Any]) -> None:
-        shape_only = [_without_arrays(leaf) for leaf in flat]
-        structure = nest.pack_sequence_as(result, [None] * len(flat))
-        self._entries[key] = _Entry(program, structure, shape_only)
-        if len(self._entries) > MOST_PROGRAMS:
-            self._entries.popitem(last=False)
+            pass
 
 
-def _program(graph: Graph, recording: Recording) -> Program:
-    """The graph without what nobody needs: dead and repeated calls, variables never read."""
-    graph = without_dead_calls(without_repeated_calls(graph, lambda primitive: True))
-    used = {value.number for call in graph.calls for value in call.reads}
-    used |= {value.number for value in graph.results}
-    kept = {
-        number: value
-        for number, value in graph.variables.items()
-        if value.number in used or number in graph.written
-    }
-    constants = {number: a for number, a in graph.constants.items() if number in used}
-    graph = replace(graph, variables=kept, constants=constants)
-    graph = renumbered(graph)
-    by_number = {number: variable for number, (variable, _) in recording.variables.items()}
-    return Program(graph, [by_number[n] for n in kept], [by_number[n] for n in graph.written])
+@contextmanager
+def _recording_alone() -> Iterator[None]:
+    with _lock:
+        _settings["recording"] = True
+        try:
+            yield
+        finally:
+            _settings["recording"] = False
 
 
-def _taken(leaf: Any, recording: Recording) -> Any:
-    return wrap(recording.take_input(leaf.array)) if type(leaf) is Tensor else leaf
+def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
+    programs[key] = made
+    if len(programs) > MOST_PROGRAMS:
+        del programs[next(iter(programs))]
 
 
-def _arrays_of(leaf: Any) -> Sequence[Any]:
-    """The arrays in a leaf of the result."""
-    if type(leaf) is Tensor:
-        return (leaf.array,)
-    if isinstance(leaf, IndexedSlices):
-        return (leaf.values.array, leaf.indices.array)
-    return ()
+def _arrays(leaves: list[Any]) -> list[Any]:
+    return [leaf.array for leaf in leaves if type(leaf) is Tensor]
 
 
-def _without_arrays(leaf: Any) -> Any:
-    """What is needed to make such a leaf again."""
-    if type(leaf) is Tensor:
-        return Tensor
-    if isinstance(leaf, IndexedSlices):
-        return IndexedSlices, leaf.dense_shape
-    return leaf
+def _put_back(held: dict[int, Any] | None) -> None:
+    """Undo what a first call assigned to variables."""
+    if held is not None:
+        for variable in live_variables():
+            variable.array = held.get(variable.number, variable.array)
 
 
-def _rebuilt(leaf: Any, arrays: Any) -> Any:
-    """A leaf of the result from new arrays; what holds no tensor is returned as it was."""
-    if leaf is Tensor or type(leaf) is Tensor:
-        return wrap(next(arrays))
-    if isinstance(leaf, IndexedSlices):
-        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf.dense_shape)
-    if type(leaf) is tuple and leaf and leaf[0] is IndexedSlices:
-        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf[1])
-    return leaf
+def _depth() -> int:
+    """How many frames a warning must go up to name the user's line."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def function(
@@ -272,9 +377,9 @@ def function(
     The first call with arguments of new shapes, dtypes or Python values runs the Python code and
     records what it computes: operations, tapes, optimizers, assignments. Later calls replay that
     without running Python code, so side effects such as `print` happen once. Reading a value
-    while recording (`float(x)`, `if x > 0`) is an error. Inside a tape, or with
-    `jit_compile=False`, the Python code runs at each call. The other options are TensorFlow's and
-    have no effect.
+    while recording (`float(x)`, `if x > 0`) is an error. `input_signature` lists a `TensorSpec` per
+    argument, which calls must fit. With `jit_compile=False` the Python code runs at each call. The
+    other options are TensorFlow's and have no effect.
 
     >>> import tapegrad
     >>> @function
@@ -284,7 +389,10 @@ def function(
     9.0
     """
     if func is None:
-        return functools.partial(function, jit_compile=jit_compile)
+        return functools.partial(function, input_signature=input_signature, jit_compile=jit_compile)
     if not callable(func):
-        raise ArgumentTypeError(f"function() decorates a function. Got {type(func).__name__}.")
-    return Function(func, eager=jit_compile is False)
+        raise ArgumentTypeError(
+            f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
+            "@property above it, so that they decorate what it returns."
+        )
+    return Function(func, jit_compile is False, input_signature)

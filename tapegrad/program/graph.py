@@ -6,8 +6,9 @@ Passes return a new graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,15 @@ class Value:
     number: int
     shape: Shape
     dtype: np.dtype[Any]
+    device: str = ""
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     def __str__(self) -> str:
         return f"%{self.number}:{self.dtype.name}{list(self.shape)}"
@@ -43,6 +49,8 @@ class Call:
     results: tuple[Value, ...]
     kind: type
     """The type of the arrays whose kernel runs."""
+    aliases: bool = False
+    """Whether a result lies in the memory of an operand."""
 
     def __str__(self) -> str:
         given = ", ".join(str(operand) for operand in self.operands)
@@ -53,6 +61,11 @@ class Call:
     @property
     def reads(self) -> tuple[Value, ...]:
         return tuple(operand for operand in self.operands if isinstance(operand, Value))
+
+    @property
+    def effects(self) -> bool:
+        """Whether the call does more than compute its results, e.g. print them."""
+        return self.primitive.effects
 
 
 @dataclass(frozen=True)
@@ -85,21 +98,21 @@ def without_dead_calls(graph: Graph) -> Graph:
     needed = {value.number for value in graph.results}
     kept: list[Call] = []
     for call in reversed(graph.calls):
-        if any(result.number in needed for result in call.results):
+        if call.effects or any(result.number in needed for result in call.results):
             kept.append(call)
             needed.update(value.number for value in call.reads)
     return replace(graph, calls=tuple(reversed(kept)))
 
 
-def without_repeated_calls(graph: Graph, repeats: Callable[[Primitive], bool]) -> Graph:
-    """Compute what is computed twice only once; `repeats` tells which primitives may be merged."""
+def without_repeated_calls(graph: Graph) -> Graph:
+    """Compute what is computed twice only once."""
     same: dict[int, Value] = {}
     seen: dict[Any, tuple[Value, ...]] = {}
     kept: list[Call] = []
     for call in graph.calls:
         operands = tuple(_now(operand, same) for operand in call.operands)
-        key = _key(call, operands)
-        if key is not None and repeats(call.primitive) and key in seen:
+        key = None if call.effects else _key(call, operands)
+        if key is not None and key in seen:
             for result, earlier in zip(call.results, seen[key]):
                 same[result.number] = earlier
             continue
@@ -112,6 +125,19 @@ def without_repeated_calls(graph: Graph, repeats: Callable[[Primitive], bool]) -
         outputs=tuple(_now(value, same) for value in graph.outputs),
         written={number: _now(value, same) for number, value in graph.written.items()},
     )
+
+
+def with_early_constants(graph: Graph) -> Graph:
+    """Let arrays filled with one number be made like something that is there from the beginning.
+
+    Recorded gradients begin with ones like the loss, which would have to wait for it.
+    """
+    there = {value.device: value for value in (*graph.inputs, *graph.variables.values())}
+    calls = []
+    for call in graph.calls:
+        first = there.get(call.results[0].device) if call.primitive.name == "full_like" else None
+        calls.append(call if first is None else replace(call, operands=(first,)))
+    return replace(graph, calls=tuple(calls))
 
 
 def renumbered(graph: Graph) -> Graph:

@@ -1,79 +1,92 @@
-"""From a graph to Python: one line per kernel call, values freed after their last use."""
+"""From steps to Python: one line per kernel or loop, values freed after their last use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from tapegrad.program.graph import Graph, Value, last_uses
+from tapegrad.program.fusion import Fused
+from tapegrad.program.graph import Call, Graph, Value, last_uses
+from tapegrad.program.joining import Joined
 
 Run = Callable[[Sequence[Any], Sequence[Any]], tuple[tuple[Any, ...], tuple[Any, ...]]]
 """Takes the inputs' and the variables' arrays; returns outputs and what variables hold then."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """One kernel call on values and numbers."""
+class CompiledLoop:
+    """A loop in the language of a target: called with arrays, and with where results belong."""
 
-    name: str
-    kernel: Callable[..., Any]
-    operands: tuple[Any, ...]
-    params: dict[str, Any]
+    run: Callable[..., Any]
+    arguments: tuple[Value, ...]
     results: tuple[Value, ...]
-    many: bool
+    targets: tuple[Value | None, ...]
+    """Values whose memory the results take, where they do."""
+    made_of: Fused | Joined
 
     @property
     def reads(self) -> tuple[Value, ...]:
-        return tuple(operand for operand in self.operands if isinstance(operand, Value))
+        return (*self.arguments, *[value for value in self.targets if value is not None])
+
+
+Step = Call | CompiledLoop
 
 
 def plain_steps(graph: Graph) -> list[Step]:
-    """Each call of a primitive by itself."""
-    return [
-        Step(
-            call.primitive.name,
-            call.primitive.kernel(call.kind),
-            call.operands,
-            call.params,
-            call.results,
-            call.primitive.many,
-        )
-        for call in graph.calls
-    ]
+    """Each call by itself."""
+    return list(graph.calls)
 
 
 def to_python(graph: Graph, steps: Sequence[Step]) -> Run:
-    """Return the function that runs the steps.
+    """Return the function that runs the steps."""
+    text, scope = python_text(graph, steps)
+    exec(text, scope)
+    run: Run = scope["run"]
+    return run
+
+
+def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any]]:
+    """Return the text of the function `run`, and what its names stand for.
 
     Straight-line code, because a loop with a table of values would cost as much as small kernels.
     """
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {f"v{number}": array for number, array in graph.constants.items()}
     kept = {value.number for value in graph.results}
     lines = ["def run(inputs, variables):"]
     lines += _unpack("inputs", graph.inputs)
     lines += _unpack("variables", tuple(graph.variables.values()))
-    for number, array in graph.constants.items():
-        names[f"v{number}"] = array
     ends = last_uses(steps, kept | set(graph.constants))
     for position, (step, dead) in enumerate(zip(steps, ends)):
-        names[f"k{position}"] = step.kernel
-        given = [_operand(operand, names) for operand in step.operands]
-        for name, value in step.params.items():
-            names[f"p{position}_{name}"] = value
-            given.append(f"{name}=p{position}_{name}")
-        targets = ", ".join(f"v{value.number}" for value in step.results)
-        comma = "," if step.many else ""
-        lines.append(f"    {targets}{comma} = k{position}({', '.join(given)})")
+        write = _call_line if isinstance(step, Call) else _loop_line
+        targets = "".join(f"v{value.number}, " for value in step.results)
+        line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names)}"
+        lines.append(f"{line}  # {step.primitive.name if isinstance(step, Call) else 'loop'}")
         if dead:
             lines.append("    " + " = ".join(f"v{number}" for number in dead) + " = None")
     outputs = "".join(f"v{value.number}, " for value in graph.outputs)
     written = "".join(f"v{value.number}, " for value in graph.written.values())
     lines.append(f"    return ({outputs}), ({written})")
-    scope: dict[str, Any] = dict(names)
-    exec("\n".join(lines), scope)
-    run: Run = scope["run"]
-    return run
+    return "\n".join(lines), names
+
+
+def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:
+    names[f"k{position}"] = call.primitive.kernel(call.kind)
+    given = [_operand(operand, names) for operand in call.operands]
+    for name, value in call.params.items():
+        given.append(f"{name}={_literal(value) or f'p{position}_{name}'}")
+        if _literal(value) is None:
+            names[f"p{position}_{name}"] = value
+    comma = "," if call.primitive.many else ""
+    return f"{comma} = k{position}({', '.join(given)})"
+
+
+def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
+    names[f"k{position}"] = loop.run
+    arrays = "".join(f"v{value.number}, " for value in loop.arguments)
+    targets = "".join("None, " if value is None else f"v{value.number}, " for value in loop.targets)
+    return f", = k{position}(({arrays}), ({targets}))"
 
 
 def _unpack(name: str, values: Sequence[Value]) -> list[str]:
@@ -86,6 +99,17 @@ def _unpack(name: str, values: Sequence[Value]) -> list[str]:
 def _operand(operand: Any, names: dict[str, Any]) -> str:
     if isinstance(operand, Value):
         return f"v{operand.number}"
+    literal = _literal(operand)
+    if literal is not None:
+        return literal
     name = f"n{len(names)}"
     names[name] = operand
     return name
+
+
+def _literal(value: Any) -> str | None:
+    """A plain value as it is written in Python, so that the text can be read; None for others."""
+    if type(value) is tuple:
+        return None if None in map(_literal, value) else repr(value)
+    is_plain = type(value) in (bool, int, str, type(None))
+    return repr(value) if is_plain or (type(value) is float and isfinite(value)) else None

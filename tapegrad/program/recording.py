@@ -6,7 +6,10 @@ whatever computes with arrays is recorded: operations, sweeps, optimizers.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,10 @@ from tapegrad.core.convert import NUMBERS
 from tapegrad.core.device import backend_for
 from tapegrad.core.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import call_site
+from tapegrad.core.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph import Call, Graph, Value
+from tapegrad.program.recorded_operators import bind_operators
 
 
 class Recorded:
@@ -60,72 +65,36 @@ class Recorded:
         return self.array.device
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RecordingError(_reading("a value of it"))
+        raise RecordingError(_LEAKED if self.recording.closed else _reading("a value of it"))
 
     __bool__ = __float__ = __int__ = __index__ = __complex__ = __array__ = _refuse
 
     def __getitem__(self, index: Any) -> Any:
         return PRIMITIVES["slice"].kernel(Recorded)(self, index=index)
 
-    def adopt_variable(self, variable: Any) -> None:
-        """Give a variable that is made inside the recording its place among the others."""
-        variable.array = self.array
-        self.recording.take_variable(variable)
-
 
 def _reading(what: str) -> str:
     return (
         f"A function that is being recorded reads {what} at {call_site()}. Later calls replay the "
         "recording and would not read it again. Use tapegrad.cond, while_loop or where to decide "
-        "on the device, return the value and read it outside, or run the function eagerly with "
-        "function(jit_compile=False)."
+        "on the device, tapegrad.print to print it, return the value and read it outside, or run "
+        "the function eagerly with function(jit_compile=False)."
     )
 
 
-def _bind_operators() -> None:
-    pairs = {
-        "__add__": "add", "__sub__": "subtract", "__mul__": "multiply", "__truediv__": "divide",
-        "__pow__": "pow", "__lt__": "less", "__le__": "less_equal", "__gt__": "greater",
-        "__ge__": "greater_equal", "__eq__": "equal", "__ne__": "not_equal",
-        "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
-        "__floordiv__": "floor_divide", "__mod__": "remainder", "__matmul__": "matmul",
-    }  # fmt: skip
-    for method, name in pairs.items():
-        setattr(Recorded, method, _operator(name, swapped=False))
-        reflected = method.replace("__", "__r", 1)
-        if name not in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"):
-            setattr(Recorded, reflected, _operator(name, swapped=True))
-    for method, name in {
-        "__neg__": "negative",
-        "__abs__": "abs",
-        "__invert__": "bitwise_invert",
-    }.items():
-        setattr(Recorded, method, _unary(name))
-    for method, name in {"__iadd__": "add", "__imul__": "multiply", "__isub__": "subtract"}.items():
-        setattr(Recorded, method, _in_place(name))
-    Recorded.__hash__ = object.__hash__  # type: ignore[method-assign]
+def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether a result lies in memory that an operand lies in too."""
+    owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
+    return any(id(_owner(result)) in owners for result in results)
 
 
-def _operator(name: str, swapped: bool) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
-        kernel = PRIMITIVES[name].kernel(Recorded)
-        params = {"transpose_a": False, "transpose_b": False} if name == "matmul" else {}
-        return kernel(other, self, **params) if swapped else kernel(self, other, **params)
-
-    return method
-
-
-def _unary(name: str) -> Callable[[Any], Any]:
-    return lambda self: PRIMITIVES[name].kernel(Recorded)(self)
-
-
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
-        made = PRIMITIVES[name].kernel(Recorded)(self, other)
-        self.array, self.value = made.array, made.value
-        return self
-
-    return method
+def _owner(array: Any) -> Any:
+    """What the memory of an array belongs to: an object of the device's, or the first array."""
+    if not isinstance(array, np.ndarray):
+        return getattr(getattr(array, "data", None), "mem", array)
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
 
 
 _LEAKED = (
@@ -143,13 +112,21 @@ class Recording:
         self.constants: dict[int, Any] = {}
         self.calls: list[Call] = []
         self.variables: dict[int, tuple[Any, Recorded]] = {}
+        self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
+        self._gone: dict[int, Value] = {}
+        self.kept: dict[int, Any] | None = None
+        """Arrays by the number of their value, where somebody wants them after the recording."""
+        self.condition: Any = None
+        """What must hold for the branch that is being recorded to count, None outside of one."""
         self._count = 0
         self._known: dict[int, Value] = {}
 
     def value_of(self, array: Array) -> Value:
         """A new value like an array."""
         self._count += 1
-        return Value(self._count, tuple(array.shape), backend_of(array).dtype_of(array))
+        backend = backend_of(array)
+        device = backend.device_of(array)
+        return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
 
     def wrap(self, array: Array) -> Recorded:
         """An array that comes from outside, as a value without a maker."""
@@ -166,6 +143,29 @@ class Recording:
         self.variables[variable.number] = (variable, recorded)
         variable.array = recorded
         variable.forget_leaf()
+
+    def take_made(self, variable: Variable) -> None:
+        """Give a variable that is made inside the recording its place among the others.
+
+        It is held weakly, to know in the end whether it outlives the call.
+        """
+        initial = self.adopted(variable.array)
+        before = self.wrap(initial.array)
+        self._made[variable.number] = (weakref.ref(variable), before, initial.value)
+        variable.array = before
+
+    def known_variables(self) -> list[tuple[Variable, Recorded]]:
+        """The variables there are, with what they held first in this recording."""
+        made = [(reference(), before) for reference, before, _ in self._made.values()]
+        alive = [(variable, before) for variable, before in made if variable is not None]
+        return [*self.variables.values(), *alive]
+
+    def first_value(self, variable: Variable) -> Recorded | None:
+        """What a variable held when the recording began, or was made in it; else None."""
+        if variable.number in self.variables:
+            return self.variables[variable.number][1]
+        made = self._made.get(variable.number)
+        return None if made is None else made[1]
 
     def adopted(self, value: Any) -> Any:
         """A constant of the recording for an array from outside; all else as it is."""
@@ -191,9 +191,11 @@ class Recording:
         many = isinstance(result, tuple | list)
         results = tuple(result) if many else (result,)
         values = tuple(self.value_of(array) for array in results)
-        self.calls.append(
-            Call(primitive, tuple(self._operand(o) for o in operands), params, values, kind)
-        )
+        given = tuple(self._operand(o) for o in operands)
+        aliases = _share_memory(results, arrays)
+        self.calls.append(Call(primitive, given, params, values, kind, aliases))
+        if self.kept is not None:
+            self.kept.update((value.number, array) for value, array in zip(values, results))
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
         return wrapped if many else wrapped[0]
 
@@ -201,12 +203,13 @@ class Recording:
         if type(operand) is Recorded:
             if operand.recording is not self:
                 raise RecordingError(_LEAKED)
-            return operand.value
+            return self._gone.get(operand.value.number, operand.value)
         return operand if type(operand) in NUMBERS else self.constant(operand)
 
     def give_back_variables(self) -> tuple[dict[int, Value], dict[int, Value]]:
         """Give all variables real arrays again; return what was read and what was written."""
         self.closed = True
+        self._settle_made()
         read, written = {}, {}
         for number, (variable, before) in self.variables.items():
             after = variable.array
@@ -217,8 +220,30 @@ class Recording:
             variable.array = after.array
             variable.forget_leaf()
             if after.value is not before.value:
-                written[number] = after.value
+                written[number] = self._gone.get(after.value.number, after.value)
         return read, written
+
+    def undo(self) -> None:
+        """Give all variables back what they held at the beginning: the recording has failed."""
+        self.closed = True
+        self._settle_made()
+        for variable, before in self.variables.values():
+            variable.array = before.array
+            variable.forget_leaf()
+
+    def _settle_made(self) -> None:
+        """Variables that were made inside and are gone again begin anew at each call.
+
+        The others exist from now on: later calls find what they hold then.
+        """
+        for number, (reference, before, initial) in self._made.items():
+            variable = reference()
+            if variable is None:
+                self._gone[before.value.number] = initial
+            else:
+                self.variables[number] = (variable, before)
+        if self._gone:
+            self.calls = [_reading_instead(call, self._gone) for call in self.calls]
 
     def graph(
         self, outputs: Sequence[Any], variables: dict[int, Value], written: dict[int, Value]
@@ -232,6 +257,17 @@ class Recording:
             tuple(self._operand(output) for output in outputs),
             written,
         )
+
+
+def _reading_instead(call: Call, values: Mapping[int, Value]) -> Call:
+    """The call with other values in the place of some operands."""
+    return replace(
+        call,
+        operands=tuple(
+            values.get(operand.number, operand) if isinstance(operand, Value) else operand
+            for operand in call.operands
+        ),
+    )
 
 
 class _Kernels(Mapping[str, Callable[..., Any]]):
@@ -289,11 +325,37 @@ class _RecordingBackend:
         return [like.recording.adopted(value) for value in values]
 
     def to_host(self, array: Recorded) -> np.ndarray[Any, Any]:
-        raise RecordingError(_reading("the value of a tensor"))
+        raise RecordingError(
+            _LEAKED if array.recording.closed else _reading("the value of a tensor")
+        )
 
     def memory(self, device: str) -> Memory:
         raise RecordingError(_reading("the memory of a device"))
 
 
+class _Thread(threading.local):
+    recording: Recording | None = None
+
+
+_thread = _Thread()
+
+
+def current_recording() -> Recording | None:
+    """The recording that this thread is making, if any."""
+    return _thread.recording
+
+
+def set_recording(recording: Recording | None) -> None:
+    """Let this thread make a recording, or none."""
+    _thread.recording = recording
+
+
+def _note_creation(variable: Variable) -> None:
+    recording = _thread.recording
+    if recording is not None:
+        recording.take_made(variable)
+
+
+note_creations(_note_creation)
 adopt(Recorded, _RecordingBackend())
-_bind_operators()
+bind_operators(Recorded)

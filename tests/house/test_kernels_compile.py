@@ -30,7 +30,14 @@ PARTS = 6
 # Who makes kernels of sources that others give it.
 MAKERS = tuple(
     f"tapegrad_cupy.{name}"
-    for name in ("compiled", "elementwise.formula", "elementwise.pointwise", "rows.row_launch")
+    for name in (
+        "compiled",
+        "elementwise.formula",
+        "elementwise.pointwise",
+        "loops.joined",
+        "loops.loops",
+        "rows.row_launch",
+    )
 )
 # What a module uses that has sources of its own.
 MADE_BY = {"compiled", "compile_kernel", "launch", "Formula", "Pointwise"}

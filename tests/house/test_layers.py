@@ -24,12 +24,12 @@ LAYERS: Sequence[Sequence[str]] = (
 
 # The same inside core, where every module is named.
 CORE: Sequence[Sequence[str]] = (
-    ("nest", "dtypes", "operator_types"),
+    ("nest", "dtypes", "operator_types", "arena"),
     ("backend",),
     ("device",),
     ("recorder",),
     ("host", "recovery", "expression"),
-    ("tensor", "expression_namespace", "c_source"),
+    ("tensor", "expression_namespace", "c_source", "loop"),
     ("dlpack", "convert", "rule"),
     ("variable", "indexed_slices"),
     ("primitive",),

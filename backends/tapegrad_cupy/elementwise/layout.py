@@ -40,7 +40,7 @@ def find_layout(
             0 if size == 1 else stride // itemsize for size, stride in zip(own_shape, own_strides)
         ]
         steps.append(own)
-    return _merged(shape, steps)
+    return merged(shape, steps)
 
 
 def dense_order(shape: Shape, strides: Shape, itemsize: int) -> bool:
@@ -54,7 +54,7 @@ def dense_order(shape: Shape, strides: Shape, itemsize: int) -> bool:
     return all(stride > 0 for size, stride in zip(shape, strides) if size != 1)
 
 
-def _merged(shape: Shape, steps: Sequence[Sequence[int]]) -> Layout:
+def merged(shape: Shape, steps: Sequence[Sequence[int]]) -> Layout:
     """Join neighbouring dimensions that every operand walks through in one go."""
     sizes: list[int] = []
     kept: list[list[int]] = [[] for _ in steps]

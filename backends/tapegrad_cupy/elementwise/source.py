@@ -14,7 +14,7 @@ THREADS = 256
 # Blocks on a multiprocessor: other assemblers than Hopper's may spill registers to have more.
 _FEWEST = "__CUDA_ARCH__ != 900"
 
-_STORED = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
+STORED = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 _HEADERS = {
     "float16": "#include <cuda_fp16.h>\n",
     "bfloat16": "#include <cuda_bf16.h>\n",
@@ -66,7 +66,7 @@ def kernel_source(
     and for a rank above 1 or steps of 2: sizes of all dimensions and steps per input.
     """
     writer = _Kernel(outputs, operands, rank, width, "i64" if wide_index else "unsigned int")
-    return _preamble(writer.dtypes()) + writer.formula() + writer.kernel("elementwise")
+    return preamble(writer.dtypes()) + writer.formula() + writer.kernel("elementwise")
 
 
 def joined_source(
@@ -76,14 +76,15 @@ def joined_source(
     writers = [
         _Kernel(outputs, operands, rank, width, "unsigned int") for outputs, operands in formulas
     ]
-    text = _preamble({name for writer in writers for name in writer.dtypes()})
+    text = preamble({name for writer in writers for name in writer.dtypes()})
     for number, writer in enumerate(writers):
         body = writer.formula() + writer.kernel(f"elementwise_{number}")
         text += f"\nnamespace formula_{number} {{{body}}}\n"
     return text
 
 
-def _preamble(dtypes: set[str]) -> str:
+def preamble(dtypes: set[str]) -> str:
+    """Return what a kernel needs that reads and writes arrays of these dtypes."""
     headers = "".join(dict.fromkeys(_HEADERS.get(name, "") for name in sorted(dtypes)))
     conversions = "".join(_CONVERSIONS.get(name, "") for name in sorted(dtypes))
     return headers + _PRELUDE + conversions + HELPERS
@@ -149,12 +150,12 @@ class _Kernel:
     def _stored(self, i: int) -> str:
         dtype = self.operands[i].dtype
         assert dtype is not None
-        return _STORED.get(dtype.name) or self._type(i)
+        return STORED.get(dtype.name) or self._type(i)
 
     def _stored_output(self, k: int) -> str:
         dtype = self.outputs[k].dtype
         assert dtype is not None
-        return _STORED.get(dtype.name) or type_of(self.outputs[k])
+        return STORED.get(dtype.name) or type_of(self.outputs[k])
 
     def _parameters(self) -> list[str]:
         found = [

@@ -1,0 +1,1 @@
+"""Loops of recorded programs in CUDA."""

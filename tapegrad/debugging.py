@@ -1,0 +1,169 @@
+"""Assertions on tensors (TensorFlow's `tf.debugging`): also inside recorded functions.
+
+Each raises `ArgumentError`, a ValueError, with the first values that fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.recorder import call_site
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError
+from tapegrad.program.effects import act
+
+__all__ = [
+    "assert_all_finite",
+    "assert_equal",
+    "assert_greater",
+    "assert_greater_equal",
+    "assert_less",
+    "assert_less_equal",
+    "assert_near",
+    "assert_non_negative",
+    "assert_none_equal",
+    "assert_positive",
+    "assert_that",
+    "check_numerics",
+]
+
+Array = np.ndarray[Any, Any]
+Test = Callable[..., Any]
+
+
+class _Check:
+    """Raises unless a test holds for all elements."""
+
+    def __init__(self, test: Test, wanted: str, message: str | None) -> None:
+        self._test = test
+        self._wanted = wanted
+        self._message = message
+        self._place = call_site()
+
+    def __repr__(self) -> str:
+        return self._wanted
+
+    def __call__(self, values: Sequence[Array]) -> None:
+        holds = np.broadcast_arrays(np.asarray(self._test(*values)), *values)
+        wrong = ~holds[0].astype(bool)
+        if wrong.any():
+            shown = " and ".join(str(value[wrong][:3].tolist()) for value in holds[1:])
+            reason = f"{self._message}. " if self._message else ""
+            raise ArgumentError(
+                f"{reason}The assertion at {self._place} wants {self._wanted}. "
+                f"{int(wrong.sum())} of {wrong.size} elements differ, such as {shown}."
+            )
+
+
+def _check(test: Test, wanted: str, message: str | None, *values: Any) -> None:
+    tensors = [value if isinstance(value, Variable) else to_tensor(value) for value in values]
+    act(_Check(test, wanted, message), tensors, "an assertion")
+
+
+def assert_that(condition: Any, message: str | None = None) -> None:
+    """Raise unless all elements of a condition hold.
+
+    >>> assert_that([True, True])
+    """
+    _check(lambda x: x, "a condition that holds", message, condition)
+
+
+def assert_equal(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x == y for all elements.
+
+    >>> assert_equal([1.0, 2.0], [1.0, 2.0])
+    """
+    _check(np.equal, "x == y", message, x, y)
+
+
+def assert_none_equal(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x != y for all elements.
+
+    >>> assert_none_equal([1.0, 2.0], 3.0)
+    """
+    _check(np.not_equal, "x != y", message, x, y)
+
+
+def assert_less(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x < y for all elements.
+
+    >>> assert_less([1.0, 2.0], 3.0)
+    """
+    _check(np.less, "x < y", message, x, y)
+
+
+def assert_less_equal(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x <= y for all elements.
+
+    >>> assert_less_equal([1.0, 3.0], 3.0)
+    """
+    _check(np.less_equal, "x <= y", message, x, y)
+
+
+def assert_greater(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x > y for all elements.
+
+    >>> assert_greater([1.0, 2.0], 0.0)
+    """
+    _check(np.greater, "x > y", message, x, y)
+
+
+def assert_greater_equal(x: Any, y: Any, message: str | None = None) -> None:
+    """Raise unless x >= y for all elements.
+
+    >>> assert_greater_equal([0.0, 2.0], 0.0)
+    """
+    _check(np.greater_equal, "x >= y", message, x, y)
+
+
+def assert_near(
+    x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-6, message: str | None = None
+) -> None:
+    """Raise unless |x - y| <= atol + rtol * |y| for all elements.
+
+    >>> assert_near([1.0], [1.000001])
+    """
+
+    def near(x: Array, y: Array) -> Any:
+        return np.abs(x - y) <= atol + rtol * np.abs(y)
+
+    _check(near, f"x within {atol} + {rtol} |y| of y", message, x, y)
+
+
+def assert_positive(x: Any, message: str | None = None) -> None:
+    """Raise unless x > 0 for all elements.
+
+    >>> assert_positive([1.0])
+    """
+    _check(lambda x: x > 0, "x > 0", message, x)
+
+
+def assert_non_negative(x: Any, message: str | None = None) -> None:
+    """Raise unless x >= 0 for all elements.
+
+    >>> assert_non_negative([0.0])
+    """
+    _check(lambda x: x >= 0, "x >= 0", message, x)
+
+
+def assert_all_finite(x: Any, message: str | None = None) -> None:
+    """Raise if an element is infinite or NaN.
+
+    >>> assert_all_finite([0.0])
+    """
+    _check(np.isfinite, "finite values", message, x)
+
+
+def check_numerics(tensor: Any, message: str) -> Any:
+    """Return a tensor after raising if an element of it is infinite or NaN.
+
+    >>> float(check_numerics(2.0, "the loss"))
+    2.0
+    """
+    tensor = to_tensor(tensor)
+    assert_all_finite(tensor, message)
+    return tensor

@@ -1,0 +1,248 @@
+"""What the steps of a program cost: bytes read and written, and arithmetic operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tapegrad.core.expression import Expression, UntraceableError, array_input
+from tapegrad.core.loop import Loop
+from tapegrad.core.recovery import readable
+from tapegrad.program.describing import (
+    call_names,
+    combined_words,
+    counted_as,
+    space_words,
+)
+from tapegrad.program.elements import COMBINING, formulas_of, nodes_of
+from tapegrad.program.fusion import Fused, is_constant
+from tapegrad.program.graph import Call, Shape, Value
+from tapegrad.program.joining import Joined
+from tapegrad.program.lowering import CompiledLoop, Step
+
+_FREE = frozenset({"input", "constant", "astype"})
+_PICKING = frozenset({"take", "take_last", "gather_rows", "slice", "split", "unstack"})
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One step of a program: what it does, and what that costs.
+
+    Each array that it reads counts once, views count nothing. `flops` are multiplications and
+    additions of products, convolutions and attention, and one for each operation per element of a
+    loop, whichever it is; 0 where the number is not known.
+    """
+
+    name: str
+    """A primitive, or "loop"."""
+    what: str
+    shape: Shape
+    """Of the space of a loop, or of the first result."""
+    bytes_read: int
+    bytes_written: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The kernels of a program and what they cost together; `str` is a table."""
+
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(kernel.bytes_read for kernel in self.kernels)
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(kernel.bytes_written for kernel in self.kernels)
+
+    @property
+    def flops(self) -> int:
+        return sum(kernel.flops for kernel in self.kernels)
+
+    def __str__(self) -> str:
+        rows = [("kernel", "read", "written", "FLOPs", "what it does")]
+        rows += [
+            (k.name, readable(k.bytes_read), readable(k.bytes_written), thousands(k.flops), k.what)
+            for k in self.kernels
+        ]
+        totals = (readable(self.bytes_read), readable(self.bytes_written), thousands(self.flops))
+        rows.append(("together", *totals, counted_as(len(self.kernels), "kernel")))
+        return table(rows)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, numbers to the right: all but the first and the last column."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for first, *numbers, last in rows:
+        right = [text.rjust(width) for text, width in zip(numbers, widths[1:-1])]
+        lines.append("  ".join([first.ljust(widths[0]), *right, last]))
+    return "\n".join(lines)
+
+
+def thousands(number: int) -> str:
+    """A number in three digits or so.
+
+    >>> thousands(512), thousands(51_380_224)
+    ('512', '51.4 M')
+    """
+    size, unit = float(number), ""
+    for larger in ("k", "M", "G", "T", "P"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.1f} {unit}" if unit else str(number)
+
+
+def kernel_of(step: Step) -> Kernel:
+    """Describe a step."""
+    if isinstance(step, CompiledLoop):
+        return _loop_kernel(step)
+    return _call_kernel(step)
+
+
+# Loops
+
+
+def _loop_kernel(step: CompiledLoop) -> Kernel:
+    fused = step.made_of
+    loops = fused.steps if isinstance(fused, Joined) else (fused,)
+    sizes = [prod(part.loop.shape) for part in loops]
+    return Kernel(
+        "loop",
+        _joined_words(loops) if len(loops) > 1 else _loop_words(loops[0]),
+        loops[0].loop.shape if len(loops) == 1 else (sum(sizes),),
+        _bytes_of(step.arguments),
+        _bytes_of(step.results),
+        sum(loop_flops(part.loop) for part in loops),
+    )
+
+
+def _loop_words(fused: Fused) -> str:
+    combined = {combined_words(output) for output in fused.loop.outputs} - {""}
+    words = f"{call_names(fused.calls)} over {space_words(fused.loop.shape)}"
+    return "; ".join([words, *sorted(combined)])
+
+
+def _joined_words(loops: Sequence[Fused]) -> str:
+    return f"{call_names(loops[0].calls)}, {len(loops)} loops joined"
+
+
+def is_product(name: str) -> bool:
+    """Whether a primitive is a product, a convolution or attention."""
+    return name in _FLOPS and name != "prod"
+
+
+def loop_flops(loop: Loop) -> int:
+    """One per operation and element, and one for each element that is combined."""
+    each = _operations([output.expression for output in loop.outputs])
+    count = each * prod(loop.shape)
+    for output in loop.outputs:
+        if output.combine is not None:
+            count += prod(loop.shape)
+        if output.finish is not None:
+            count += _operations([output.finish]) * prod(output.shape)
+    return count
+
+
+def _operations(formulas: Sequence[Expression]) -> int:
+    return sum(node.name not in _FREE for node in nodes_of(formulas))
+
+
+# Calls
+
+
+def _call_kernel(call: Call) -> Kernel:
+    shapes = ", ".join(str(list(value.shape)) for value in call.reads)
+    name = call.primitive.name
+    shape = call.results[0].shape if call.results else ()
+    what = f"{name.replace('_', ' ')} of {shapes}" if shapes and not is_constant(call) else name
+    if call.aliases:
+        return Kernel(name, f"{name.replace('_', ' ')}, a view", shape, 0, 0, 0)
+    written = _bytes_of(call.results)
+    return Kernel(name, what, shape, _bytes_read(call, written), written, call_flops(call))
+
+
+def _bytes_of(values: Sequence[Value]) -> int:
+    return sum({value.number: value.nbytes for value in values}.values())
+
+
+def _bytes_read(call: Call, written: int) -> int:
+    if is_constant(call):
+        return 0  # only the shape and the device of its operand matter
+    if call.primitive.name in _PICKING and call.reads:
+        # Only what is picked is read, not all there is to pick from.
+        return min(call.reads[0].nbytes, written) + _bytes_of(call.reads[1:])
+    return _bytes_of(call.reads)
+
+
+def call_flops(call: Call) -> int:
+    """Count the operations of a call; 0 if they are not known."""
+    name = call.primitive.name
+    if name in _FLOPS:
+        return _FLOPS[name](call)
+    if name in COMBINING:
+        return call.reads[0].size
+    return _elementwise_flops(call)
+
+
+def _elementwise_flops(call: Call) -> int:
+    operands: list[Any] = [
+        array_input(place, operand.dtype) if isinstance(operand, Value) else operand
+        for place, operand in enumerate(call.operands)
+    ]
+    try:
+        formulas = formulas_of(call, operands)
+    except UntraceableError:
+        return 0
+    return _operations(formulas) * call.results[0].size
+
+
+def _product(call: Call) -> int:
+    """2 m n k, for each matrix of a stack."""
+    inner = call.reads[0].shape[-2 if call.params["transpose_a"] else -1]
+    return 2 * call.results[0].size * inner
+
+
+def _product_and_sum(call: Call) -> int:
+    more = len(call.reads) - 2 + (call.params["activation"] is not None)
+    return _product(call) + more * call.results[0].size
+
+
+def _product_with_sums(call: Call) -> int:
+    return _product(call) + call.reads[0 if call.params["of_first"] else 1].size
+
+
+def _convolution(outputs: Value, filters: Value) -> int:
+    """A product and a sum for each output and each number of its filter, padding included."""
+    return 2 * outputs.size * prod(filters.shape[:-1])
+
+
+def _attention(call: Call, first: int, products: int) -> int:
+    """So many products over the width of queries, and as many over that of values."""
+    queries, keys, values = call.reads[first : first + 3]
+    n, m = queries.shape[-2], keys.shape[-2]
+    pairs = n * m
+    if call.params["causal"]:
+        pairs = sum(max(0, min(m, row + 1 + m - n)) for row in range(n))
+    width = queries.shape[-1] + values.shape[-1]
+    return 2 * products * prod(queries.shape[:-2]) * pairs * width
+
+
+_FLOPS: dict[str, Callable[[Call], int]] = {
+    "matmul": _product,
+    "matmul_stack": _product,
+    "matmul_sum": _product_and_sum,
+    "matmul_with_sums": _product_with_sums,
+    "matvec": lambda call: 2 * call.reads[0].size,
+    "conv": lambda call: _convolution(call.results[0], call.reads[1]),
+    "conv_input_gradient": lambda call: _convolution(call.reads[0], call.reads[1]),
+    "conv_filter_gradient": lambda call: _convolution(call.reads[1], call.results[0]),
+    "attention": lambda call: _attention(call, 0, 1),
+    "attention_gradient": lambda call: _attention(call, 1, 2),
+    "prod": lambda call: call.reads[0].size,
+}

@@ -1,0 +1,122 @@
+"""Which recorded calls work element by element or combine elements, and their formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Makes expressions known to the generic kernels.
+import tapegrad.core.expression_namespace  # noqa: F401
+from tapegrad.core.expression import (
+    Expression,
+    UntraceableError,
+    array_input,
+    constant,
+    kind_of_dtype,
+    traced,
+)
+from tapegrad.core.primitive import PRIMITIVES
+from tapegrad.program.graph import Call, Value
+
+COMBINING = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+"""Reductions over axes, and how each combines elements."""
+
+_CHEAP = frozenset({
+    "abs", "add", "astype", "constant", "equal", "greater", "greater_equal", "input", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "maximum", "minimum", "multiply",
+    "negative", "not_equal", "square", "subtract", "where",
+})  # fmt: skip
+HEAVY = 8
+"""The weight of an operation that costs more than reading a number."""
+
+
+def formulas_of(call: Call, operands: Sequence[Any]) -> tuple[Expression, ...]:
+    """What an elementwise call computes from expressions and numbers, one formula per result.
+
+    Raises UntraceableError if it is no such call, or the dtypes do not come out as recorded.
+    """
+    if call.primitive.name == "full_like":
+        dtype = call.results[0].dtype
+        return (constant(call.params["value"], dtype),)
+    if not call.primitive.by_element:
+        raise UntraceableError(f"{call.primitive.name} does not work element by element.")
+    outputs = traced(call.primitive.kernel(Expression), *operands, **call.params)
+    for output, value in zip(outputs, call.results, strict=True):
+        if output.dtype != value.dtype:
+            raise UntraceableError(f"{call.primitive.name} has results of another dtype.")
+    return outputs
+
+
+def weight_of(call: Call) -> int | None:
+    """About how much an elementwise call costs per element; None if it is not one."""
+    shape = call.results[0].shape if call.results else ()
+    if call.effects or 0 in shape or any(value.shape != shape for value in call.results):
+        return None
+    inputs = iter(range(len(call.operands)))
+    operands = [
+        array_input(next(inputs), operand.dtype) if isinstance(operand, Value) else operand
+        for operand in call.operands
+    ]
+    try:
+        outputs = formulas_of(call, operands)
+    except UntraceableError:
+        return None
+    return sum(_weight(node) for node in nodes_of(outputs))
+
+
+def is_combining(call: Call) -> bool:
+    """Whether a call combines the elements of a floating array along axes."""
+    if call.primitive.name not in COMBINING or not call.reads or 0 in call.reads[0].shape:
+        return False
+    shape, dtype = call.reads[0].shape, call.reads[0].dtype
+    long_axes = [axis for axis in call.params["axis"] if shape[axis] != 1]
+    return kind_of_dtype(dtype) == "f" and call.results[0].dtype == dtype and bool(long_axes)
+
+
+def nodes_of(outputs: Sequence[Expression]) -> list[Expression]:
+    """All different nodes that expressions are made of, operands first."""
+    found: dict[int, Expression] = {}
+    waiting = [(output, False) for output in reversed(outputs)]
+    while waiting:
+        node, ready = waiting.pop()
+        if id(node) in found:
+            continue
+        if ready:
+            found[id(node)] = node
+        else:
+            waiting.append((node, True))
+            waiting.extend((operand, False) for operand in node.operands)
+    return list(found.values())
+
+
+def number_of(formula: Expression) -> Any:
+    """The number that a formula without inputs stands for, with the roundings of its dtypes."""
+    found: dict[int, Any] = {}
+    for node in nodes_of([formula]):
+        operands = [found[id(operand)] for operand in node.operands]
+        if node.name == "constant":
+            found[id(node)] = _rounded(node.value, node)
+        elif node.name == "astype":
+            found[id(node)] = _rounded(operands[0], node)
+        else:
+            known = PRIMITIVES.get(node.name)
+            function = getattr(np, node.name) if known is None else known.kernel(np.ndarray)
+            found[id(node)] = function(*[np.asarray(operand) for operand in operands])
+    return np.asarray(found[id(formula)]).item()
+
+
+def _rounded(number: Any, node: Expression) -> Any:
+    return number if node.dtype is None else np.asarray(number).astype(node.dtype)
+
+
+def is_heavy(node: Expression) -> bool:
+    """Whether an operation costs more than reading a number."""
+    return node.name not in _CHEAP
+
+
+def _weight(node: Expression) -> int:
+    if node.name in ("input", "constant"):
+        return 0
+    return HEAVY if is_heavy(node) else 1

@@ -1,0 +1,119 @@
+"""A program with the structure of what its function returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.variable import Variable
+from tapegrad.program.program import Program
+
+
+class Entry:
+    """One program of a function; `run` takes the arrays of its tensors and returns its result."""
+
+    run: Callable[[list[Any]], Any]
+
+    def __init__(
+        self, program: Program, result: Any, flat: list[Any], variables: dict[int, Variable]
+    ) -> None:
+        self.program = program
+        self.variables = [variables[number] for number in program.recorded.variables]
+        self.written = [variables[number] for number in program.recorded.written]
+        self.is_plain = not any(isinstance(leaf, IndexedSlices) for leaf in flat)
+        """Whether all arrays of the result are tensors by themselves."""
+        self._leaves = [without_arrays(leaf) for leaf in flat]
+        self._structure = nest.pack_sequence_as(result, [None] * len(flat))
+        self._is_one = type(result) is Tensor
+        self._build = built_at_once(self._structure, self._leaves)
+        if self._build is not None:
+            self.run = self._run_at_once
+        else:
+            self.run = self._run_one if self._is_one else self._run_any
+
+    def run_all(self, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        """Run; return the result, and the arrays that the program returns beside it."""
+        outputs = self.program(arrays)
+        if self._is_one:
+            return wrap(outputs[0]), list(outputs[1:])
+        made = iter(outputs)
+        leaves = [rebuilt(leaf, made) for leaf in self._leaves]
+        return nest.pack_sequence_as(self._structure, leaves), list(made)
+
+    def _run_one(self, arrays: list[Any]) -> Any:
+        return wrap(self.program(arrays)[0])
+
+    def _run_at_once(self, arrays: list[Any]) -> Any:
+        assert self._build is not None
+        return self._build(self.program(arrays))
+
+    def _run_any(self, arrays: list[Any]) -> Any:
+        made = iter(self.program(arrays))
+        return nest.pack_sequence_as(
+            self._structure, [rebuilt(leaf, made) for leaf in self._leaves]
+        )
+
+
+def built_at_once(structure: Any, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
+    """A function that makes the result of arrays, written out for tuples and lists of them.
+
+    Going through a structure by its types takes longer than a small program does.
+    """
+    if not nest.is_nested(structure):
+        return None
+    left, places = iter(leaves), count()
+    constants: dict[str, Any] = {"wrap": wrap}
+
+    def text(part: Any) -> str:
+        if type(part) in (tuple, list):
+            inner = "".join(f"{text(child)}, " for child in part)
+            return f"({inner})" if type(part) is tuple else f"[{inner}]"
+        if nest.is_nested(part):
+            raise ValueError
+        leaf = next(left)
+        if leaf is Tensor:
+            return f"wrap(a[{next(places)}])"
+        if type(leaf) is tuple:  # sparse rows
+            raise ValueError
+        constants[f"c{len(constants)}"] = leaf
+        return f"c{len(constants) - 1}"
+
+    try:
+        source = f"lambda a: {text(structure)}"
+    except ValueError:
+        return None
+    made: Callable[[Sequence[Any]], Any] = eval(source, constants)
+    return made
+
+
+def arrays_of(leaf: Any) -> Sequence[Any]:
+    """The arrays in a leaf of the result."""
+    if type(leaf) is Tensor:
+        return (leaf.array,)
+    if isinstance(leaf, IndexedSlices):
+        return (leaf.values.array, leaf.indices.array)
+    return ()
+
+
+def without_arrays(leaf: Any) -> Any:
+    """What is needed to make such a leaf again."""
+    if type(leaf) is Tensor:
+        return Tensor
+    if isinstance(leaf, IndexedSlices):
+        return IndexedSlices, leaf.dense_shape
+    return leaf
+
+
+def rebuilt(leaf: Any, arrays: Iterator[Any]) -> Any:
+    """A leaf of the result from new arrays; what holds no tensor is returned as it was."""
+    if leaf is Tensor or type(leaf) is Tensor:
+        return wrap(next(arrays))
+    if isinstance(leaf, IndexedSlices):
+        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf.dense_shape)
+    if type(leaf) is tuple and leaf and leaf[0] is IndexedSlices:
+        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf[1])
+    return leaf

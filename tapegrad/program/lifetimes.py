@@ -1,0 +1,139 @@
+"""How much memory a program takes: what is given, what it makes on the way, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tapegrad.core.arena import Request, plan
+from tapegrad.core.recovery import readable
+from tapegrad.program.costs import kernel_of, table
+from tapegrad.program.describing import Described, counted_as
+from tapegrad.program.graph import Call, Value
+
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value that is made on the way, and the first and the last step that need it."""
+
+    value: Value
+    first: int
+    last: int
+    offset: int
+    """Where it lies in the block."""
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes of everything that a program works on; `str` is a table.
+
+    Values that are made on the way share one block: those that do not live at once may lie in the
+    same place. `live` says how many of their bytes are needed at each step.
+    """
+
+    inputs: int
+    variables: int
+    constants: int
+    outputs: int
+    """Of those that are made by the program."""
+    new_values: int
+    """Of variables whose new value is not written over the old one."""
+    held: tuple[Held, ...]
+    live: tuple[int, ...]
+    block: int
+    busiest: str
+    """What the step does at which most is needed."""
+
+    @property
+    def peak(self) -> int:
+        """The most bytes of values made on the way that are needed at once."""
+        return max(self.live, default=0)
+
+    @property
+    def total(self) -> int:
+        """All together, with the block for what is made on the way."""
+        given = self.inputs + self.variables + self.constants
+        return given + self.outputs + self.new_values + self.block
+
+    def __str__(self) -> str:
+        apart = sum(held.value.nbytes for held in self.held)
+        shared = f"{counted_as(len(self.held), 'value')}, {readable(apart)} if each had its own"
+        rows = [
+            ("inputs", self.inputs, ""),
+            ("variables", self.variables, ""),
+            ("constants", self.constants, ""),
+            ("new values", self.new_values, "of variables, not written over the old ones"),
+            ("made on the way", self.block, shared),
+            ("outputs", self.outputs, ""),
+            ("together", self.total, ""),
+        ]
+        shown = [(name, readable(size), words) for name, size, words in rows if size]
+        lines = [line.rstrip() for line in table(shown).split("\n")]
+        return "\n".join([*lines, "", *self._at_the_peak()] if self.peak else lines)
+
+    def _at_the_peak(self) -> list[str]:
+        step = self.live.index(self.peak)
+        there = [held for held in self.held if held.first <= step <= held.last]
+        there.sort(key=lambda held: -held.value.nbytes)
+        lines = [f"most at step {step + 1}, {self.busiest}: {readable(self.peak)}"]
+        for held in there[:_MOST_LISTED]:
+            steps = f"steps {held.first + 1} to {held.last + 1}"
+            lines.append(f"  {held.value}, {readable(held.value.nbytes)}, {steps}")
+        if len(there) > _MOST_LISTED:
+            lines.append(f"  and {counted_as(len(there) - _MOST_LISTED, 'smaller one')}")
+        return lines
+
+
+def memory_of(program: Described) -> MemoryPlan:
+    """Plan the memory of a program."""
+    graph, steps = program.graph, program.steps
+    homes = _homes(program)
+    made, last = dict[int, tuple[Value, int]](), dict[int, int]()
+    for place, step in enumerate(steps):
+        for value in (*step.reads, *step.results):
+            last[homes.get(value.number, value.number)] = place
+        for value in step.results:
+            if value.number not in homes:
+                made[value.number] = (value, place)
+    outputs = {homes.get(value.number, value.number) for value in graph.outputs}
+    new = {homes.get(value.number, value.number) for value in graph.written.values()} - outputs
+    inner = [(v, first) for n, (v, first) in made.items() if n not in outputs | new]
+    requests = [Request(value.nbytes, first, last[value.number]) for value, first in inner]
+    planned = plan(requests)
+    live = [sum(r.size for r in requests if r.first <= k <= r.last) for k in range(len(steps))]
+    busiest = max(range(len(steps)), key=live.__getitem__, default=None)
+    return MemoryPlan(
+        _bytes(graph.inputs),
+        _bytes(graph.variables.values()),
+        sum(int(getattr(array, "nbytes", 0)) for array in graph.constants.values()),
+        _bytes(made[number][0] for number in outputs if number in made),
+        _bytes(made[number][0] for number in new if number in made),
+        tuple(
+            Held(value, request.first, request.last, offset)
+            for (value, _), request, offset in zip(inner, requests, planned.offsets)
+        ),
+        tuple(live),
+        planned.size,
+        "" if busiest is None else kernel_of(steps[busiest]).what,
+    )
+
+
+def _homes(program: Described) -> dict[int, int]:
+    """Values that lie in the memory of another: the numbers of both."""
+    homes: dict[int, int] = {}
+    for step in program.steps:
+        if isinstance(step, Call):
+            if step.aliases and step.reads:
+                home = step.reads[0].number
+                homes.update({value.number: homes.get(home, home) for value in step.results})
+        else:
+            for value, target in zip(step.results, step.targets):
+                if target is not None:
+                    homes[value.number] = homes.get(target.number, target.number)
+    return homes
+
+
+def _bytes(values: Iterable[Value]) -> int:
+    return sum({value.number: value.nbytes for value in values}.values())

@@ -1,0 +1,45 @@
+"""All that is done to a recorded graph before it becomes code, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tapegrad.core.backend import Backend
+from tapegrad.program.algebra import simplified
+from tapegrad.program.constants import with_known_constants
+from tapegrad.program.epilogues import with_epilogues
+from tapegrad.program.graph import (
+    Graph,
+    renumbered,
+    with_early_constants,
+    without_dead_calls,
+    without_repeated_calls,
+)
+from tapegrad.program.layouts import with_joins_last
+from tapegrad.program.losses import with_losses_and_gradients
+from tapegrad.program.products import with_joined_products
+
+
+def optimized(graph: Graph, backend: Backend | None) -> Graph:
+    """Return a graph of the same results with less to do, for the kernels of a backend."""
+    graph = without_dead_calls(without_repeated_calls(with_early_constants(graph)))
+    graph = with_known_constants(simplified(graph))
+    graph = with_losses_and_gradients(with_joins_last(graph))
+    graph = with_joined_products(graph)
+    if backend is not None and "matmul_sum" in backend.kernels:
+        graph = with_epilogues(graph)
+    return tidied(graph)
+
+
+def tidied(graph: Graph) -> Graph:
+    """The graph without what nobody needs: dead and repeated calls, variables never read."""
+    graph = without_dead_calls(without_repeated_calls(graph))
+    used = {value.number for call in graph.calls for value in call.reads}
+    used |= {value.number for value in graph.results}
+    kept = {
+        number: value
+        for number, value in graph.variables.items()
+        if value.number in used or number in graph.written
+    }
+    constants = {number: a for number, a in graph.constants.items() if number in used}
+    return renumbered(replace(graph, variables=kept, constants=constants))

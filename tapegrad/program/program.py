@@ -1,0 +1,99 @@
+"""One recorded call: what it computes, and how it is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapegrad.core.backend import Backend, find_backend
+from tapegrad.core.variable import Variable
+from tapegrad.program.dependence import unused_numbers
+from tapegrad.program.fusion import Fused, fused
+from tapegrad.program.graph import Call, Graph, Value
+from tapegrad.program.hoisting import with_single_numbers_first
+from tapegrad.program.inspection import Inspectable
+from tapegrad.program.joining import Joined, joined
+from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
+from tapegrad.program.passes import optimized, tidied
+from tapegrad.program.placing import written_in_place
+
+
+class Program(Inspectable):
+    """A graph, the variables that it reads and changes, and the code that runs it.
+
+    `recorded` is the graph as it was recorded, `graph` what is left to do of it.
+    """
+
+    def __init__(
+        self,
+        recorded: Graph,
+        graph: Graph,
+        backend: Backend | None,
+        variables: list[Variable],
+        written: list[Variable],
+    ) -> None:
+        self.recorded = recorded
+        self.graph = graph
+        self._backend = backend
+        self._variables = variables
+        self._written = written
+        self.steps, in_place = _steps(graph, backend)
+        self._run = to_python(graph, self.steps)
+        capture = None if backend is None else backend.kernels.get("capture")
+        # What prints or checks reads values on the host, at every run.
+        if capture is not None and not any(call.effects for call in graph.calls):
+            places = {number: place for place, number in enumerate(graph.variables)}
+            self._run = capture(
+                self._run,
+                [places[number] for number in graph.written],
+                [places[number] for number in in_place],
+            )
+
+    def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """Run on the inputs' arrays; change the variables and return the outputs' arrays."""
+        outputs, held = self._run(inputs, [variable.array for variable in self._variables])
+        for variable, array in zip(self._written, held):
+            variable.array = array
+        return tuple(outputs)
+
+
+def program_of(graph: Graph, variables: Mapping[int, tuple[Variable, Any]]) -> Program:
+    """Return the program of a graph; `variables` are all that it could have used, by number."""
+    # NumPy has several types of arrays: its scalars.
+    backends = {id(found): found for found in (find_backend(c.kind) for c in graph.calls)}
+    backend = next(iter(backends.values())) if len(backends) == 1 else None
+    recorded = tidied(graph)
+    graph = optimized(recorded, backend)
+    return Program(
+        recorded,
+        graph,
+        backend,
+        [variables[number][0] for number in graph.variables],
+        [variables[number][0] for number in graph.written],
+    )
+
+
+def _steps(graph: Graph, backend: Backend | None) -> tuple[list[Step], list[int]]:
+    """What is run, and which variables are written over while it runs."""
+    make = None if backend is None else backend.kernels.get("loops")
+    if make is None:
+        return plain_steps(graph), []
+    dtypes = getattr(make, "dtypes", None)
+    steps: Sequence[Call | Fused] = fused(
+        graph, lambda value: dtypes is None or value.dtype.name in dtypes
+    )
+    steps = with_single_numbers_first(steps, unused_numbers(graph))
+    ordered: Sequence[Call | Fused | Joined] = joined(steps) if hasattr(make, "joins") else steps
+    loops = [step for step in ordered if not isinstance(step, Call)]
+    runs = make([step.loop for step in loops])
+    if any(run is None for run in runs):
+        return plain_steps(graph), []
+    in_place = written_in_place(graph, ordered)
+    compiled = iter([_compiled(step, run, in_place) for step, run in zip(loops, runs)])
+    lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
+    return lowered, [number for number, new in graph.written.items() if new.number in in_place]
+
+
+def _compiled(step: Fused | Joined, run: Any, in_place: Mapping[int, Value]) -> CompiledLoop:
+    targets = tuple(in_place.get(value.number) for value in step.results)
+    return CompiledLoop(run, step.reads, step.results, targets, step)

@@ -1,0 +1,219 @@
+"""A call recorded under a tape: a program for its result and one for its gradients.
+
+Both come from one recording. What the way back reads of the way forth, the first program returns
+beside the result and the second takes as inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core import nest
+from tapegrad.core.recorder import EMPTY, Stack, using_stack
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.variable import Variable, live_variables
+from tapegrad.ops.creation import ones_like
+from tapegrad.program.effects import silence
+from tapegrad.program.entry import Entry, arrays_of, rebuilt, without_arrays
+from tapegrad.program.graph import Graph, Value
+from tapegrad.program.program import Program, program_of
+from tapegrad.program.recording import Recorded, Recording, set_recording
+
+Python = Callable[..., Any]
+
+
+@contextmanager
+def recording_call(leaves: list[Any]) -> Iterator[tuple[Recording, list[Any]]]:
+    """Record what happens in the block; give it the arguments' leaves as recorded tensors.
+
+    After an error, variables hold what they held before.
+    """
+    recording = Recording()
+    inside = [
+        wrap(recording.take_input(leaf.array)) if type(leaf) is Tensor else leaf for leaf in leaves
+    ]
+    for variable in live_variables():
+        recording.take_variable(variable)
+    set_recording(recording)
+    try:
+        yield recording, inside
+    except BaseException:
+        recording.undo()
+        raise
+    finally:
+        set_recording(None)
+
+
+class WayBack:
+    """The program for the gradients, and where what it takes comes from."""
+
+    def __init__(
+        self,
+        program: Program,
+        places: list[int],
+        seeded: list[int],
+        wanted: list[bool],
+        grads: list[Any],
+    ) -> None:
+        self._program = program
+        self._places = places
+        self._seeded = seeded
+        self._wanted = wanted
+        self._leaves = [without_arrays(grad) for grad in grads]
+
+    def can_take(self, t: Sequence[Any], wanted: Sequence[bool]) -> bool:
+        """Whether it fits: a cotangent for each result that it knows, no operand that it lacks."""
+        return all(type(t[k]) is Tensor for k in self._seeded) and all(
+            has or not wants for has, wants in zip(self._wanted, wanted)
+        )
+
+    def __call__(self, t: Sequence[Any], saved: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        """The gradients of the wanted operands, from cotangents and what the call has saved."""
+        arrays = [saved[place].array for place in self._places]
+        made = iter(self._program(arrays + [t[k].array for k in self._seeded]))
+        grads = iter([rebuilt(leaf, made) for leaf in self._leaves])
+        every = [next(grads) if has else None for has in self._wanted]
+        return [grad for grad, wants in zip(every, wanted) if wants]
+
+
+class NoProgram(Exception):  # noqa: N818  # it never leaves the package
+    """A recording cannot be made a program, e.g. because a compiler fails."""
+
+
+class TwoWays(NamedTuple):
+    """A recorded call: an entry whose program returns more than the result, and the way back."""
+
+    entry: Entry
+    back: WayBack | None
+    structure: Any
+    """That of the arguments, without their leaves."""
+
+
+class _Pulled(NamedTuple):
+    """What a tape inside the recording gave: gradients, of which results, by which variables."""
+
+    grads: list[Any]
+    seeded: list[int]
+    variables: list[int]
+
+
+def record_two_ways(
+    python_function: Python, structure: Any, leaves: list[Any], flags: Sequence[bool], stack: Stack
+) -> tuple[TwoWays, Any, list[Any]]:
+    """Run the Python code under a tape and pull ones back; return programs, result and the rest.
+
+    `flags` tell which tensors among the leaves the recorders of `stack` follow. The rest is what
+    the first program will return beside the result.
+    """
+    with using_stack(EMPTY), recording_call(leaves) as (recording, inside):
+        recording.kept = {}
+        tensors = [leaf for leaf in inside if type(leaf) is Tensor]
+        followed = [x for x, flag in zip(tensors, flags) if flag]
+        with GradientTape() as tape:
+            rest = [v for v in live_variables() if v.dtype.is_differentiable and not v.trainable]
+            if followed or rest:
+                tape.watch([*followed, *rest])
+            args, kwargs = nest.pack_sequence_as(structure, inside)
+            result = python_function(*args, **kwargs)
+        flat = nest.flatten(result)
+        kept, recording.kept = recording.kept, None
+        cut = len(recording.calls)
+        pulled = _pull_back(recording, tape, flat, followed, stack)
+    del tape
+    read, written = recording.give_back_variables()
+    outputs = [array for leaf in flat for array in arrays_of(leaf)]
+    grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
+    whole = recording.graph([*outputs, *grads], read, written)
+    split = _Split(whole, len(tensors), len(outputs), cut)
+    variables = {number: variable for number, (variable, _) in recording.variables.items()}
+    try:
+        entry = Entry(program_of(split.forth, recording.variables), result, flat, variables)
+        back = None if pulled is None else split.way_back(pulled, list(flags), entry.variables)
+    except Exception as error:
+        raise NoProgram from error
+    real = iter([array.array if type(array) is Recorded else array for array in outputs])
+    result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
+    return TwoWays(entry, back, empty), result, [kept[value.number] for value in split.rest]
+
+
+def _pull_back(
+    recording: Recording, tape: GradientTape, flat: list[Any], followed: list[Any], stack: Stack
+) -> _Pulled | None:
+    """Go back with ones from each result that depends on something followed."""
+    made = [leaf for leaf in flat if type(leaf) is Tensor]
+    seeded = [k for k, y in enumerate(made) if y.node is not None and tape.token in y.node.tokens]
+    variables = _followed_variables(recording, made, stack)
+    if not seeded or not (followed or variables):
+        return None
+    count = len(recording.inputs)
+    targets = [made[k] for k in seeded]
+    ones = [ones_like(wrap(y.array.array)).array for y in targets]
+    seeds = [wrap(recording.take_input(array)) for array in ones]
+    try:
+        with silence():
+            grads = tape.gradient(targets, [*followed, *variables], seeds)
+    except Exception:  # it is raised again when somebody asks for the gradient
+        del recording.inputs[count:]
+        return None
+    return _Pulled(grads, seeded, [variable.number for variable in variables])
+
+
+def _followed_variables(recording: Recording, made: list[Tensor], stack: Stack) -> list[Variable]:
+    """The variables that were read and that the recorders outside follow."""
+    read = {value.number for call in recording.calls for value in call.reads}
+    read |= {y.array.value.number for y in made if type(y.array) is Recorded}
+    with using_stack(stack):
+        return [
+            variable
+            for variable, before in recording.known_variables()
+            if before.value.number in read and variable.value().node is not None
+        ]
+
+
+class _Split:
+    """A graph cut in two: what the second half reads of the first becomes an output of it."""
+
+    def __init__(self, whole: Graph, inputs: int, outputs: int, cut: int) -> None:
+        self._whole = whole
+        self._inputs = whole.inputs[:inputs]
+        self._seeds = whole.inputs[inputs:]
+        self._calls = whole.calls[cut:]
+        self._grads = whole.outputs[outputs:]
+        self._made = {value.number for call in self._calls for value in call.results}
+        known = self._made | {value.number for value in self._seeds} | set(whole.constants)
+        reads = [value for call in self._calls for value in call.reads]
+        self._read = {v.number: v for v in (*reads, *self._grads) if v.number not in known}
+        given = {value.number for value in (*self._inputs, *whole.variables.values())}
+        self.rest: list[Value] = [v for n, v in self._read.items() if n not in given]
+        outs = (*whole.outputs[:outputs], *self.rest)
+        self.forth = replace(whole, inputs=self._inputs, calls=whole.calls[:cut], outputs=outs)
+
+    def way_back(
+        self, pulled: _Pulled, flags: list[bool], variables: list[Variable]
+    ) -> WayBack | None:
+        """The second half as a program; None if something else depends on it."""
+        whole, numbers = self._whole, [variable.number for variable in variables]
+        if any(v.number in self._made for v in self.forth.results):
+            return None
+        saved = [v.number for v in self._inputs]
+        saved += [whole.variables[number].number for number in numbers]
+        saved += [v.number for v in self.rest]
+        if not set(self._read) <= set(saved):
+            return None
+        graph = Graph(
+            (*self._read.values(), *self._seeds), {}, whole.constants, self._calls, self._grads
+        )
+        wanted = flags + [number in pulled.variables for number in numbers]
+        grads = list(pulled.grads[: sum(flags)])
+        for number, grad in zip(pulled.variables, pulled.grads[sum(flags) :]):
+            if number in numbers:
+                grads.append(grad)
+            elif grad is not None:
+                return None
+        places = [saved.index(number) for number in self._read]
+        return WayBack(program_of(graph, {}), places, pulled.seeded, wanted, grads)

@@ -1,0 +1,84 @@
+"""Loops computed by NumPy, one operation after the other: what every target is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.loop import JoinedLoops, Loop
+from tapegrad.core.primitive import PRIMITIVES
+from tests.rules.test_expressions import NAMES
+
+COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def value_of(formula: Any, inputs: Sequence[Any]) -> Any:
+    """The value of a formula; parts that it shares are computed once."""
+    found: dict[int, Any] = {}
+    waiting = [formula]
+    while waiting:
+        node = waiting[-1]
+        missing = [operand for operand in node.operands if id(operand) not in found]
+        if missing and id(node) not in found:
+            waiting.extend(missing)
+            continue
+        waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = _computed(node, [found[id(o)] for o in node.operands], inputs)
+    return found[id(formula)]
+
+
+def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
+    if node.name == "input":
+        return inputs[node.value]
+    if node.name == "constant":
+        return node.value if node.dtype is None else np.asarray(node.value, node.dtype)
+    if node.name == "astype":
+        return np.asarray(operands[0]).astype(node.dtype or node.weak)
+    function = NAMES.get(node.name) or getattr(np, node.name, None)
+    return (function or PRIMITIVES[node.name].kernel(np.ndarray))(*operands)
+
+
+def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
+    """What a loop computes from arrays."""
+    seen = [
+        np.broadcast_to(np.reshape(np.asarray(array), read.seen), loop.shape)
+        for array, read in zip(arrays, loop.inputs, strict=True)
+    ]
+    found = []
+    for output in loop.outputs:
+        value = np.broadcast_to(value_of(output.expression, seen), loop.shape)
+        if output.combine is not None:
+            value = COMBINE[output.combine].reduce(value, axis=output.axes)
+            if output.finish is not None:
+                value = value_of(output.finish, [value])
+        found.append(np.array(value, output.dtype).reshape(output.shape))
+    return found
+
+
+class Reference:
+    """The hook of a backend for loops; joins them too, as a GPU does."""
+
+    joins = True
+
+    def __call__(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any]]:
+        return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]
+
+
+class _Run:
+    def __init__(self, loops: Sequence[Loop]) -> None:
+        self._loops = loops
+
+    def __call__(self, arrays: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, ...]:
+        left, results = list(arrays), []
+        for loop in self._loops:
+            count = len(loop.inputs)
+            results += results_of(loop, left[:count])
+            left = left[count:]
+        for place, target in enumerate(targets):
+            if target is not None:
+                target[...] = results[place]
+                results[place] = target
+        return tuple(results)

@@ -1,0 +1,199 @@
+"""The functions that loops in C compute with, against exact values and at the edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad.core.expression_namespace  # noqa: F401  # what formulas are written with
+from tapegrad.core.expression import EXPRESSIONS, array_input
+from tapegrad.core.loop import Loop, LoopInput, LoopOutput
+from tapegrad_numpy.kernels import KERNELS
+from tapegrad_numpy.loops import compiler
+
+pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
+
+XP = EXPRESSIONS.xp
+F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _folder_for_this_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAPEGRAD_CACHE", str(tmp_path_factory.mktemp("maths") / "cache"))
+        yield
+
+
+def ndtr(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+# Per function: an independent one in double, and where to look closely.
+FUNCTIONS: dict[str, tuple[Callable[[float], float], tuple[float, float]]] = {
+    "exp": (math.exp, (-104, 88.5)),
+    "expm1": (math.expm1, (-20, 88.5)),
+    "tanh": (math.tanh, (-12, 12)),
+    "log": (math.log, (1e-3, 5)),
+    "log1p": (math.log1p, (-0.999, 5)),
+    "sin": (math.sin, (-50, 50)),
+    "cos": (math.cos, (-50, 50)),
+    "erf": (math.erf, (-5, 5)),
+    "erfc": (math.erfc, (-5, 10)),
+    "ndtr": (ndtr, (-8, 8)),
+    "sqrt": (math.sqrt, (0, 100)),
+}
+
+
+def computed(name: str, *arrays: Any) -> Any:
+    inputs = [array_input(i, array.dtype) for i, array in enumerate(arrays)]
+    given = tuple(LoopInput(array.shape, array.shape, array.dtype) for array in arrays)
+    output = LoopOutput(getattr(XP, name)(*inputs), arrays[0].shape)
+    function = KERNELS["loop"](Loop(arrays[0].shape, given, (output,)))
+    return function(arrays, (None,))[0]
+
+
+def exact(function: Callable[[float], float], values: Any) -> Any:
+    def at(x: float) -> float:
+        try:
+            return function(x)
+        except OverflowError:
+            return math.inf
+        except ValueError:  # outside of the domain
+            return math.nan
+
+    return np.array([at(float(x)) for x in values])
+
+
+def units_off(result: Any, true: Any) -> Any:
+    """The distance in units in the last place of the true value."""
+    with np.errstate(over="ignore"):
+        unit = np.spacing(np.abs(true.astype(result.dtype)))
+    return np.abs(result.astype(F8) - true) / unit
+
+
+def samples(name: str, dtype: Any) -> Any:
+    rng = np.random.default_rng(5)
+    low, high = FUNCTIONS[name][1]
+    near = rng.uniform(low, high, 20_001)
+    tiny = rng.normal(size=4000) * 10.0 ** rng.integers(-30, 0, 4000)
+    tiny = np.abs(tiny) if name in ("log", "sqrt") else tiny
+    return np.concatenate([near, tiny]).astype(dtype)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_single_precision_is_exact_to_two_units_or_so(name: str) -> None:
+    values = samples(name, F4)
+
+    result = computed(name, values)
+
+    # The tails of the normal distribution are a product of two rounded numbers.
+    most = 4.5 if name in ("erfc", "ndtr") else 2.5
+    assert units_off(result, exact(FUNCTIONS[name][0], values)).max() < most
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_double_precision_is_exact_to_four_units(name: str) -> None:
+    values = samples(name, F8)
+
+    result = computed(name, values)
+
+    # Python's value is itself off by up to 1 unit; that of ndtr by the rounding of x / sqrt(2).
+    allowed = 5 + (2 * values**2 if name == "ndtr" else 0)
+    assert (units_off(result, exact(FUNCTIONS[name][0], values)) < allowed).all()
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_edges_are_right(name: str, dtype: Any) -> None:
+    info = np.finfo(dtype)
+    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny]
+    least = float(info.smallest_subnormal)
+    values = np.array([*edges, least, -least, 100 * least, -info.tiny], dtype)
+
+    result = computed(name, values)
+
+    with np.errstate(all="ignore"):
+        plain = getattr(np, name, None)
+        true = plain(values) if plain else exact(FUNCTIONS[name][0], values).astype(dtype)
+    np.testing.assert_allclose(result, true, rtol=4 * info.eps, atol=0)
+    known = true == true
+    np.testing.assert_array_equal(np.signbit(result)[known], np.signbit(true)[known])
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+def test_overflow_and_underflow_of_exp_come_where_they_should(dtype: Any) -> None:
+    top, bottom = (88.72283, -103.97208) if dtype == F4 else (709.782712893384, -745.13321910194)
+    values = np.array([top, top + 0.01, bottom, bottom - 0.01], dtype)
+
+    result = computed("exp", values)
+
+    assert np.isfinite(result[0])
+    assert result[1] == np.inf
+    assert result[2] > 0
+    assert result[3] == 0
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_large_angles_are_reduced_exactly(name: str, dtype: Any) -> None:
+    values = np.array([0.5, 355.0, 69_999.0, 1e5, 999_999.0, 1e6 + 1, 3e7, 1e22, 3e38], dtype)
+
+    result = computed(name, values)
+
+    assert units_off(result, exact(FUNCTIONS[name][0], values)).max() < 2.5
+
+
+def test_powers_are_right_wherever_they_are_defined() -> None:
+    special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-40,
+    ]
+    rng = np.random.default_rng(2)
+    base, exponent = (grid.ravel() for grid in np.meshgrid(special, special))
+    base = np.concatenate([base, np.exp(rng.uniform(-60, 60, 20_000))]).astype(F4)
+    exponent = np.concatenate([exponent, rng.uniform(-8, 8, 20_000)]).astype(F4)
+
+    result = computed("pow", base, exponent)
+
+    with np.errstate(all="ignore"):
+        true = np.power(base.astype(F8), exponent.astype(F8))
+        rounded = true.astype(F4)
+        close = units_off(result, true) < 1
+    assert (close | (result == rounded) | ((result != result) & (rounded != rounded))).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(7.5, 2.0), (-7.5, 2.0), (7.5, -2.0), (-7.5, -2.0), (6.0, -3.0), (-6.0, 3.0)]
+)
+def test_remainders_have_the_sign_of_the_divisor(a: float, b: float) -> None:
+    result = computed("remainder", np.array([a]), np.array([b]))
+
+    assert result.tolist() == [a % b]
+    assert np.signbit(result[0]) == np.signbit(np.remainder(a, b))
+
+
+def test_the_logarithm_of_a_sum_does_not_overflow() -> None:
+    a = np.array([1000.0, -1000.0, 0.0, np.inf, -np.inf, np.inf, np.nan, 3.0])
+    b = np.array([1000.0, -1001.0, 5.0, np.inf, -np.inf, -np.inf, 1.0, -40.0])
+
+    result = computed("logaddexp", a, b)
+
+    with np.errstate(invalid="ignore"):
+        expected = np.logaddexp(a, b)
+    np.testing.assert_allclose(result, expected, rtol=1e-15)
