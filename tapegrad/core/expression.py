@@ -7,6 +7,7 @@ knows a language; see c_source.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -189,6 +190,12 @@ def promoted(values: Sequence[Any]) -> tuple[list[Any], DType | None, Weak | Non
         dtype = dtype if dtype == other else np.result_type(dtype, other)
     dtype = _widened(dtype, weak)
     return [brought(v, dtype) for v in values], dtype, None
+
+
+def rounded_number(number: Any, dtype: DType) -> Any:
+    """The float or int that is nearest to a number among those of a dtype."""
+    nearest = float(dtype.type(number))
+    return nearest if type(number) is float or not math.isfinite(nearest) else int(nearest)
 
 
 def _weak_kind(value: Any) -> Weak:

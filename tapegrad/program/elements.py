@@ -15,6 +15,7 @@ from tapegrad.core.expression import (
     array_input,
     constant,
     kind_of_dtype,
+    rounded_number,
     traced,
 )
 from tapegrad.core.primitive import PRIMITIVES
@@ -42,11 +43,21 @@ def formulas_of(call: Call, operands: Sequence[Any]) -> tuple[Expression, ...]:
         return (constant(call.params["value"], dtype),)
     if not call.primitive.by_element:
         raise UntraceableError(f"{call.primitive.name} does not work element by element.")
+    operands = _with_rounded_numbers(call, operands)
     outputs = traced(call.primitive.kernel(Expression), *operands, **call.params)
     for output, value in zip(outputs, call.results, strict=True):
         if output.dtype != value.dtype:
             raise UntraceableError(f"{call.primitive.name} has results of another dtype.")
     return outputs
+
+
+def _with_rounded_numbers(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
+    """Numbers beside arrays of half precision have that precision, as in eager mode."""
+    dtypes = {value.dtype for value in call.reads}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or dtype.itemsize != 2 or dtype.kind in "iu":
+        return operands
+    return [rounded_number(x, dtype) if type(x) in (float, int) else x for x in operands]
 
 
 def weight_of(call: Call) -> int | None:

@@ -18,6 +18,7 @@ from tapegrad.core.expression import (
     UntraceableError,
     array_input,
     number_input,
+    rounded_number,
     traced,
 )
 from tapegrad_cupy.compiled import Source
@@ -143,6 +144,7 @@ class Formula:
             numbers = {name: number_input(len(inputs) + k, float) for k, name in enumerate(passed)}
             outputs = traced(self._function, *inputs, **{**params, **numbers})
             run = _plan(outputs, operands, len(passed), low_bits=key[0])
+            run = _with_rounded_numbers(run, operands)
         except UntraceableError:
             if passed:
                 # The function looks at the numbers themselves: each gets a kernel of its own.
@@ -153,6 +155,23 @@ class Formula:
             self._plans.clear()
         self._plans[key] = run
         return self._otherwise(*operands, **params) if run is None else run(values)
+
+
+def _with_rounded_numbers(run: Run, operands: Sequence[Any]) -> Run:
+    """Let numbers beside arrays of half precision have that precision, as NumPy does it."""
+    dtypes = {operand.dtype for operand in operands if type(operand) is _ndarray}
+    places = [i for i, operand in enumerate(operands) if type(operand) in (float, int)]
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or dtype.itemsize != 2 or dtype.kind in "iu" or not places:
+        return run
+
+    def rounded(values: Sequence[Any]) -> Any:
+        values = list(values)
+        for i in places:
+            values[i] = rounded_number(values[i], dtype)
+        return run(values)
+
+    return rounded
 
 
 def _input(index: int, operand: Any) -> Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -45,14 +46,15 @@ def _is_private(path: Path) -> bool:
 
 @functools.cache
 def _own_folder(process: int) -> Path:
-    temporary = tempfile.TemporaryDirectory(prefix="tapegrad-", ignore_cleanup_errors=True)
-    _kept(process).append(temporary)  # it is removed with the process
-    return Path(temporary.name)
+    """A folder that is removed at the end of the process; a forked one gets its own."""
+    path = tempfile.mkdtemp(prefix="tapegrad-")
 
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(path, ignore_errors=True)
 
-@functools.cache
-def _kept(process: int) -> list[tempfile.TemporaryDirectory[str]]:
-    return []
+    atexit.register(remove)
+    return Path(path)
 
 
 def find(key: str) -> Path | None:
