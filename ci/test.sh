@@ -8,6 +8,8 @@ cd "$ROOT"
 ensure_venv dev
 # The test processes already fill the cores; more threads in each would only make them wait.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
+# Compiled loops of the tests' programs, kept for the next run.
+export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
 static_checks
 step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
 finish

@@ -60,9 +60,7 @@ def _shortened(call: Call, makers: dict[int, Call]) -> Call:
         return _with_transposes(call, makers)
     if name in _REDUCTIONS and _combines_nothing(call):
         shape = call.results[0].shape
-        call = replace(
-            call, primitive=PRIMITIVES["reshape"], params={"shape": shape}, aliases=True
-        )
+        call = replace(call, primitive=PRIMITIVES["reshape"], params={"shape": shape}, aliases=True)
         name = "reshape"
     before = (
         makers.get(call.reads[0].number) if len(call.operands) == len(call.reads) == 1 else None

@@ -33,8 +33,8 @@ MOST_WEIGHT = 2000
 CHEAP = 8
 """Weight up to which a value is computed again where it is needed."""
 
-Takes = Callable[[Value], bool]
-"""Whether a loop may read or make such a value."""
+Takes = Callable[[Call], bool]
+"""Whether a loop may do what a call does."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,10 @@ class _Plan:
         return _Needs(tuple(value for value, _ in self.reads_of(place)), call.results)
 
     def _weight(self, call: Call, takes: Takes) -> int | None:
-        known = all(takes(value) for value in (*call.reads, *call.results))
-        return weight_of(call) if known else None
+        return weight_of(call) if takes(call) else None
 
     def _combines(self, call: Call, takes: Takes) -> bool:
-        return is_combining(call) and takes(call.reads[0])
+        return is_combining(call) and takes(call)
 
     def is_fusible(self, place: int) -> bool:
         return self.weights[place] is not None or self.combines[place]

@@ -17,6 +17,9 @@ from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
 from tapegrad.program.placing import written_in_place
 
+ATTEMPTS = 3
+"""How often calls are fused anew, when a target has no code for some of the loops."""
+
 
 class Program(Inspectable):
     """A graph, the variables that it reads and changes, and the code that runs it.
@@ -76,22 +79,33 @@ def program_of(graph: Graph, variables: Mapping[int, tuple[Variable, Any]]) -> P
 def _steps(graph: Graph, backend: Backend | None) -> tuple[list[Step], list[int]]:
     """What is run, and which variables are written over while it runs."""
     make = None if backend is None else backend.kernels.get("loops")
-    if make is None:
-        return plain_steps(graph), []
+    refused: set[str] = set()
+    for _ in range(ATTEMPTS if make is not None else 0):
+        ordered = _fused(graph, make, refused)
+        loops = [step for step in ordered if not isinstance(step, Call)]
+        runs = make([step.loop for step in loops])  # type: ignore[misc]
+        failed = [step for step, run in zip(loops, runs) if run is None]
+        if not failed:
+            in_place = written_in_place(graph, ordered)
+            compiled = iter([_compiled(step, run, in_place) for step, run in zip(loops, runs)])
+            lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
+            changed = [number for number, new in graph.written.items() if new.number in in_place]
+            return lowered, changed
+        refused |= {call.primitive.name for step in failed for call in step.calls}
+    return plain_steps(graph), []
+
+
+def _fused(graph: Graph, make: Any, refused: set[str]) -> Sequence[Call | Fused | Joined]:
+    """Calls and loops in order; the primitives in `refused` stay calls."""
     dtypes = getattr(make, "dtypes", None)
-    steps: Sequence[Call | Fused] = fused(
-        graph, lambda value: dtypes is None or value.dtype.name in dtypes
-    )
-    steps = with_single_numbers_first(steps, unused_numbers(graph))
-    ordered: Sequence[Call | Fused | Joined] = joined(steps) if hasattr(make, "joins") else steps
-    loops = [step for step in ordered if not isinstance(step, Call)]
-    runs = make([step.loop for step in loops])
-    if any(run is None for run in runs):
-        return plain_steps(graph), []
-    in_place = written_in_place(graph, ordered)
-    compiled = iter([_compiled(step, run, in_place) for step, run in zip(loops, runs)])
-    lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
-    return lowered, [number for number, new in graph.written.items() if new.number in in_place]
+
+    def takes(call: Call) -> bool:
+        values = (*call.reads, *call.results)
+        known = dtypes is None or all(value.dtype.name in dtypes for value in values)
+        return known and call.primitive.name not in refused
+
+    steps = with_single_numbers_first(fused(graph, takes), unused_numbers(graph))
+    return joined(steps) if hasattr(make, "joins") else steps
 
 
 def _compiled(step: Fused | Joined, run: Any, in_place: Mapping[int, Value]) -> CompiledLoop:

@@ -14,7 +14,7 @@ import pytest
 
 import tapegrad as tf
 
-PROGRAMS = 400
+PROGRAMS = 1000
 LENGTH = 14
 MOST_ELEMENTS = 400
 

@@ -123,7 +123,16 @@ class Formula:
             run = self._plans[full_key]
         except KeyError:
             return self._first(full_key, operands, values, params)
-        return self._otherwise(*operands, **params) if run is None else run(values)
+        return self._other(operands, params) if run is None else run(values)
+
+    def _other(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        dtype, places = _half_beside_numbers(operands)
+        if dtype is not None:
+            given = list(operands)
+            for i in places:
+                given[i] = rounded_number(given[i], dtype)
+            operands = given
+        return self._otherwise(*operands, **params)
 
     def _elsewhere(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the operands' own device, which is not the current one."""
@@ -154,15 +163,22 @@ class Formula:
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         self._plans[key] = run
-        return self._otherwise(*operands, **params) if run is None else run(values)
+        return self._other(operands, params) if run is None else run(values)
+
+
+def _half_beside_numbers(operands: Sequence[Any]) -> tuple[Any, list[int]]:
+    """The dtype of arrays of half precision, and where numbers stand beside them; else None."""
+    dtypes = {operand.dtype for operand in operands if type(operand) is _ndarray}
+    places = [i for i, operand in enumerate(operands) if type(operand) in (float, int)]
+    dtype = dtypes.pop() if len(dtypes) == 1 and places else None
+    is_half = dtype is not None and dtype.itemsize == 2 and dtype.kind not in "iu"
+    return (dtype if is_half else None), places
 
 
 def _with_rounded_numbers(run: Run, operands: Sequence[Any]) -> Run:
     """Let numbers beside arrays of half precision have that precision, as NumPy does it."""
-    dtypes = {operand.dtype for operand in operands if type(operand) is _ndarray}
-    places = [i for i, operand in enumerate(operands) if type(operand) in (float, int)]
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype is None or dtype.itemsize != 2 or dtype.kind in "iu" or not places:
+    dtype, places = _half_beside_numbers(operands)
+    if dtype is None:
         return run
 
     def rounded(values: Sequence[Any]) -> Any:

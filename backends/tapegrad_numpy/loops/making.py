@@ -37,7 +37,10 @@ def make_all(loops: Sequence[Loop]) -> list[Run | None]:
     made: list[Run | None] = []
     for loop, kernel, key in zip(loops, kernels, keys):
         address = functions.get(key) if key else None
-        made.append(bound(loop, kernel, address) if kernel and address else None)
+        run = bound(loop, kernel, address) if kernel and address else None
+        if run is not None and kernel is not None:
+            run.__dict__["source"] = kernel.text  # for people who want to see it
+        made.append(run)
     return made
 
 

@@ -1,0 +1,48 @@
+"""Run the kernels written here under NVIDIA's compute-sanitizer, on a machine with a CUDA device.
+
+python ci/sanitize.py [memcheck racecheck ...]    what to look for (default: both)
+
+Every array gets memory of its own from CUDA, so that reading beyond one is noticed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ("memcheck", "racecheck")
+TESTS = {
+    "tests/gpu/test_loops_on_cuda.py": "float32 or bfloat16 or broadcast or over_one or one_launch",
+    "tests/gpu/test_small_products_on_cuda.py": "17 or 100",
+    "tests/gpu/test_loss_pair_on_cuda.py": "1000 or 10-",
+    "tests/gpu/test_rows_on_cuda.py": "normalisation and (512 or 1000)",
+}
+"""Files, and which of their tests: a sanitizer makes kernels a hundred times slower."""
+
+PLAIN_MEMORY = (
+    "import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
+    "raise SystemExit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
+)
+
+
+def main(tools: list[str]) -> int:
+    """Run each tool over all tests; return how many runs found something."""
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not Path(sanitizer).exists():
+        print("compute-sanitizer is not installed: it comes with the CUDA toolkit.")
+        return 1
+    failed = 0
+    for tool in tools:
+        for file, chosen in TESTS.items():
+            tests = [sys.executable, "-c", PLAIN_MEMORY, str(ROOT / file), "-k", chosen]
+            command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests]
+            print(f"== {tool} {file}", flush=True)
+            failed += subprocess.run(command, cwd=ROOT, check=False).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:] or list(TOOLS)))
