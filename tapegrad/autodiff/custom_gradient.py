@@ -18,6 +18,7 @@ from tapegrad.core.recorder import (
     Stack,
     Token,
     active_stack,
+    computing_again,
     enter_recorder,
     leave_recorder,
     using_stack,
@@ -313,6 +314,10 @@ def recompute_grad(f: Function) -> Function:
             value = f(*args, **kwargs)
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
+            with computing_again():
+                return pulled_back(*upstream, variables=variables)
+
+        def pulled_back(*upstream: Any, variables: Any) -> Any:
             with GradientTape(watch_accessed_variables=False) as tape:
                 leaves = [x * 1 if _is_floating(x) else x for x in nest.flatten(args)]
                 watched = [x for x in leaves if _is_floating(x)]

@@ -10,7 +10,8 @@ listener.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
@@ -259,3 +260,27 @@ def call_site() -> str:
 def replace_recorder(recorder: Any) -> None:
     """Rebuild the active stack in place, because `recorder` changed its token."""
     _stack.set(Stack(_stack.get().recorders))
+
+
+# Computing again
+
+_region: ContextVar[int] = ContextVar("tapegrad_region", default=0)
+_next_region = count(1).__next__
+
+
+@contextmanager
+def computing_again() -> Iterator[None]:
+    """Mark what runs inside as computed a second time on purpose, to save memory.
+
+    A recorded program must not compute it once for both.
+    """
+    token = _region.set(_next_region())
+    try:
+        yield
+    finally:
+        _region.reset(token)
+
+
+def current_region() -> int:
+    """A number for the innermost block of `computing_again`, 0 outside."""
+    return _region.get()

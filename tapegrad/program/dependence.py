@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any
 
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph import Call, Graph
 
 
-def makers_of(calls: Sequence[Call]) -> dict[int, int]:
-    """The position of the call that makes a value, by the value's number."""
+def makers_of(calls: Sequence[Any]) -> dict[int, int]:
+    """The position of the call that makes a value, by the value's number.
+
+    Here and below a call is anything with `reads`, `results` and `effects`.
+    """
     return {value.number: place for place, call in enumerate(calls) for value in call.results}
 
 
-def direct_needs(calls: Sequence[Call]) -> list[list[int]]:
+def direct_needs(calls: Sequence[Any]) -> list[list[int]]:
     """For each call, the positions of the calls that must come right before it."""
     makers = makers_of(calls)
     needs: list[list[int]] = []

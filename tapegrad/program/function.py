@@ -22,6 +22,7 @@ from tapegrad.core import nest
 from tapegrad.core.device import chosen_device
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
+from tapegrad.core.recovery import readable
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -87,7 +88,13 @@ def functions_run_eagerly() -> bool:
 class Function:
     """A Python function that is recorded once per signature of its arguments."""
 
-    def __init__(self, python_function: Python, eager: bool = False, specs: Any = None) -> None:
+    def __init__(
+        self,
+        python_function: Python,
+        eager: bool = False,
+        specs: Any = None,
+        memory_budget: int | None = None,
+    ) -> None:
         self._is_static = isinstance(python_function, staticmethod)
         if isinstance(python_function, staticmethod):
             python_function = python_function.__func__
@@ -96,6 +103,7 @@ class Function:
         functools.update_wrapper(self, python_function, updated=updated)
         self.python_function = python_function
         self._eager = eager
+        self._memory_budget = memory_budget
         self._specs = check_specs(specs)
         self._takes_short_way = not eager and specs is None
         self._entries: dict[Any, Entry] = {}
@@ -128,7 +136,7 @@ class Function:
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """Copy what is recorded, not the recordings: those belong to the old variables."""
         python_function = copy.deepcopy(self.python_function, memo)
-        return Function(python_function, self._eager, self._specs)
+        return Function(python_function, self._eager, self._specs, self._memory_budget)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None or self._is_static:
@@ -146,7 +154,7 @@ class Function:
         except TypeError:  # it cannot be referred to weakly: it is an argument like others
             return functools.partial(self.__call__, instance)
         method = Method(self.python_function, reference)
-        function = Function(method, self._eager, self._specs)
+        function = Function(method, self._eager, self._specs, self._memory_budget)
         bound[number] = (reference, function)
         return function
 
@@ -292,12 +300,23 @@ class Function:
         graph = recording.graph(outputs, read, written)
         variables = {number: variable for number, (variable, _) in recording.variables.items()}
         try:
-            program = program_of(graph, recording.variables)
+            program = program_of(graph, recording.variables, self._memory_budget)
             _keep(self._entries, key, Entry(program, result, flat, variables))
         except Exception as error:
             self._give_up(key, error)
+        else:
+            self._check_budget(program)
         real = iter([array.array if type(array) is Recorded else array for array in outputs])
         return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+
+    def _check_budget(self, program: Program) -> None:
+        budget = self._memory_budget
+        if budget is not None and program.memory().peak > budget:
+            self._warn(
+                f"what it makes on the way takes {readable(program.memory().peak)} at once, more "
+                f"than its memory budget of {readable(budget)}. Wrap parts of it in "
+                "recompute_grad, or use smaller batches."
+            )
 
     def _give_up(self, key: Any, error: Any) -> None:
         self._given_up.add(key)
@@ -370,6 +389,9 @@ def function(
     autograph: bool = True,
     jit_compile: bool | None = None,
     reduce_retracing: bool = False,
+    *,
+    jit: bool | None = None,
+    memory_budget: int | None = None,
     **experimental: Any,
 ) -> Any:
     """Make one program of a function, as TensorFlow's `tf.function` does.
@@ -378,7 +400,9 @@ def function(
     records what it computes: operations, tapes, optimizers, assignments. Later calls replay that
     without running Python code, so side effects such as `print` happen once. Reading a value
     while recording (`float(x)`, `if x > 0`) is an error. `input_signature` lists a `TensorSpec` per
-    argument, which calls must fit. With `jit_compile=False` the Python code runs at each call. The
+    argument, which calls must fit. With `jit=False`, which TensorFlow spells `jit_compile=False`,
+    the Python code runs at each call. With `memory_budget`, in bytes, elementwise values are
+    computed again rather than kept, as long as what is made on the way takes more than that. The
     other options are TensorFlow's and have no effect.
 
     >>> import tapegrad
@@ -388,11 +412,21 @@ def function(
     >>> float(square(tapegrad.constant(3.0)))
     9.0
     """
+    jit_compile = jit_compile if jit is None else jit
+    if memory_budget is not None and (type(memory_budget) is not int or memory_budget <= 0):
+        raise ArgumentError(
+            f"memory_budget is a number of bytes, an int above 0. Got {memory_budget!r}."
+        )
     if func is None:
-        return functools.partial(function, input_signature=input_signature, jit_compile=jit_compile)
+        return functools.partial(
+            function,
+            input_signature=input_signature,
+            jit_compile=jit_compile,
+            memory_budget=memory_budget,
+        )
     if not callable(func):
         raise ArgumentTypeError(
             f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
             "@property above it, so that they decorate what it returns."
         )
-    return Function(func, jit_compile is False, input_signature)
+    return Function(func, jit_compile is False, input_signature, memory_budget)

@@ -33,6 +33,9 @@ MOST_WEIGHT = 2000
 CHEAP = 8
 """Weight up to which a value is computed again where it is needed."""
 
+MOST_READ = 2
+"""Arrays that are read to compute a value again instead of reading it."""
+
 Takes = Callable[[Call], bool]
 """Whether a loop may do what a call does."""
 
@@ -56,9 +59,12 @@ class _Needs(NamedTuple):
     effects: bool = False
 
 
-def fused(graph: Graph, takes: Takes) -> list[Call | Fused]:
-    """Return what is to be run, in order: loops, and calls that are left as they are."""
-    plan = _Plan(graph, takes)
+def fused(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
+    """Return what is to be run, in order: loops, and calls that are left as they are.
+
+    Values of a weight up to `cheap` are computed again where they are needed.
+    """
+    plan = _Plan(graph, takes, cheap)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -67,8 +73,9 @@ def fused(graph: Graph, takes: Takes) -> list[Call | Fused]:
 class _Plan:
     """Groups of calls over one space each."""
 
-    def __init__(self, graph: Graph, takes: Takes) -> None:
+    def __init__(self, graph: Graph, takes: Takes, cheap: int) -> None:
         self.graph = graph
+        self._cheap = cheap
         self.calls = graph.calls
         self.makers = {value.number: call for call in self.calls for value in call.results}
         self.places = {
@@ -81,6 +88,7 @@ class _Plan:
             for call, combines in zip(self.calls, self.combines)
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
+        self._stored = self._read_by_others()
         self._costs: dict[int, tuple[int, frozenset[int]] | None] = {}
 
     def _needs(self, place: int) -> Any:
@@ -147,6 +155,8 @@ class _Plan:
         one, other = self.groups.group_of(first), self.groups.group_of(second)
         if one == other:
             return True
+        if self.calls[first].region != self.calls[second].region:
+            return False
         members = [*self.groups.members[one], *self.groups.members[other]]
         axes = {self.axes[place] for place in members if self.combines[place]}
         if len(axes) > 1 or sum(self.weights[place] or 1 for place in members) > MOST_WEIGHT:
@@ -165,7 +175,7 @@ class _Plan:
 
     def steps(self) -> list[Call | Fused]:
         """The groups as loops, in order, without calls that nothing needs any more."""
-        needed = self._read_by_others()
+        needed = set(self._stored)
         found: list[Call | Fused] = []
         for group in reversed(self.groups.in_order()):
             members = self.groups.members[group]
@@ -229,7 +239,9 @@ class _Plan:
         if cost is None:
             return False
         weight, read = cost
-        return not read or (value.number not in needed and weight <= CHEAP and len(read) <= 2)
+        return not read or (
+            value.number not in needed and weight <= self._cheap and len(read) <= MOST_READ
+        )
 
     def _cost(self, value: Value) -> tuple[int, frozenset[int]] | None:
         """The weight of computing a value from what is not elementwise, and what that reads."""
@@ -240,12 +252,14 @@ class _Plan:
     def _new_cost(self, value: Value) -> tuple[int, frozenset[int]] | None:
         place = self.places.get(value.number)
         weight = None if place is None else self.weights[place]
-        if place is None or weight is None or weight >= HEAVY:
+        most = HEAVY - 1 if self._cheap == CHEAP else self._cheap
+        if place is None or weight is None or weight > most:
             return None
         read: set[int] = set()
         for operand, _ in self.reads_of(place):
             inner = self._cost(operand)
-            if inner is None or weight + inner[0] > CHEAP:
+            stored = operand.number in self._stored and inner is not None and bool(inner[1])
+            if inner is None or stored or weight + inner[0] > self._cheap:
                 read.add(operand.number)
             else:
                 weight += inner[0]

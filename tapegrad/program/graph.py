@@ -51,6 +51,8 @@ class Call:
     """The type of the arrays whose kernel runs."""
     aliases: bool = False
     """Whether a result lies in the memory of an operand."""
+    region: int = 0
+    """Not 0 for what is computed again on purpose, to save memory: see `recompute_grad`."""
 
     def __str__(self) -> str:
         given = ", ".join(str(operand) for operand in self.operands)
@@ -180,7 +182,7 @@ def _key(call: Call, operands: Sequence[Any]) -> Any:
         ("value", operand.number) if isinstance(operand, Value) else (type(operand), operand)
         for operand in operands
     )
-    key = (call.primitive, known, tuple(sorted(call.params.items())))
+    key = (call.primitive, call.region, known, tuple(sorted(call.params.items())))
     try:
         hash(key)
     except TypeError:

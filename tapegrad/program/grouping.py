@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tapegrad.program.dependence import direct_needs
+
 
 class Grouping:
     """Groups of calls, each known by the position of its first call."""
@@ -18,7 +20,7 @@ class Grouping:
         """Begin with a group per call; a call is anything with `reads` and `results`."""
         self._group = list(range(len(calls)))
         self.members: list[list[int]] = [[position] for position in range(len(calls))]
-        needs = _direct_needs(calls)
+        needs = direct_needs(calls)
         self._before = [0] * len(calls)
         self._after = [0] * len(calls)
         self._apart = [0] * len(calls)
@@ -87,26 +89,6 @@ class Grouping:
                     heapq.heappush(ready, (self.members[other][-1], other))
         assert len(found) == len(groups)
         return found
-
-
-def _direct_needs(calls: Sequence[Any]) -> list[set[int]]:
-    """For each call the positions of those that must run before it, as far as it tells itself.
-
-    Calls with effects beside their results stay in order.
-    """
-    makers: dict[int, int] = {}
-    needs: list[set[int]] = []
-    last_effect: int | None = None
-    for position, call in enumerate(calls):
-        found = {makers[value.number] for value in call.reads if value.number in makers}
-        if call.effects:
-            if last_effect is not None:
-                found.add(last_effect)
-            last_effect = position
-        needs.append(found)
-        for value in call.results:
-            makers[value.number] = position
-    return needs
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -82,4 +82,5 @@ def _key(step: Fused) -> Any:
     except UntraceableError:
         return None
     dtypes = tuple(output.dtype for output in loop.outputs)
-    return (bool(loop.shape), tuple(kinds), tuple(lines), tuple(results), dtypes)
+    region = step.calls[0].region if step.calls else 0
+    return (bool(loop.shape), tuple(kinds), tuple(lines), tuple(results), dtypes, region)

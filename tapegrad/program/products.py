@@ -36,7 +36,8 @@ def with_joined_products(graph: Graph) -> Graph:
 
 
 def _is_small_product(call: Call) -> bool:
-    if call.primitive is not plane_p or len(call.reads) != 2:
+    # What is computed again to save memory must not wait for others, which would keep it alive.
+    if call.primitive is not plane_p or len(call.reads) != 2 or call.region:
         return False
     left, (rows, columns) = call.reads[0].shape, call.results[0].shape
     size = rows * columns * left[0 if call.params["transpose_a"] else 1]

@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.core.backend import Backend, find_backend
 from tapegrad.core.variable import Variable
 from tapegrad.program.dependence import unused_numbers
-from tapegrad.program.fusion import Fused, fused
+from tapegrad.program.fusion import CHEAP, Fused, fused
 from tapegrad.program.graph import Call, Graph, Value
 from tapegrad.program.hoisting import with_single_numbers_first
 from tapegrad.program.inspection import Inspectable
@@ -16,6 +16,9 @@ from tapegrad.program.joining import Joined, joined
 from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
 from tapegrad.program.placing import written_in_place
+
+DEARER = (4 * CHEAP, 64 * CHEAP)
+"""Weights up to which values are computed again to keep a budget of memory."""
 
 ATTEMPTS = 3
 """How often calls are fused anew, when a target has no code for some of the loops."""
@@ -34,13 +37,14 @@ class Program(Inspectable):
         backend: Backend | None,
         variables: list[Variable],
         written: list[Variable],
+        cheap: int = CHEAP,
     ) -> None:
         self.recorded = recorded
         self.graph = graph
         self._backend = backend
         self._variables = variables
         self._written = written
-        self.steps, in_place = _steps(graph, backend)
+        self.steps, in_place = _steps(graph, backend, cheap)
         self._run = to_python(graph, self.steps)
         capture = None if backend is None else backend.kernels.get("capture")
         # What prints or checks reads values on the host, at every run.
@@ -60,28 +64,35 @@ class Program(Inspectable):
         return tuple(outputs)
 
 
-def program_of(graph: Graph, variables: Mapping[int, tuple[Variable, Any]]) -> Program:
-    """Return the program of a graph; `variables` are all that it could have used, by number."""
+def program_of(
+    graph: Graph, variables: Mapping[int, tuple[Variable, Any]], budget: int | None = None
+) -> Program:
+    """Return the program of a graph; `variables` are all that it could have used, by number.
+
+    With a budget of bytes for what is made on the way, more is computed again until it is kept.
+    """
     # NumPy has several types of arrays: its scalars.
     backends = {id(found): found for found in (find_backend(c.kind) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None
     recorded = tidied(graph)
     graph = optimized(recorded, backend)
-    return Program(
-        recorded,
-        graph,
-        backend,
-        [variables[number][0] for number in graph.variables],
-        [variables[number][0] for number in graph.written],
-    )
+    read = [variables[number][0] for number in graph.variables]
+    written = [variables[number][0] for number in graph.written]
+    best = Program(recorded, graph, backend, read, written)
+    for cheap in DEARER if budget is not None else ():
+        if best.memory().peak <= (budget or 0):
+            break
+        other = Program(recorded, graph, backend, read, written, cheap)
+        best = min(best, other, key=lambda program: program.memory().peak)
+    return best
 
 
-def _steps(graph: Graph, backend: Backend | None) -> tuple[list[Step], list[int]]:
+def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step], list[int]]:
     """What is run, and which variables are written over while it runs."""
     make = None if backend is None else backend.kernels.get("loops")
     refused: set[str] = set()
     for _ in range(ATTEMPTS if make is not None else 0):
-        ordered = _fused(graph, make, refused)
+        ordered = _fused(graph, make, refused, cheap)
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = make([step.loop for step in loops])  # type: ignore[misc]
         failed = [step for step, run in zip(loops, runs) if run is None]
@@ -95,7 +106,9 @@ def _steps(graph: Graph, backend: Backend | None) -> tuple[list[Step], list[int]
     return plain_steps(graph), []
 
 
-def _fused(graph: Graph, make: Any, refused: set[str]) -> Sequence[Call | Fused | Joined]:
+def _fused(
+    graph: Graph, make: Any, refused: set[str], cheap: int
+) -> Sequence[Call | Fused | Joined]:
     """Calls and loops in order; the primitives in `refused` stay calls."""
     dtypes = getattr(make, "dtypes", None)
 
@@ -104,7 +117,7 @@ def _fused(graph: Graph, make: Any, refused: set[str]) -> Sequence[Call | Fused 
         known = dtypes is None or all(value.dtype.name in dtypes for value in values)
         return known and call.primitive.name not in refused
 
-    steps = with_single_numbers_first(fused(graph, takes), unused_numbers(graph))
+    steps = with_single_numbers_first(fused(graph, takes, cheap), unused_numbers(graph))
     return joined(steps) if hasattr(make, "joins") else steps
 
 

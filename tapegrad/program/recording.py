@@ -18,7 +18,7 @@ from tapegrad.core.backend import Array, Memory, adopt, backend_of, find_backend
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.device import backend_for
 from tapegrad.core.primitive import PRIMITIVES, Primitive
-from tapegrad.core.recorder import call_site
+from tapegrad.core.recorder import call_site, current_region
 from tapegrad.core.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph import Call, Graph, Value
@@ -193,7 +193,7 @@ class Recording:
         values = tuple(self.value_of(array) for array in results)
         given = tuple(self._operand(o) for o in operands)
         aliases = _share_memory(results, arrays)
-        self.calls.append(Call(primitive, given, params, values, kind, aliases))
+        self.calls.append(Call(primitive, given, params, values, kind, aliases, current_region()))
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))

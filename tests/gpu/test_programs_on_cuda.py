@@ -12,7 +12,7 @@ from tapegrad.core import nest
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
 from tests.program.test_programs_equal_eager import READ_VALUES, value_and_gradients
-from tests.program.test_random_programs import Machine, inputs_of
+from tests.program.test_random_programs import check_against_eager
 from tests.steps import STEPS
 
 pytest.importorskip("cupy")
@@ -61,14 +61,4 @@ def test_training_steps(name: str) -> None:
 @pytest.mark.parametrize("seed", range(2000, 2000 + PROGRAMS))
 def test_a_random_program(seed: int) -> None:
     with tf.device("cuda:0"):
-        eager, recorded = Machine(seed), Machine(seed)
-        results: list[list[Any]] = []
-        for run in (eager, tf.function(recorded.__call__)):
-            tf.random.set_seed(seed)
-            results.append(
-                [[v.numpy() for v in run(*inputs_of(seed, call))] for call in range(CALLS)]
-            )
-
-    assert_close(results[1], results[0], 1e-10)
-    for one, other in zip(eager.variables, recorded.variables):
-        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-10, atol=1e-10)
+        check_against_eager(seed, CALLS, precision=1e-10)

@@ -14,7 +14,7 @@ from tapegrad.core.loop import JoinedLoops, Loop
 from tapegrad.program.graph import Call
 from tapegrad.program.lowering import CompiledLoop
 from tests.program.reference_loops import Reference
-from tests.program.test_random_programs import Machine, inputs_of
+from tests.program.test_random_programs import check_against_eager
 
 
 class Watching(Reference):
@@ -309,16 +309,4 @@ def test_a_value_read_before_a_step_keeps_what_it_was(target: Watching) -> None:
 
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_a_random_program_in_loops_gives_what_it_gives_eagerly(seed: int, target: Watching) -> None:
-    eager, recorded = Machine(seed), Machine(seed)
-    function = tf.function(recorded.__call__)
-    results: list[list[Any]] = []
-    for run in (eager, function):
-        tf.random.set_seed(seed)
-        results.append([[v.numpy() for v in run(*inputs_of(seed, call))] for call in range(3)])
-
-    for expected, found in zip(*results):
-        for a, b in zip(found, expected, strict=True):
-            assert a.dtype == b.dtype
-            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
-    for one, other in zip(eager.variables, recorded.variables):
-        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-11, atol=1e-12)
+    check_against_eager(seed, calls=3, precision=1e-11)
