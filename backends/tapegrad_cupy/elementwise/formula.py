@@ -127,12 +127,14 @@ class Formula:
 
     def _other(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         dtype, places = _half_beside_numbers(operands)
-        if dtype is not None:
-            given = list(operands)
-            for i in places:
-                given[i] = rounded_number(given[i], dtype)
-            operands = given
-        return self._otherwise(*operands, **params)
+        if dtype is None:
+            return self._otherwise(*operands, **params)
+        given = list(operands)
+        for i in places:
+            given[i] = rounded_number(given[i], dtype)
+        result = self._otherwise(*given, **params)
+        # CuPy takes a Python number beside bfloat16 for a float32.
+        return result.astype(dtype) if result.dtype == np.float32 else result
 
     def _elsewhere(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the operands' own device, which is not the current one."""
