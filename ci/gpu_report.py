@@ -156,7 +156,8 @@ def benchmark(options: list[str]) -> dict[str, dict[str, float | str]]:
     for cell in found["cells"]:
         time_taken = cell.get("median")
         value = cell["status"] if time_taken is None else round(1000 * time_taken, 4)
-        rows.setdefault(cell["workload"], {})[f"{cell['library']} {cell['mode']}"] = value
+        # A row's own size comes first, then those that show how time grows.
+        rows.setdefault(cell["workload"], {}).setdefault(f"{cell['library']} {cell['mode']}", value)
     return rows
 
 
