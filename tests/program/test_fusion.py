@@ -310,3 +310,18 @@ def test_a_value_read_before_a_step_keeps_what_it_was(target: Watching) -> None:
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_a_random_program_in_loops_gives_what_it_gives_eagerly(seed: int, target: Watching) -> None:
     check_against_eager(seed, calls=3, precision=1e-11)
+
+
+def test_loops_of_one_formula_that_wait_for_each_other_are_not_joined(target: Watching) -> None:
+    arrays = [draw(5, seed=k) for k in range(100)]
+
+    def function(*arrays: Any) -> Any:
+        total = arrays[0]
+        for array in arrays[1:]:
+            total = total + array
+        return total
+
+    steps = steps_of(function, *arrays)
+
+    assert len(steps) > 3  # one loop cannot read so many arrays
+    assert not any(isinstance(loop, JoinedLoops) for loop in target.loops)
