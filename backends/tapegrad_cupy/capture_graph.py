@@ -46,7 +46,8 @@ class Room:
 
     def __init__(self) -> None:
         self.device: int = cupy.cuda.runtime.getDevice()
-        self.memory = 0  # the most bytes that one of the graphs took
+        self.memory = 0  # the most bytes that one of the graphs took ...
+        self.inner = 0  # ... and those among them that are not results
         self.graphs: list[Graph] = []
         self._space: Any = None
         self._last: Any = None
@@ -81,7 +82,7 @@ class Room:
     def clear(self) -> None:
         """Let go of everything, and free it."""
         self.graphs.clear()
-        self.memory = 0
+        self.memory = self.inner = 0
         self._space = self._last = None
         free_retired()
 
@@ -216,6 +217,8 @@ class Graph:
             self._graph = stream.end_capture()
         self._places = {k: Place(array) for k, array in enumerate(reads) if k not in fixed}
         self._ours = ours
+        results = sum(self._outputs[k].nbytes for k in ours)
+        room.inner = max(room.inner, int(self._memory.pool.total_bytes()) - results)
         self._handed: list[int] = []
         self._copied = ours
         self._watched: list[Any] = []

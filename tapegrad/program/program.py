@@ -98,7 +98,9 @@ def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
             in_place = written_in_place(graph, ordered)
-            compiled = iter([_compiled(step, run, in_place) for step, run in zip(loops, runs)])
+            compiled = iter([
+                _compiled(graph, make, step, run, in_place) for step, run in zip(loops, runs)
+            ])  # fmt: skip
             lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
             return lowered, changed
@@ -121,6 +123,14 @@ def _fused(
     return joined(steps) if hasattr(make, "joins") else steps
 
 
-def _compiled(step: Fused | Joined, run: Any, in_place: Mapping[int, Value]) -> CompiledLoop:
+def _compiled(
+    graph: Graph, make: Any, step: Fused | Joined, run: Any, in_place: Mapping[int, Value]
+) -> CompiledLoop:
     targets = tuple(in_place.get(value.number) for value in step.results)
-    return CompiledLoop(run, step.reads, step.results, targets, step)
+    recycled = getattr(make, "recycled", None)
+    outputs = {value.number for value in graph.outputs}
+    sources = () if recycled is None else tuple(
+        recycled(value.shape, value.dtype) if value.number in outputs else None
+        for value in step.results
+    )  # fmt: skip
+    return CompiledLoop(run, step.reads, step.results, targets, step, sources)
