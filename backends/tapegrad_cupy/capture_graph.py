@@ -14,6 +14,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad_cupy.graph_pools import note_pool
 from tapegrad_cupy.multi_copies import copies_of, copy_many
 from tapegrad_cupy.ownership import expected, references, watched
 from tapegrad_cupy.products import cublaslt
@@ -94,6 +95,7 @@ class Memory:
         self.pool = cupy.cuda.MemoryPool(_allocate)
         self.pool.set_limit(size=0)  # at a limit it would
         self.made: set[int] = set()
+        note_pool(self, device, self.pool)
         weakref.finalize(self, _retired.append, (device, self.pool)).atexit = False
 
     def malloc(self, size: int) -> Any:

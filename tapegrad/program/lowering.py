@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -41,9 +41,12 @@ def plain_steps(graph: Graph) -> list[Step]:
     return list(graph.calls)
 
 
-def to_python(graph: Graph, steps: Sequence[Step]) -> Run:
-    """Return the function that runs the steps."""
+def to_python(
+    graph: Graph, steps: Sequence[Step], kernels: Mapping[int, Callable[..., Any]] | None = None
+) -> Run:
+    """Return the function that runs the steps; `kernels` take the place of others at a position."""
     text, scope = python_text(graph, steps)
+    scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
     exec(text, scope)
     run: Run = scope["run"]
     return run

@@ -58,3 +58,27 @@ def _element_by_element(step: Fused | Joined, old: Value, new: Value) -> bool:
             if value.number == new.number and output.combine is not None:
                 return False
     return True
+
+
+def written_over(graph: Graph, steps: Sequence[Any]) -> set[int]:
+    """Positions of calls whose first operand was made on the way, and is needed no more after them.
+
+    A kernel may write its result there.
+    """
+    made = {value.number for step in steps for value in step.results}
+    kept = {value.number for value in graph.results}
+    # What is shown by another value may be needed under that name.
+    for step in steps:
+        if isinstance(step, Call) and step.aliases:
+            kept.update(value.number for value in (*step.reads, *step.results))
+    seen: set[int] = set()
+    found: set[int] = set()
+    for place in range(len(steps) - 1, -1, -1):
+        step = steps[place]
+        reads = [value.number for value in step.reads]
+        if isinstance(step, Call) and reads:
+            first = reads[0]
+            if first in made - kept - seen and reads.count(first) == 1:
+                found.add(place)
+        seen.update(reads)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.backend import Backend, find_backend
@@ -15,7 +15,7 @@ from tapegrad.program.inspection import Inspectable
 from tapegrad.program.joining import Joined, joined
 from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
-from tapegrad.program.placing import written_in_place
+from tapegrad.program.placing import written_in_place, written_over
 
 DEARER = (4 * CHEAP, 64 * CHEAP)
 """Weights up to which values are computed again to keep a budget of memory."""
@@ -45,7 +45,7 @@ class Program(Inspectable):
         self._variables = variables
         self._written = written
         self.steps, in_place = _steps(graph, backend, cheap)
-        self._run = to_python(graph, self.steps)
+        self._run = to_python(graph, self.steps, _kernels_over(graph, self.steps, backend))
         capture = None if backend is None else backend.kernels.get("capture")
         # What prints or checks reads values on the host, at every run.
         if capture is not None and not any(call.effects for call in graph.calls):
@@ -106,6 +106,20 @@ def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step
             return lowered, changed
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return plain_steps(graph), []
+
+
+def _kernels_over(
+    graph: Graph, steps: Sequence[Step], backend: Backend | None
+) -> dict[int, Callable[..., Any]]:
+    """Kernels that write over an operand, by position, where there is one and nobody can see it."""
+    found: dict[int, Callable[..., Any]] = {}
+    for place in written_over(graph, steps) if backend is not None else ():
+        step = steps[place]
+        name = f"{step.primitive.name}.over" if isinstance(step, Call) else ""
+        kernel = backend.kernels.get(name) if backend is not None else None
+        if kernel is not None:
+            found[place] = kernel
+    return found
 
 
 def _fused(
