@@ -15,7 +15,7 @@ from tapegrad.program.inspection import Inspectable
 from tapegrad.program.joining import Joined, joined
 from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
-from tapegrad.program.placing import written_in_place, written_over
+from tapegrad.program.placing import taking_memory, written_in_place, written_over
 
 DEARER = (4 * CHEAP, 64 * CHEAP)
 """Weights up to which values are computed again to keep a budget of memory."""
@@ -98,8 +98,9 @@ def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
             in_place = written_in_place(graph, ordered)
+            targets = {**in_place, **taking_memory(graph, ordered, in_place)}
             compiled = iter([
-                _compiled(graph, make, step, run, in_place) for step, run in zip(loops, runs)
+                _compiled(graph, make, step, run, targets) for step, run in zip(loops, runs)
             ])  # fmt: skip
             lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
@@ -138,9 +139,9 @@ def _fused(
 
 
 def _compiled(
-    graph: Graph, make: Any, step: Fused | Joined, run: Any, in_place: Mapping[int, Value]
+    graph: Graph, make: Any, step: Fused | Joined, run: Any, taken: Mapping[int, Value]
 ) -> CompiledLoop:
-    targets = tuple(in_place.get(value.number) for value in step.results)
+    targets = tuple(taken.get(value.number) for value in step.results)
     recycled = getattr(make, "recycled", None)
     outputs = {value.number for value in graph.outputs}
     sources = () if recycled is None else tuple(

@@ -310,3 +310,21 @@ def test_a_value_read_before_a_step_keeps_what_it_was(target: Watching) -> None:
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_a_random_program_in_loops_gives_what_it_gives_eagerly(seed: int, target: Watching) -> None:
     check_against_eager(seed, calls=3, precision=1e-11)
+
+
+def test_a_loop_takes_the_memory_of_an_operand_that_is_needed_no_more(target: Watching) -> None:
+    steps = steps_of(lambda x: (tf.exp(x @ x) @ x), draw(5, 5))
+
+    (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
+    assert [value is not None for value in loop.targets] == [True]
+
+
+def test_not_of_one_that_is_read_later(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        y = x @ x
+        return tf.exp(y) @ y
+
+    steps = steps_of(function, draw(5, 5))
+
+    (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
+    assert loop.targets == (None,)
