@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.program.graph import Call
 
 DEPTH, WIDTH = 6, 64
 
@@ -61,3 +62,22 @@ def test_products_are_computed_twice(arrays: list[Any]) -> None:
         return sum(call.primitive.name == "matmul" for call in calls)
 
     assert products(again) == products(plain) + 2 * DEPTH
+
+
+def test_no_loop_computes_for_the_way_forth_and_again_for_the_way_back(arrays: list[Any]) -> None:
+    """Both read the same inputs, and running together would keep what recomputation is to free."""
+    x = arrays[0]
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.recompute_grad(lambda x: tf.sin(tf.exp(x)))(x))
+        return y, tape.gradient(y, x)
+
+    step(x)
+
+    loops = [s for s in step.program(x).steps if not isinstance(s, Call)]
+    regions = [{call.region for call in loop.made_of.calls} for loop in loops]
+    assert all(len(region) == 1 for region in regions)
+    assert len(set.union(*regions)) == 2

@@ -1,0 +1,55 @@
+"""The common functions that TensorFlow and tapegrad have under the same names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad_bench.precision import is_half
+from tapegrad_bench.workload import Array
+
+AROUND = [[0, 0], [1, 1], [1, 1], [0, 0]]
+"""One pixel of zeros on every side of an image."""
+
+
+class TensorflowNames:
+    """Functions of `tf`, which is either library; `dtype` is the precision of the computation."""
+
+    def __init__(self, tf: Any, dtype: str) -> None:
+        self._tf, self._dtype, self._is_half = tf, dtype, is_half(dtype)
+        self.tanh, self.relu = tf.tanh, tf.nn.relu
+        self.sum, self.mean = tf.reduce_sum, tf.reduce_mean
+        self.matvec, self.reshape, self.embedding = tf.linalg.matvec, tf.reshape, tf.gather
+
+    def half(self, x: Array) -> Array:
+        return self._tf.cast(x, self._dtype) if self._is_half else x
+
+    def single(self, x: Array) -> Array:
+        return self._tf.cast(x, "float32") if self._is_half else x
+
+    def gelu(self, x: Array) -> Array:
+        return self._tf.nn.gelu(x, approximate=True)
+
+    def matmul_t(self, x: Array, w: Array) -> Array:
+        return self._tf.matmul(x, w, transpose_b=True)
+
+    def cross_entropy(self, logits: Array, labels: Array) -> Array:
+        loss = self._tf.nn.sparse_softmax_cross_entropy_with_logits
+        return self.mean(self.single(loss(labels=labels, logits=logits)))
+
+    def split_heads(self, qkv: Array, batch: int, heads: int) -> Array:
+        """Return queries, keys and values as [batch, heads, length, depth]."""
+        tokens, width = qkv.shape[0], qkv.shape[1] // 3
+        split = self.reshape(qkv, (batch, tokens // batch, 3, heads, width // heads))
+        return self._tf.unstack(self._tf.transpose(split, (2, 0, 3, 1, 4)))
+
+    def joined_heads(self, mixed: Array) -> Array:
+        """Return [tokens, width] of what attention gave."""
+        batch, heads, length, depth = mixed.shape
+        rows = self._tf.transpose(mixed, (0, 2, 1, 3))
+        return self.reshape(rows, (batch * length, heads * depth))
+
+    def conv(self, x: Array, w: Array, stride: int) -> Array:
+        return self._tf.nn.conv2d(x, w, strides=stride, padding=AROUND)
+
+    def spatial_mean(self, x: Array) -> Array:
+        return self.mean(x, axis=(1, 2))
