@@ -313,7 +313,7 @@ def test_a_random_program_in_loops_gives_what_it_gives_eagerly(seed: int, target
 
 
 def test_a_loop_takes_the_memory_of_an_operand_that_is_needed_no_more(target: Watching) -> None:
-    steps = steps_of(lambda x: (tf.exp(x @ x) @ x), draw(5, 5))
+    steps = steps_of(lambda x: tf.exp(x @ x) @ x, draw(5, 5))
 
     (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
     assert [value is not None for value in loop.targets] == [True]
@@ -328,3 +328,18 @@ def test_not_of_one_that_is_read_later(target: Watching) -> None:
 
     (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
     assert loop.targets == (None,)
+
+
+def test_loops_of_one_formula_that_wait_for_each_other_are_not_joined(target: Watching) -> None:
+    arrays = [draw(5, seed=k) for k in range(100)]
+
+    def function(*arrays: Any) -> Any:
+        total = arrays[0]
+        for array in arrays[1:]:
+            total = total + array
+        return total
+
+    steps = steps_of(function, *arrays)
+
+    assert len(steps) > 3  # one loop cannot read so many arrays
+    assert not any(isinstance(loop, JoinedLoops) for loop in target.loops)

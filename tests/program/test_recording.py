@@ -243,3 +243,29 @@ def test_constants_from_outside_are_kept() -> None:
     dot = tf.function(lambda x: tf.reduce_sum(data * x))
 
     assert [float(dot(tf.constant([k, 0.0, 0.0]))) for k in (1.0, 5.0)] == [1.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        lambda x: [x * 2.0, x + 1.0],
+        lambda x: (x * 2.0, x + 1.0),
+        lambda x: (x * 2.0, [x + 1.0, (x - 1.0,)], None, 3, "name"),
+        lambda x: {"b": x * 2.0, "a": [x + 1.0]},
+        lambda x: [],
+        lambda x: ((), [x * 2.0]),
+    ],
+)
+def test_a_replay_returns_the_same_containers_as_the_code(structure: Any) -> None:
+    x = tf.constant([1.0, 2.0])
+    recorded = tf.function(structure)
+
+    def described(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: described(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value), [described(part) for part in value]
+        return value.numpy().tolist() if isinstance(value, tf.Tensor) else value
+
+    for _ in range(3):
+        assert described(recorded(x)) == described(structure(x))
