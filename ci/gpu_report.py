@@ -54,6 +54,12 @@ TAPE_TESTS = tuple(
         "patterns", "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms",
         "tutorials", "variable", "vmap", "watch",
     )
+) + tuple(
+    f"tests/program/test_{name}.py"
+    for name in (
+        "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
+        "recording",
+    )
 )  # fmt: skip
 # Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (

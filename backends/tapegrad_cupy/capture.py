@@ -34,7 +34,10 @@ SMALL = 1 << 20
 """Bytes up to which arrays are copied to fixed places as soon as they come from elsewhere."""
 
 LITTLE = 64 << 20
-"""Bytes of memory up to which a program has several graphs, to hand out their outputs in turn."""
+"""Bytes of memory, beside its results, up to which a program has several graphs.
+
+They hand out their results in turn. Copies of results would take as much memory as a second graph.
+"""
 
 MOST_GRAPHS = 6
 """Graphs of one program that are kept, for inputs and outputs in different places."""
@@ -129,7 +132,7 @@ class Captured:
         if graph is None:
             return None
         self._overwritten.forget()
-        graph.hand_out(SMALL + 1 if smallest == 0 and room.memory > LITTLE else smallest)
+        graph.hand_out(SMALL + 1 if smallest == 0 and room.inner > LITTLE else smallest)
         room.graphs.append(graph)
         return graph
 
@@ -160,7 +163,7 @@ class Captured:
     def _smallest_output(self, room: Room, reads: Sequence[Array]) -> int:
         """Return from how many bytes on the next graph hands out its outputs as they are."""
         held = [graph for graph in room.graphs if graph.reads(reads)]
-        if held and room.memory > LITTLE:
+        if held and room.inner > LITTLE:
             # Two graphs would be too much, and what this one handed out may be held for long.
             room.graphs[:] = [graph for graph in room.graphs if graph not in held]
             return _NOTHING

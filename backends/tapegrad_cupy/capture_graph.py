@@ -14,6 +14,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad_cupy.graph_pools import note_pool
 from tapegrad_cupy.multi_copies import copies_of, copy_many
 from tapegrad_cupy.ownership import expected, references, watched
 from tapegrad_cupy.products import cublaslt
@@ -46,7 +47,8 @@ class Room:
 
     def __init__(self) -> None:
         self.device: int = cupy.cuda.runtime.getDevice()
-        self.memory = 0  # the most bytes that one of the graphs took
+        self.memory = 0  # the most bytes that one of the graphs took ...
+        self.inner = 0  # ... and those among them that are not results
         self.graphs: list[Graph] = []
         self._space: Any = None
         self._last: Any = None
@@ -81,7 +83,7 @@ class Room:
     def clear(self) -> None:
         """Let go of everything, and free it."""
         self.graphs.clear()
-        self.memory = 0
+        self.memory = self.inner = 0
         self._space = self._last = None
         free_retired()
 
@@ -93,6 +95,7 @@ class Memory:
         self.pool = cupy.cuda.MemoryPool(_allocate)
         self.pool.set_limit(size=0)  # at a limit it would
         self.made: set[int] = set()
+        note_pool(self, device, self.pool)
         weakref.finalize(self, _retired.append, (device, self.pool)).atexit = False
 
     def malloc(self, size: int) -> Any:
@@ -216,6 +219,8 @@ class Graph:
             self._graph = stream.end_capture()
         self._places = {k: Place(array) for k, array in enumerate(reads) if k not in fixed}
         self._ours = ours
+        results = sum(self._outputs[k].nbytes for k in ours)
+        room.inner = max(room.inner, int(self._memory.pool.total_bytes()) - results)
         self._handed: list[int] = []
         self._copied = ours
         self._watched: list[Any] = []

@@ -82,12 +82,16 @@ class KernelTable(Mapping[str, Function]):
         try:
             return Formula(elementwise.kernel(Expression), otherwise)
         except UntraceableError:
-            return otherwise
+            return Formula(_untraceable, otherwise)
 
     def _generic(self, primitive: Primitive) -> Function:
         if primitive.forward is not None:
             return partial(primitive.forward, self._xp)
         return getattr(self._xp, primitive.name)  # type: ignore[no-any-return]
+
+
+def _untraceable(*operands: Any, **params: Any) -> Any:
+    raise UntraceableError("There is no formula for this function.")
 
 
 def variants() -> Iterator[Source]:

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad_cupy.graph_pools import bytes_in_graphs
 from tapegrad_cupy.libraries import libraries
 from tapegrad_cupy.reading import CudaReading, forget_arrived, refuse_capture
 
@@ -76,8 +77,9 @@ class CudaMemory:
     def used(self) -> tuple[int | None, int | None]:
         with cupy.cuda.Device(self._number):
             current: int = cupy.get_default_memory_pool().used_bytes()
+            kept = bytes_in_graphs(self._number)
         peak = _hook.peaks.get(self._number)
-        return current, None if peak is None else max(peak, current)
+        return current + kept, None if peak is None else max(peak, current) + kept
 
     def reset_peak(self) -> None:
         _hook.install()

@@ -84,6 +84,7 @@ class Backend(Protocol):
     what the node saved, which inputs are wanted, the params, and whether to conjugate, that returns
     one share per input or None to leave it to the rules. `add.into` adds an array to another,
     and `NAME.into` adds the primitive's result to its first argument and says whether it could.
+    `NAME.over` may write a result over the primitive's first operand, which nobody needs any more.
     `loops` takes fused loops (see loop.py) and returns a callable for each, or None for those that
     it has no code for. `capture` turns the run of a program (see program/lowering.py) into one
     that is cheaper to repeat, given the positions of the variables that it changes, and of those

@@ -64,7 +64,7 @@ def step_lines(step: Step, variables: Mapping[int, int]) -> list[str]:
     places = {
         value.number: variables[target.number]
         for value, target in zip(step.results, step.targets)
-        if target is not None
+        if target is not None and target.number in variables
     }
     fused = step.made_of
     if isinstance(fused, Fused):

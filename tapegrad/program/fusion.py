@@ -27,8 +27,11 @@ from tapegrad.program.spaces import is_view, seen_from, seen_through, space_of
 MOST_ARRAYS = 24
 """Arrays that one loop reads and writes at most."""
 
-MOST_WEIGHT = 2000
-"""Of all calls in a loop together; more would take long to compile."""
+MOST_WEIGHT = 256
+"""Of all calls in a loop together; more would take long to compile.
+
+A longer chain becomes several loops, often of the same formula, which are compiled once.
+"""
 
 CHEAP = 8
 """Weight up to which a value is computed again where it is needed."""
@@ -76,6 +79,7 @@ class _Plan:
     def __init__(self, graph: Graph, takes: Takes, cheap: int) -> None:
         self.graph = graph
         self._cheap = cheap
+        self._reads: dict[int, list[tuple[Value, Shape]]] = {}
         self.calls = graph.calls
         self.makers = {value.number: call for call in self.calls for value in call.results}
         self.places = {
@@ -89,7 +93,11 @@ class _Plan:
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
-        self._costs: dict[int, tuple[int, frozenset[int]] | None] = {}
+        self._costs: dict[int, tuple[int, frozenset[int]]] = {}
+        for place, call in enumerate(self.calls):
+            cost = self._cost(place)
+            if cost is not None:
+                self._costs.update({value.number: cost for value in call.results})
 
     def _needs(self, place: int) -> Any:
         """What a call waits for: a loop does not wait for views, but reads what they show."""
@@ -117,10 +125,14 @@ class _Plan:
 
     def reads_of(self, place: int) -> list[tuple[Value, Shape]]:
         """What a call reads, views left out, and how that is seen in its space."""
-        if is_constant(self.calls[place]):
-            return []  # made like another array, of which no element is read
-        shape = self.full_shape(place)
-        return [seen_from(value, shape, self.makers) for value in self.calls[place].reads]
+        found = self._reads.get(place)
+        if found is None:
+            call, shape = self.calls[place], self.full_shape(place)
+            # Constants are made like another array, of which no element is read.
+            reads = () if is_constant(call) else call.reads
+            found = [seen_from(value, shape, self.makers) for value in reads]
+            self._reads[place] = found
+        return found
 
     # Which calls run together
 
@@ -235,7 +247,7 @@ class _Plan:
 
     def is_cheap(self, value: Value, needed: set[int]) -> bool:
         """Whether to compute a value again instead of reading it."""
-        cost = self._cost(value)
+        cost = self._costs.get(value.number)
         if cost is None:
             return False
         weight, read = cost
@@ -243,21 +255,18 @@ class _Plan:
             value.number not in needed and weight <= self._cheap and len(read) <= MOST_READ
         )
 
-    def _cost(self, value: Value) -> tuple[int, frozenset[int]] | None:
-        """The weight of computing a value from what is not elementwise, and what that reads."""
-        if value.number not in self._costs:
-            self._costs[value.number] = self._new_cost(value)
-        return self._costs[value.number]
+    def _cost(self, place: int) -> tuple[int, frozenset[int]] | None:
+        """The weight of computing a call's results from what is not elementwise, and what is read.
 
-    def _new_cost(self, value: Value) -> tuple[int, frozenset[int]] | None:
-        place = self.places.get(value.number)
-        weight = None if place is None else self.weights[place]
+        None for what must not be computed again. Calls before this one have theirs.
+        """
+        weight = self.weights[place]
         most = HEAVY - 1 if self._cheap == CHEAP else self._cheap
-        if place is None or weight is None or weight > most:
+        if weight is None or weight > most:
             return None
         read: set[int] = set()
         for operand, _ in self.reads_of(place):
-            inner = self._cost(operand)
+            inner = self._costs.get(operand.number)
             stored = operand.number in self._stored and inner is not None and bool(inner[1])
             if inner is None or stored or weight + inner[0] > self._cheap:
                 read.add(operand.number)

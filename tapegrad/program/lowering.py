@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -25,6 +25,8 @@ class CompiledLoop:
     targets: tuple[Value | None, ...]
     """Values whose memory the results take, where they do."""
     made_of: Fused | Joined
+    sources: tuple[Callable[[], Any] | None, ...] = ()
+    """Where the arrays of results come from, for those that are not simply allocated."""
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -39,9 +41,12 @@ def plain_steps(graph: Graph) -> list[Step]:
     return list(graph.calls)
 
 
-def to_python(graph: Graph, steps: Sequence[Step]) -> Run:
-    """Return the function that runs the steps."""
+def to_python(
+    graph: Graph, steps: Sequence[Step], kernels: Mapping[int, Callable[..., Any]] | None = None
+) -> Run:
+    """Return the function that runs the steps; `kernels` take the place of others at a position."""
     text, scope = python_text(graph, steps)
+    scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
     exec(text, scope)
     run: Run = scope["run"]
     return run
@@ -85,8 +90,13 @@ def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:
 def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
     names[f"k{position}"] = loop.run
     arrays = "".join(f"v{value.number}, " for value in loop.arguments)
-    targets = "".join("None, " if value is None else f"v{value.number}, " for value in loop.targets)
-    return f", = k{position}(({arrays}), ({targets}))"
+    targets = ["None" if value is None else f"v{value.number}" for value in loop.targets]
+    for k, source in enumerate(loop.sources):
+        if source is not None:
+            names[f"new{position}_{k}"] = source
+            targets[k] = f"new{position}_{k}()"
+    written = "".join(f"{target}, " for target in targets)
+    return f", = k{position}(({arrays}), ({written}))"
 
 
 def _unpack(name: str, values: Sequence[Value]) -> list[str]:

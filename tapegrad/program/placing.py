@@ -1,4 +1,4 @@
-"""Which loops write the new value of a variable over its old one.
+"""Which results take the memory of something that is needed no more: of variables, or of values.
 
 That is right where nothing reads the old value later, and each of its elements is read before the
 new one is written.
@@ -6,7 +6,7 @@ new one is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapegrad.program.fusion import Fused
@@ -58,3 +58,74 @@ def _element_by_element(step: Fused | Joined, old: Value, new: Value) -> bool:
             if value.number == new.number and output.combine is not None:
                 return False
     return True
+
+
+def written_over(graph: Graph, steps: Sequence[Any]) -> set[int]:
+    """Positions of calls whose first operand was made on the way, and is needed no more after them.
+
+    A kernel may write its result there.
+    """
+    made = {value.number for step in steps for value in step.results}
+    kept = _needed_elsewhere(graph, steps)
+    seen: set[int] = set()
+    found: set[int] = set()
+    for place in range(len(steps) - 1, -1, -1):
+        step = steps[place]
+        reads = [value.number for value in step.reads]
+        if isinstance(step, Call) and reads:
+            first = reads[0]
+            if first in made - kept - seen and reads.count(first) == 1:
+                found.add(place)
+        seen.update(reads)
+    return found
+
+
+def _needed_elsewhere(graph: Graph, steps: Sequence[Any]) -> set[int]:
+    """Numbers of results, and of what is shown by another value and may be needed as that."""
+    kept = {value.number for value in graph.results}
+    for step in steps:
+        if isinstance(step, Call) and step.aliases:
+            kept.update(value.number for value in (*step.reads, *step.results))
+    return kept
+
+
+_LIE_IN_ORDER = frozenset({"matmul", "matmul_sum"})
+"""Calls whose results are new arrays in the order of rows, as those of loops are."""
+
+
+def taking_memory(
+    graph: Graph, steps: Sequence[Step], in_place: Mapping[int, Value]
+) -> dict[int, Value]:
+    """Operands whose memory the results of loops take, by the numbers of the results.
+
+    The operand was made on the way and is read for the last time, at the same places.
+    """
+    kept = _needed_elsewhere(graph, steps) | set(in_place)
+    kept |= {value.number for value in in_place.values()}
+    last = {value.number: place for place, step in enumerate(steps) for value in step.reads}
+    ordered = {
+        value.number
+        for step in steps
+        if not isinstance(step, Call) or step.primitive.name in _LIE_IN_ORDER
+        for value in step.results
+    }
+    found: dict[int, Value] = {}
+    for place, step in enumerate(steps):
+        if isinstance(step, Call):
+            continue
+        free = {n for n in ordered - kept if last.get(n) == place}
+        for loop in step.steps if isinstance(step, Joined) else (step,):
+            for value, output in zip(loop.results, loop.loop.outputs):
+                if output.combine is None and value.number not in kept:
+                    operand = _operand_like(value, loop, free)
+                    if operand is not None and _element_by_element(step, operand, value):
+                        free.discard(operand.number)
+                        found[value.number] = operand
+    return found
+
+
+def _operand_like(value: Value, loop: Fused, free: set[int]) -> Value | None:
+    for read in loop.reads:
+        if read.number in free and (read.shape, read.dtype) == (value.shape, value.dtype):
+            return read
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.backend import Backend, find_backend
@@ -15,7 +15,7 @@ from tapegrad.program.inspection import Inspectable
 from tapegrad.program.joining import Joined, joined
 from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
-from tapegrad.program.placing import written_in_place
+from tapegrad.program.placing import taking_memory, written_in_place, written_over
 
 DEARER = (4 * CHEAP, 64 * CHEAP)
 """Weights up to which values are computed again to keep a budget of memory."""
@@ -45,7 +45,7 @@ class Program(Inspectable):
         self._variables = variables
         self._written = written
         self.steps, in_place = _steps(graph, backend, cheap)
-        self._run = to_python(graph, self.steps)
+        self._run = to_python(graph, self.steps, _kernels_over(graph, self.steps, backend))
         capture = None if backend is None else backend.kernels.get("capture")
         # What prints or checks reads values on the host, at every run.
         if capture is not None and not any(call.effects for call in graph.calls):
@@ -98,12 +98,29 @@ def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
             in_place = written_in_place(graph, ordered)
-            compiled = iter([_compiled(step, run, in_place) for step, run in zip(loops, runs)])
+            targets = {**in_place, **taking_memory(graph, ordered, in_place)}
+            compiled = iter([
+                _compiled(graph, make, step, run, targets) for step, run in zip(loops, runs)
+            ])  # fmt: skip
             lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
             return lowered, changed
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return plain_steps(graph), []
+
+
+def _kernels_over(
+    graph: Graph, steps: Sequence[Step], backend: Backend | None
+) -> dict[int, Callable[..., Any]]:
+    """Kernels that write over an operand, by position, where there is one and nobody can see it."""
+    found: dict[int, Callable[..., Any]] = {}
+    for place in written_over(graph, steps) if backend is not None else ():
+        step = steps[place]
+        name = f"{step.primitive.name}.over" if isinstance(step, Call) else ""
+        kernel = backend.kernels.get(name) if backend is not None else None
+        if kernel is not None:
+            found[place] = kernel
+    return found
 
 
 def _fused(
@@ -121,6 +138,14 @@ def _fused(
     return joined(steps) if hasattr(make, "joins") else steps
 
 
-def _compiled(step: Fused | Joined, run: Any, in_place: Mapping[int, Value]) -> CompiledLoop:
-    targets = tuple(in_place.get(value.number) for value in step.results)
-    return CompiledLoop(run, step.reads, step.results, targets, step)
+def _compiled(
+    graph: Graph, make: Any, step: Fused | Joined, run: Any, taken: Mapping[int, Value]
+) -> CompiledLoop:
+    targets = tuple(taken.get(value.number) for value in step.results)
+    recycled = getattr(make, "recycled", None)
+    outputs = {value.number for value in graph.outputs}
+    sources = () if recycled is None else tuple(
+        recycled(value.shape, value.dtype) if value.number in outputs else None
+        for value in step.results
+    )  # fmt: skip
+    return CompiledLoop(run, step.reads, step.results, targets, step, sources)

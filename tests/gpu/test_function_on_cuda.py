@@ -250,6 +250,24 @@ def test_a_loop_that_keeps_the_last_loss_needs_two_graphs_and_no_copies() -> Non
     assert [graph._copied for graph in run._graphs] == [[], []]
 
 
+def test_a_loop_that_keeps_the_last_large_result_copies_nothing_either() -> None:
+    x = tf.convert_to_tensor(cupy.ones(1 << 25, "float32"))
+    scale = tf.Variable(0.0)
+
+    @tf.function
+    def step() -> Any:
+        scale.assign_add(1.0)
+        return x * scale
+
+    for number in range(1, 9):
+        result = step()
+        assert float(result[number]) == number
+
+    run = captures_of(step)
+    assert run._captures == 2
+    assert [graph._copied for graph in run._graphs] == [[], []]
+
+
 @pytest.mark.parametrize("size", [8, 1 << 19], ids=["small", "large"])
 def test_inputs_that_alternate_between_two_arrays(size: int) -> None:
     x, y = (tf.convert_to_tensor(cupy.full(size, k, "float32")) for k in (1, 2))

@@ -224,3 +224,17 @@ def test_rows_of_several_lengths_take_turns() -> None:
         result = SPARSE(x[0], cupy.asarray(labels), t[0])
 
         check(result, formula(x[1], one_hot(labels, length), t[1]), DTYPES[0])
+
+
+@ALL
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_gradient_over_the_logits_is_the_same(length: int, dtype: Any) -> None:
+    x, _ = place(draw(37, length), dtype)
+    labels = cupy.asarray(np.random.default_rng(1).integers(0, length, 37))
+    t, _ = place(draw(37, seed=2), dtype)
+    expected = [cupy.asnumpy(result) for result in SPARSE(x, labels, t)]
+
+    over = rows.KERNELS["sparse_cross_entropy_and_gradient.over"](x, labels, t)
+
+    for one, other in zip(over, expected, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(one), other)

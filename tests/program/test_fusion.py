@@ -312,6 +312,24 @@ def test_a_random_program_in_loops_gives_what_it_gives_eagerly(seed: int, target
     check_against_eager(seed, calls=3, precision=1e-11)
 
 
+def test_a_loop_takes_the_memory_of_an_operand_that_is_needed_no_more(target: Watching) -> None:
+    steps = steps_of(lambda x: tf.exp(x @ x) @ x, draw(5, 5))
+
+    (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
+    assert [value is not None for value in loop.targets] == [True]
+
+
+def test_not_of_one_that_is_read_later(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        y = x @ x
+        return tf.exp(y) @ y
+
+    steps = steps_of(function, draw(5, 5))
+
+    (loop,) = [step for step in steps if isinstance(step, CompiledLoop)]
+    assert loop.targets == (None,)
+
+
 def test_loops_of_one_formula_that_wait_for_each_other_are_not_joined(target: Watching) -> None:
     arrays = [draw(5, seed=k) for k in range(100)]
 

@@ -34,6 +34,7 @@ Array = Any
 Types = tuple[tuple[str, str], ...]
 
 _WAVES = 4
+_WARP = 32
 _RESERVED = 512
 """Bytes of shared memory that a block needs besides its row."""
 
@@ -252,13 +253,18 @@ def _kernel(name: str, row: str, block: tuple[int, int, int], types: Types, devi
     return Watched(raw)
 
 
+def _layout(name: str, rows: tuple[Array, ...]) -> Layout:
+    x, device = rows[0], cupy.cuda.runtime.getDevice()
+    width = access_width(x.shape[-1], *rows)
+    return _choose_layout(x.shape[-1], x.itemsize, width, _INPUTS[name], _most_shared(device))
+
+
 def _launch(name: str, rows: tuple[Array, ...], args: tuple[Array, ...], **types: str) -> None:
     """Launch a kernel on the arrays `rows`, whose rows have one length."""
     x = rows[0]
     length = x.shape[-1]
     device = cupy.cuda.runtime.getDevice()
-    width = access_width(length, *rows)
-    layout = _choose_layout(length, x.itemsize, width, _INPUTS[name], _most_shared(device))
+    layout = _layout(name, rows)
     given = (("T", TYPES[x.dtype.name]), *types.items())
     kernel = _kernel(name, layout.row, layout.block, given, device)
     count = x.size // length
@@ -266,15 +272,20 @@ def _launch(name: str, rows: tuple[Array, ...], args: tuple[Array, ...], **types
 
 
 def sparse_cross_entropy_and_gradient(
-    logits: Array, labels: Array, t: Array
+    logits: Array, labels: Array, t: Array, over: bool = False
 ) -> tuple[Array, Array]:
-    """Return the loss of each row, and t * (softmax(logits) - one_hot(labels))."""
+    """Return the loss of each row, and t * (softmax(logits) - one_hot(labels)).
+
+    With `over` the gradient may be written over the logits, which nobody needs any more.
+    """
     name = "sparse_cross_entropy_and_gradient"
     if not fits(logits, t):
         loss, g = generic(name, logits, labels, t)
         return loss, g
     x, (labels, label) = compact(logits), class_numbers(labels)
-    loss, g = cupy.empty(labels.shape, x.dtype), cupy.empty(x.shape, x.dtype)
+    # A block reads its row, and meets at a barrier, before any of it is written.
+    over = over and bool(x.size) and _layout(name, (x, x)).lanes > _WARP
+    loss, g = cupy.empty(labels.shape, x.dtype), x if over else cupy.empty(x.shape, x.dtype)
     if x.size:
         _launch(name, (x, g), (x, labels, compact(t), loss, g), LABEL=label)
     else:
@@ -339,5 +350,8 @@ def _layouts(type_: str, inputs: int) -> Iterator[Layout]:
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "sparse_cross_entropy_and_gradient": sparse_cross_entropy_and_gradient,
+    "sparse_cross_entropy_and_gradient.over": functools.partial(
+        sparse_cross_entropy_and_gradient, over=True
+    ),
     "cross_entropy_and_gradient": cross_entropy_and_gradient,
 }

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from tapegrad_numpy.loops.recycling import recycled
+
 
 class _Maker:
     """Compiles loops, unknown ones in one go; None for those that C cannot do here."""
@@ -15,6 +17,9 @@ class _Maker:
         "float32", "float64",
     })  # fmt: skip
     """What loops may read, compute and write."""
+
+    recycled = staticmethod(recycled)
+    """Where arrays for large results of programs come from."""
 
     def __call__(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # What writes and compiles C is loaded with the first loop: most programs have none.

@@ -164,7 +164,10 @@ class OnCuda(_Tapegrad):
         return self._events.allocated()
 
     def peak_of(self, run: Callable[[], Any]) -> int | None:
-        return self._events.peak_of(run)
+        peak: int = self._events.peak_of(run)
+        # CUDA graphs keep memory of their own, beside the pool in which the peak was looked for.
+        used = tf.memory_info(self._device)["current"]
+        return peak if used is None else peak + max(0, used - self._events.allocated())
 
 
 def load(device: str) -> OnCpu | OnCuda:
