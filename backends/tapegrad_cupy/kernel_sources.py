@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from tapegrad_cupy import copies, kernel_table, multi_copies, shape
+from tapegrad_cupy import copies, kernel_table, multi_casts, multi_copies, shape
 from tapegrad_cupy.attention import attention_tiles
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.convolution import grouped, patches, pooling
@@ -53,6 +53,7 @@ MODULES: tuple[ModuleType, ...] = (
     kernel_table,
     loop_examples,
     losses_with_gradients,
+    multi_casts,
     multi_copies,
     multi_norms,
     multi_updates,

@@ -14,6 +14,7 @@ from tapegrad_cupy.indexing.gather import KERNELS as GATHER
 from tapegrad_cupy.indexing.scatter import KERNELS as SCATTER
 from tapegrad_cupy.joins import KERNELS as JOINS
 from tapegrad_cupy.loops.loops import KERNELS as LOOPS
+from tapegrad_cupy.multi_casts import KERNELS as MULTI_CASTS
 from tapegrad_cupy.products.epilogues import KERNELS as EPILOGUES
 from tapegrad_cupy.products.products import KERNELS as PRODUCTS
 from tapegrad_cupy.random.philox import KERNELS as PHILOX
@@ -45,6 +46,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **PHILOX,
     **UPDATES,
     **ROW_UPDATES,
+    **MULTI_CASTS,
     **MULTI_UPDATES,
     **MULTI_NORMS,
 }

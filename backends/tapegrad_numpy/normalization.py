@@ -27,7 +27,10 @@ def _sum_products(a: Array, b: Array, axes: Axes) -> Array:
 
 
 def _stretched(x: Array, shape: Shape) -> Axes:
-    return tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
+    """Return the axes along which an array of `shape` is stretched to that of `x`."""
+    extra = x.ndim - len(shape)
+    ones = [i for i, n in enumerate(shape, extra) if n == 1 and x.shape[i] != 1]
+    return (*range(extra), *ones)
 
 
 def normalize(
@@ -92,8 +95,8 @@ def normalize_gradient(
     dtype = x.dtype
     return (
         g.astype(dtype, copy=False),
-        for_gain.astype(gain.dtype, copy=False),
-        for_bias.astype(dtype, copy=False),
+        for_gain.reshape(gain.shape).astype(gain.dtype, copy=False),
+        for_bias.reshape(bias_shape).astype(dtype, copy=False),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.autodiff.single_call import single_call
 from tapegrad.core.backend import backend_of, find_backend
@@ -98,6 +98,8 @@ class Sweep:
         self._add_into: Callable[[Any, Any], None] | None = None
         self._into_kernels: dict[Any, Callable[..., bool] | None] = {}
         self._adopt_others: Callable[..., Any] | None = None
+        self._cast_many: Callable[..., list[Any]] | None = None
+        self._postponed: list[Node] = []
 
     def run(self, seeds: list[tuple[Node, Any]]) -> dict[Node, Any]:
         """Sweep from seeds (cotangent tensors) and return tensors by source node.
@@ -129,6 +131,7 @@ class Sweep:
         if backend is not None:
             kind = _kind_with_vjp_kernels(grads)
             self._add_into = backend.kernels.get("add.into") if kind is not None else None
+            self._cast_many = backend.kernels.get("cast.many") if kind is not None else None
             self._adopt_others = getattr(backend, "adopt_others", None)
         without_into: set[Any] = set()
         for node in self.plan.nodes:
@@ -142,7 +145,9 @@ class Sweep:
             if self._adopt_others is not None:
                 like = next(iter(t.values())) if type(t) is dict else t
                 node = _adopted(node, partial(self._adopt_others, like))
-            if kind is not None and rules is not None and self._pull_together(node, t, kind):
+            if primitive is cast.cast_p and self._cast_many and self._postpone(node, t):
+                pass
+            elif kind is not None and rules is not None and self._pull_together(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
                 self._pull(node, t, raw=True)
@@ -187,6 +192,29 @@ class Sweep:
                     node.saved = node.fit = None
                 else:
                     self._release(node)
+        self._cast_postponed()
+
+    def _postpone(self, node: Node, t: Any) -> bool:
+        """Leave the cast of a source's gradient to the end, where one launch does many of them."""
+        source = node.inputs[0]
+        if node.fit is None or source in self.grads or not self._wants(source):
+            return False
+        assert source is not None
+        if source.primitive is not None:
+            return False
+        self.grads[source] = _Postponed(node, t, node.fit[0][1])
+        self._postponed.append(source)
+        return True
+
+    def _cast_postponed(self) -> None:
+        waiting = [self.grads[source] for source in self._postponed]
+        places = [source for source, one in zip(self._postponed, waiting) if _is_postponed(one)]
+        waiting = [one for one in waiting if _is_postponed(one)]
+        if waiting:
+            dtypes = [one.dtype for one in waiting]
+            run = partial(_cast_all, self._cast_many, dtypes)
+            results = _attempt(waiting[0].node, run, *[one.t for one in waiting])
+            self.grads.update(zip(places, results))
 
     def _pull_together(self, node: Node, t: Any, kind: Any) -> bool:
         """Pull back by the backend's one kernel for all rules of a node, if there is one."""
@@ -356,7 +384,10 @@ class Sweep:
             else:
                 self._add_into(total, share)
         else:
-            self.grads[node] = _attempt(node, _sum, self.grads[node], share)
+            present = self.grads[node]
+            if _is_postponed(present):
+                present = _attempt(present.node, cast.cast_like, present.t, present.dtype)
+            self.grads[node] = _attempt(node, _sum, present, share)
             if not isinstance(self.grads[node], Tensor | gather.RowGradient):
                 self._owned.add(node)
 
@@ -366,6 +397,22 @@ class Sweep:
             if token is not self.token and token.open and token.keeps_history:
                 return
         node.release()
+
+
+class _Postponed(NamedTuple):
+    """A gradient that has arrived in the dtype of a cast's result, and the dtype it will have."""
+
+    node: Node
+    t: Any
+    dtype: Any
+
+
+def _is_postponed(value: Any) -> bool:
+    return type(value) is _Postponed
+
+
+def _cast_all(cast_many: Callable[..., list[Any]], dtypes: list[Any], *arrays: Any) -> list[Any]:
+    return cast_many(arrays, dtypes)
 
 
 def _backend_of_all(grads: dict[Any, Any]) -> Any:

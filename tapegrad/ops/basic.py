@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.families import linear
@@ -78,10 +79,18 @@ def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     have = x.shape
     if have and have[1:] == shape:  # a bias added to rows
         return sum_p(x, axis=(0,), keepdims=False)
+    axes = stretched_axes(have, shape)
+    if not axes:
+        return x
     extra = len(have) - len(shape)
-    stretched = tuple([i for i, n in enumerate(shape, extra) if n == 1 and have[i] != 1])
-    if not stretched:
-        leading = tuple(range(extra))
-        return sum_p(x, axis=leading, keepdims=False) if extra else x
-    x = sum_p(x, axis=(*range(extra), *stretched), keepdims=True)
+    if len(axes) == extra:
+        return sum_p(x, axis=axes, keepdims=False)
+    x = sum_p(x, axis=axes, keepdims=True)
     return reshape_p(x, shape=tuple(shape)) if extra else x
+
+
+def stretched_axes(full: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the axes of `full` along which an array of `shape` is stretched to it."""
+    extra = len(full) - len(shape)
+    stretched = [i for i, n in enumerate(shape, extra) if n == 1 and full[i] != 1]
+    return (*range(extra), *stretched)

@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 def _normalized(
     x: Any, gain: Any, bias: Any, shape: Shape, axes: Shape, epsilon: float, center: bool
 ) -> Any:
-    """Call the primitive with gain and bias brought to `shape`, of x's rank."""
+    """Call the primitive with gain and bias that stand for arrays of `shape`, of x's rank."""
     nothing = zeros_for(x, (1,) * len(shape), x.dtype) if gain is None or bias is None else None
     return normalize_p(
         x,
@@ -35,14 +35,17 @@ def _normalized(
 
 
 def _fitted(value: Any, shape: Shape, what: str) -> Any:
-    """Return a gain or bias as an operand of `shape`; one number stands for all."""
+    """Return a gain or bias as an operand that broadcasts to `shape`; one number stands for all."""
     value = as_operand(value)
-    size = prod(value.shape)
+    own = tuple(value.shape)
+    if own and own == shape[-len(own) :] and prod(shape[: -len(own)]) == 1:
+        return value
+    size = prod(own)
     if size == 1 and prod(shape) != 1:
         return reshape_p(value, shape=(1,) * len(shape))
     if size != prod(shape):
         expected = tuple(n for n in shape if n != 1)
-        raise ShapeError(f"{what} must have shape {expected} here. Got {tuple(value.shape)}.")
+        raise ShapeError(f"{what} must have shape {expected} here. Got {own}.")
     return reshape_p(value, shape=shape)
 
 

@@ -1,7 +1,7 @@
 """The fused primitive behind layer, batch, group, instance and RMS normalisation, with its rules.
 
 `y = (x - mean) / sqrt(variance + epsilon) * gain + bias` with moments over `axes`; with
-`center=False` the mean is left out (RMS). Gain and bias have the rank of `x` and broadcast. The
+`center=False` the mean is left out (RMS). Gain and bias broadcast to the shape of `x`. The
 moments come out beside `y`. To the backward pass they are hints: its rules take them for the
 functions of `x` that they are. Functions that users call are in norm_functions.py.
 """
@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.basic import broadcast_p, sum_p, sum_to_shape
+from tapegrad.ops.basic import broadcast_p, reshape_p, stretched_axes, sum_p, sum_to_shape
 from tapegrad.ops.reduction import mean_p
 
 Axes = tuple[int, ...]
@@ -46,8 +46,9 @@ def _normalize(
 
 
 def _sum_to(xp: Any, x: Any, shape: Shape) -> Any:
-    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
-    return xp.sum(x, axis=stretched, keepdims=True, dtype=x.dtype) if stretched else x
+    axes = stretched_axes(x.shape, shape)
+    total = xp.sum(x, axis=axes, keepdims=True, dtype=x.dtype) if axes else x
+    return xp.reshape(total, shape) if len(shape) < x.ndim else total
 
 
 def _normalize_gradient(
@@ -217,15 +218,34 @@ def _batch(primitive: Primitive) -> Any:
     """A batching rule: every operand gets the new axis, and axes move by one."""
 
     def batch(size: int, batched: Any, *args: Any, axes: Axes, **params: Any) -> Any:
+        rank = max(len(arg.shape) - flag for arg, flag in zip(args, batched, strict=True))
         lifted = [
-            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-            for arg, flag in zip(args, batched, strict=True)
+            _lifted(arg, size, flag, rank) for arg, flag in zip(args, batched, strict=True)
         ]
-        if "bias_shape" in params:
-            params["bias_shape"] = (size, *params["bias_shape"])
-        return primitive(*lifted, axes=tuple(a + 1 for a in axes), **params)
+        axes = tuple(a + 1 for a in axes)
+        if "bias_shape" not in params:
+            return primitive(*lifted, axes=axes, **params)
+        bias_shape = params.pop("bias_shape")
+        full = (size, *[1] * (rank - len(bias_shape)), *bias_shape)
+        g, for_gain, for_bias = primitive(*lifted, axes=axes, bias_shape=full, **params)
+        gain_shape = tuple(args[2].shape[1 if batched[2] else 0 :])
+        return (
+            g,
+            reshape_p(for_gain, shape=(size, *gain_shape)),
+            reshape_p(for_bias, shape=(size, *bias_shape)),
+        )
 
     return batch
+
+
+def _lifted(arg: Any, size: int, is_batched: bool, rank: int) -> Any:
+    """Return an operand with the new axis in front, and all axes of the data behind it."""
+    shape = tuple(arg.shape)
+    own = shape[1:] if is_batched else shape
+    full = (*[1] * (rank - len(own)), *own)
+    if is_batched:
+        return arg if len(own) == rank else reshape_p(arg, shape=(size, *full))
+    return broadcast_p(arg, shape=(size, *full))
 
 
 for _primitive in (normalize_p, normalize_gradient_p, standardize_p):

@@ -96,13 +96,21 @@ def _finish(name: str, columns: int, args: tuple[Any, ...], **types: str) -> Non
     kernel((-(-columns // _FINISH_BLOCK[0]), 1, 1), _FINISH_BLOCK, args)
 
 
-def finish_sums(parts: tuple[Array, Array], for_gain: Array, for_bias: Array) -> None:
-    """Add up the rows of two matrices of partial sums."""
+def finish_sums(
+    parts: tuple[Array, Array],
+    for_gain: Array,
+    for_bias: Array,
+    unrounded: tuple[Array, Array] = (0, 0),
+) -> None:
+    """Add up the rows of two matrices of partial sums.
+
+    The sums are rounded to the dtypes of their arrays; `unrounded` gets them as they are.
+    """
     count, columns = parts[0].shape
     _finish(
         "finish_sums",
         columns,
-        (*parts, for_gain, for_bias, count, columns),
+        (*parts, for_gain, for_bias, *unrounded, count, columns),
         T=TYPES[parts[0].dtype.name],
         GAIN=TYPES[for_gain.dtype.name],
         BIAS=TYPES[for_bias.dtype.name],
@@ -156,23 +164,27 @@ def normalize_columns_gradient(
     t: Array,
     x: Array,
     gain: Array,
-    mean: Array,
-    variance: Array,
+    moments: tuple[Array, Array, float, bool],
     g: Array,
-    epsilon: float,
-    center: bool,
     type_: str,
+    dtypes: tuple[Any, Any],
 ) -> tuple[Array, Array]:
     """Write the cotangent of x to g; return those of gain and bias, one number per column."""
-    columns = x.shape[-1]
+    mean, variance, epsilon, center = moments
+    columns, work = x.shape[-1], mean.dtype
     place = place_columns(x.shape[0], columns, t, x, g, mean, variance)
     parts = column_products(t, x, mean, variance, epsilon, place, of="columns")
-    products, sums = cupy.empty(columns, mean.dtype), cupy.empty(columns, mean.dtype)
-    finish_sums(parts, products, sums)
+    for_gain, for_bias = cupy.empty(columns, dtypes[0]), cupy.empty(columns, dtypes[1])
+    if dtypes == (work, work):
+        sums = for_gain, for_bias
+        finish_sums(parts, for_gain, for_bias)
+    else:
+        sums = cupy.empty(columns, work), cupy.empty(columns, work)
+        finish_sums(parts, for_gain, for_bias, sums)
     sizes = (place.rows, columns, place.size(_WRITTEN))
-    args = (t, x, gain, mean, variance, products, sums, g, *sizes, epsilon, int(center))
+    args = (t, x, gain, mean, variance, *sums, g, *sizes, epsilon, int(center))
     _run("column_gradient", place, _WRITTEN, args, T=TYPES[x.dtype.name], GAIN=type_)
-    return products, sums
+    return for_gain, for_bias
 
 
 # Sources

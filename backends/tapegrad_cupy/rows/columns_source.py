@@ -95,11 +95,12 @@ column_products(
 }
 """
 
-# One thread per column and slice of the parts; y has the type of what it is the gradient of.
+# One thread per column and slice of the parts. The sums have the type of what they are gradients of;
+# unrounded they are written too where there is room for that.
 FINISH_SUMS = r"""
 extern "C" __global__ void __launch_bounds__(THREADS)
 finish_sums(const A* gain_parts, const A* bias_parts, GAIN* for_gain, BIAS* for_bias,
-            i64 parts, i64 columns) {
+            A* gain_sums, A* bias_sums, i64 parts, i64 columns) {
     __shared__ A box[2][THREADS / 16][16];
     i64 c = (i64)blockIdx.x * 16 + threadIdx.x;
     A first = 0, second = 0;
@@ -117,6 +118,8 @@ finish_sums(const A* gain_parts, const A* bias_parts, GAIN* for_gain, BIAS* for_
         A sum = 0;
         #pragma unroll
         for (int k = 0; k < THREADS / 16; ++k) sum += box[threadIdx.y][k][threadIdx.x];
+        A* unrounded = threadIdx.y == 0 ? gain_sums : bias_sums;
+        if (unrounded) unrounded[c] = sum;
         if (threadIdx.y == 0) narrow(for_gain[c], sum);
         else narrow(for_bias[c], sum);
     }

@@ -71,9 +71,14 @@ def _as_matrix(shape: Shape, axes: Axes) -> _Matrix | None:
 
 def _takes(matrix: _Matrix, parameter: Array, dtype: Any) -> bool:
     """Tell whether a gain or bias is one number, or one per column, and of a known dtype."""
-    shape = tuple(parameter.shape)
     known = parameter.dtype == dtype or parameter.dtype == wide(dtype)
-    return known and (parameter.size == 1 or shape == matrix.parameter)
+    return known and _is_per_column(parameter.shape, matrix)
+
+
+def _is_per_column(shape: Shape, matrix: _Matrix) -> bool:
+    """Tell whether an array of `shape` stretches to one number per column, or to one for all."""
+    size = math.prod(shape)
+    return size == 1 or (size == matrix.columns and shape == matrix.parameter[-len(shape) :])
 
 
 def _per_column(parameter: Array, matrix: _Matrix) -> Array:
@@ -157,8 +162,11 @@ def normalize_gradient(
 ) -> tuple[Array, Array, Array]:
     """Return the cotangents of x, gain and bias."""
     matrix = _as_matrix(x.shape, axes) if fits(t, x) else None
-    takes_bias = math.prod(bias_shape) == 1 or (matrix and tuple(bias_shape) == matrix.parameter)
-    if matrix is None or not takes_bias or not _takes(matrix, gain, x.dtype):
+    if (
+        matrix is None
+        or not _is_per_column(bias_shape, matrix)
+        or not _takes(matrix, gain, x.dtype)
+    ):
         params = {"axes": axes, "epsilon": epsilon, "center": center, "scaled": scaled}
         g, for_gain, for_bias = generic(
             "normalize_gradient", t, x, gain, mean, variance, bias_shape=bias_shape, **params
@@ -170,14 +178,14 @@ def normalize_gradient(
     t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)
     moments = (mean, variance, epsilon, center)
     whole = (gain.size == matrix.columns, math.prod(bias_shape) == matrix.columns)
+    dtypes = (gain.dtype if whole[0] else work, x.dtype if whole[1] else work)
+    type_ = TYPES[gain.dtype.name]
     if matrix.by_rows:
-        dtypes = (gain.dtype if whole[0] else work, x.dtype if whole[1] else work)
-        sums = _gradient_of_rows(t, x, factor, g, matrix, moments, TYPES[gain.dtype.name], dtypes)
+        sums = _gradient_of_rows(t, x, factor, g, matrix, moments, type_, dtypes)
     else:
-        shape, type_ = (matrix.rows, matrix.columns), TYPES[gain.dtype.name]
-        sums = normalize_columns_gradient(
-            t.reshape(shape), x.reshape(shape), factor, mean, variance, g, epsilon, center, type_
-        )
+        shape = (matrix.rows, matrix.columns)
+        t, x = t.reshape(shape), x.reshape(shape)
+        sums = normalize_columns_gradient(t, x, factor, moments, g, type_, dtypes)
     return (
         g,
         _to_parameter(sums[0], whole[0], gain.dtype, gain.shape),

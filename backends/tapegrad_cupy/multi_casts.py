@@ -1,0 +1,114 @@
+"""Casts of many arrays in one launch: a sweep leaves those of its last gradients to its end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad_cupy.compiled import C_TYPES, FLOATS, THREADS, Source, compiled, complete
+from tapegrad_cupy.elementwise.conversions import converted
+from tapegrad_cupy.launch import Kernel
+from tapegrad_cupy.updates.multi_tensors import capacities, layout
+from tapegrad_cupy.updates.updates_source import TENSOR_OF_BLOCK
+
+Array = Any
+
+_ndarray = cupy.ndarray
+_current_device = cupy.cuda.runtime.getDevice
+
+WIDTH = 4
+"""Elements that a thread reads at once."""
+
+_SOURCE = (
+    TENSOR_OF_BLOCK
+    + r"""
+struct Table { const FROM* x[T]; TO* y[T]; i64 size[T]; int first[T]; };
+
+__device__ __forceinline__ TO as_wanted(FROM x) {
+    return narrow<TO>((typename Wider<TO>::type)widen(x));
+}
+
+extern "C" __global__ void __launch_bounds__(256) cast_many(
+    const __grid_constant__ Table table, i64 chunk, int tensors
+) {
+    int k = tensor_of_block(table.first, tensors);
+    i64 begin = (i64)((int)blockIdx.x - table.first[k]) * chunk;
+    i64 end = begin + chunk < table.size[k] ? begin + chunk : table.size[k];
+    const FROM* x = table.x[k];
+    TO* y = table.y[k];
+    i64 whole = begin + (end - begin) / 4 * 4;
+    for (i64 i = begin + 4 * threadIdx.x; i < whole; i += 4 * 256) {
+        Vec<FROM, 4> given = *(const Vec<FROM, 4>*)(x + i);
+        Vec<TO, 4> made;
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) made.v[e] = as_wanted(given.v[e]);
+        *(Vec<TO, 4>*)(y + i) = made;
+    }
+    for (i64 i = whole + threadIdx.x; i < end; i += 256) y[i] = as_wanted(x[i]);
+}
+"""
+)
+
+
+def cast_many(arrays: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
+    """Return each array in its dtype; those that go the same way share a launch."""
+    results: list[Array] = [None] * len(arrays)
+    ways: dict[tuple[Any, Any], list[int]] = {}
+    here = _current_device()
+    for i, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True)):
+        data = array.data
+        in_order = array._c_contiguous and not data.ptr & 15
+        if in_order and data.device_id == here and _takes(array.dtype, dtype):
+            ways.setdefault((array.dtype, dtype), []).append(i)
+        else:
+            results[i] = converted(array, dtype)
+    for (given, dtype), positions in ways.items():
+        some = [arrays[i] for i in positions]
+        made = _cast(some, given, dtype) if len(some) > 1 else [converted(some[0], dtype)]
+        for i, result in zip(positions, made):
+            results[i] = result
+    return results
+
+
+@functools.cache
+def _takes(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    return given.name in FLOATS and wanted.name in FLOATS
+
+
+def _cast(arrays: Sequence[Array], given: np.dtype[Any], dtype: np.dtype[Any]) -> list[Array]:
+    results = [_ndarray(array.shape, dtype) for array in arrays]
+    chunk, capacity, parts = layout(tuple([array.size for array in arrays]), WIDTH, 2)
+    kernel = _kernel(capacity, given, dtype)
+    from_places = [array.data.ptr for array in arrays]
+    to_places = [result.data.ptr for result in results]
+    for part in parts:
+        table = part.table(from_places, to_places)
+        kernel(part.blocks, THREADS, table, chunk, len(part.positions))
+    return results
+
+
+@functools.cache
+def _kernel(capacity: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> Kernel:
+    table = f"{capacity * 28}s"  # two addresses, a size and the number of a block
+    macros = _macros(capacity, given.name, wanted.name)
+    return Kernel(lambda: compiled(_SOURCE, "cast_many", **macros), f"{table}qi")
+
+
+def _macros(capacity: int, name: str, wanted: str) -> dict[str, str | int]:
+    return {"T": capacity, "FROM": C_TYPES[name], "TO": C_TYPES[wanted]}
+
+
+def variants() -> Iterator[Source]:
+    """Yield all sources of this module."""
+    for name in FLOATS:
+        for wanted in FLOATS:
+            for capacity in capacities(2) if name != wanted else ():
+                text = complete(_SOURCE, **_macros(capacity, name, wanted))
+                yield Source(f"cast_many {name} to {wanted} up to {capacity}", text)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {"cast.many": cast_many}
