@@ -24,6 +24,9 @@ Function = Callable[..., Any]
 
 MOST_PLANS = 4096
 MOST_ARGUMENTS = 64
+_ALIGNMENT = 512
+"""Where memories begin, in bytes: as CuPy's pool has it."""
+
 _SMALL = 1 << 20
 """Bytes of an operand that is made contiguous for the sake of a replay."""
 
@@ -117,11 +120,11 @@ class _Place(NamedTuple):
 
 
 class _Launch(NamedTuple):
-    """One launch: what does not change, and how its arguments follow from the table."""
+    """One launch: function and sizes, the format of its arguments, and how to spell these."""
 
     head: tuple[int, ...]
-    pack: Callable[..., None]
-    arguments: Callable[[list[int]], tuple[Any, ...]]
+    letters: str
+    arguments: str
 
 
 class _Result(NamedTuple):
@@ -194,16 +197,15 @@ class _Recording:
             spelled = _spelled(args, self.place_at)
             if spelled is None:
                 return None
-            letters, arguments = spelled
-            pack = struct.Struct("<" + letters).pack_into
             sizes = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block)), shared]
-            launches.append(_Launch((function, *sizes), pack, arguments))
+            launches.append(_Launch((function, *sizes), *spelled))
             kept.append(args)
-        one = not isinstance(result, tuple)
         if any(self._is_lost(a) for args in kept for a in args):
             return None
         persistent = [a for args in kept for a in args if self._is_persistent(a)]
-        return _Plan(len(self.operands), self.sizes, launches, results, one, persistent)
+        one = not isinstance(result, tuple)
+        run = _written(len(self.operands), self.sizes, launches, results, one)
+        return _Plan(run, persistent)
 
     def _is_lost(self, value: Any) -> bool:
         """Whether it is an address of memory that nobody here could keep alive."""
@@ -215,8 +217,8 @@ class _Recording:
 
 def _spelled(
     args: Sequence[Any], place_at: Callable[[int], _Place | None]
-) -> tuple[str, Callable[[list[int]], tuple[Any, ...]]] | None:
-    """Return a struct format of eight bytes per argument, and the function that makes them."""
+) -> tuple[str, str] | None:
+    """Return a struct format of eight bytes per argument, and Python for the arguments."""
     letters, parts = "", []
     for value in args:
         if type(value) is _ndarray or type(value) is _Address:
@@ -226,7 +228,7 @@ def _spelled(
             if place is None:
                 parts.append(str(address))
             else:
-                parts.append(f"t[{place.slot}]" + (f" + {place.offset}" if place.offset else ""))
+                parts.append(f"p{place.slot}" + (f" + {place.offset}" if place.offset else ""))
         elif isinstance(value, bool | int):
             letters += "q"
             parts.append(str(int(value)))
@@ -235,45 +237,56 @@ def _spelled(
             parts.append(f"float({str(value)!r})")
         else:
             return None
-    return letters, eval(f"lambda t: ({', '.join(parts)},)")
+    return letters, ", ".join(parts)
+
+
+def _written(
+    operands: int, sizes: list[int], launches: list[_Launch], results: list[_Result], one: bool
+) -> Callable[[Sequence[Any], list[int]], Any]:
+    """Return the replay as straight Python: loops over launches would cost as much as they do.
+
+    pK is the address of operand or memory K. Memories that are not returned are parts of one.
+    """
+    names: dict[str, Any] = {
+        "alloc": _alloc, "launch": _launch_kernel, "ndarray": _ndarray, "stream_of": _current_stream,
+        "thread": THREAD,
+    }  # fmt: skip
+    lines = [f"{''.join(f'p{k}, ' for k in range(operands))} = table"] if operands else []
+    returned = {result.place.slot for result in results}
+    scratch = 0
+    for slot, size in enumerate(sizes, operands):
+        if slot in returned:
+            lines.append(f"m{slot} = alloc({size}); p{slot} = m{slot}.ptr")
+        else:
+            lines.append(f"p{slot} = scratch + {scratch}")
+            scratch += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+    if scratch:
+        lines.insert(1 if operands else 0, f"space = alloc({scratch}); scratch = space.ptr")
+    lines.append("stream = stream_of().ptr; room = thread.bytes; places = thread.places")
+    for k, (head, letters, arguments) in enumerate(launches):
+        names[f"pack{k}"] = struct.Struct("<" + letters).pack_into
+        lines.append(f"pack{k}(room, 0, {arguments})")
+        lines.append(f"launch({', '.join(map(str, head))}, stream, places, 0)")
+    made = []
+    for k, ((slot, offset), shape, dtype, strides) in enumerate(results):
+        names[f"kind{k}"] = (dtype, shape, strides)
+        memory = f"m{slot}" if slot >= operands else f"operands[{slot}].data"
+        memory += f" + {offset}" if offset else ""
+        lines.append(f"dtype{k}, shape{k}, strides{k} = kind{k}")
+        made.append(f"ndarray(shape{k}, dtype{k}, {memory}, strides{k})")
+    lines.append(f"return {made[0] if one else '(' + ''.join(f'{each}, ' for each in made) + ')'}")
+    exec("def run(operands, table):\n    " + "\n    ".join(lines), names)
+    return names["run"]  # type: ignore[no-any-return]
 
 
 class _Plan:
-    """The replay of a call."""
+    """The replay of a call, and the arrays behind addresses that are written into it."""
 
-    __slots__ = ("_kept", "_launches", "_one", "_operands", "_results", "_sizes")
+    __slots__ = ("_kept", "run")
 
-    def __init__(
-        self,
-        operands: int,
-        sizes: list[int],
-        launches: list[_Launch],
-        results: list[_Result],
-        one: bool,
-        kept: list[Any],
-    ) -> None:
-        self._operands = operands
-        self._sizes = sizes
-        self._launches = launches
-        self._results = results
-        self._one = one
-        self._kept = kept  # the arrays behind addresses that are written into the launches
-
-    def __call__(self, operands: Sequence[Any], table: list[int]) -> Any:
-        memories = [_alloc(size) for size in self._sizes]
-        table.extend([memory.ptr for memory in memories])
-        thread = THREAD
-        stream = _current_stream().ptr
-        for head, pack, arguments in self._launches:
-            pack(thread.bytes, 0, *arguments(table))
-            _launch_kernel(*head, stream, thread.places, 0)
-        results = []
-        for (slot, offset), shape, dtype, strides in self._results:
-            at = slot - self._operands
-            memory = memories[at] if at >= 0 else operands[slot].data
-            memory = memory + offset if offset else memory
-            results.append(_ndarray(shape, dtype, memory, strides))
-        return results[0] if self._one else tuple(results)
+    def __init__(self, run: Callable[[Sequence[Any], list[int]], Any], kept: list[Any]) -> None:
+        self.run = run
+        self._kept = kept
 
 
 def planned(function: Function, contiguous_copy: Function) -> Function:
@@ -311,7 +324,7 @@ def planned(function: Function, contiguous_copy: Function) -> Function:
             return _record(function, plans, full_key, operands, params)
         if plan is None or THREAD.recording is not None:
             return function(*operands, **params)
-        return plan(operands, table)
+        return plan.run(operands, table)
 
     return call
 
@@ -342,7 +355,7 @@ def _record(
 
 
 def _compare(function: Function, plan: _Plan, operands: Sequence[Any], result: Any) -> None:
-    again = plan(operands, [operand.data.ptr for operand in operands])
+    again = plan.run(operands, [operand.data.ptr for operand in operands])
     pairs = zip(again, result) if isinstance(result, tuple) else [(again, result)]
     with cupyx.allow_synchronize(True):
         for one, other in pairs:

@@ -62,7 +62,8 @@ def normalize(
         y *= gain
     if shifted:
         y += bias
-    return y.astype(x.dtype, copy=False), mean, variance
+    left = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    return y.astype(x.dtype, copy=False), mean.reshape(left), variance.reshape(left)
 
 
 def normalize_gradient(
@@ -79,9 +80,10 @@ def normalize_gradient(
     bias_shape: Shape,
 ) -> tuple[Array, Array, Array]:
     """Return the cotangents of x, gain and bias."""
-    scale = 1 / np.sqrt(variance + epsilon)
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    scale = 1 / np.sqrt(variance.reshape(shape) + epsilon)
     count = math.prod(x.shape[a] for a in axes)
-    unit = np.subtract(x, mean)
+    unit = np.subtract(x, mean.reshape(shape))
     unit *= scale
     t = t.astype(unit.dtype, copy=False)
     for_gain = _sum_products(t, unit, _stretched(t, gain.shape))

@@ -297,7 +297,7 @@ class GradientTape:
         grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
         results = [
             grad
-            if grad is not None and self.frame is None and not _bfloat16.is_met
+            if self.frame is None and _is_finished(source, grad)
             else self._finish(source, grad, unconnected)
             for source, grad in zip(flat, grads, strict=True)
         ]
@@ -561,6 +561,14 @@ class _Bfloat16:
 
 _bfloat16 = _Bfloat16()
 when_bfloat16_is_met(_bfloat16.note)
+
+
+def _is_finished(source: Any, grad: Any) -> bool:
+    """Whether a gradient can be handed out as it is."""
+    if grad is None or not _bfloat16.is_met:
+        return grad is not None
+    of_tensors = type(grad) is Tensor and isinstance(source, Tensor | Variable)
+    return of_tensors and grad.array.dtype is source.array.dtype
 
 
 def _total(parts: list[Any]) -> Any:

@@ -191,8 +191,14 @@ def _first_time(
     """Find the kernel for a type of arrays that was not met before."""
     kind = next(type(operand) for operand in operands if type(operand) not in _REAL_NUMBERS)
     kernel = primitive.kernel(kind)
-    kernels[kind] = partial(kernel, **params) if params else kernel
+    kernels[kind] = _bound(kernel, params) if params else kernel
     return execute(primitive, list(operands), nodes, params)
+
+
+def _bound(kernel: Function, params: dict[str, Any]) -> Function:
+    """The kernel with its params filled in, in the kernel's own way if it has one."""
+    bound: Function | None = getattr(kernel, "bound", None)
+    return partial(kernel, **params) if bound is None else bound(params)
 
 
 def saver(primitive: Primitive, followed: tuple[bool, ...]) -> Any:

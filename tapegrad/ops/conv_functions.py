@@ -9,13 +9,16 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.convolution import conv_input_gradient_p, conv_p
 from tapegrad.ops.windows import (
+    Shape,
     channels_to_end,
     channels_to_front,
     check_window_fits,
     fold_batch,
+    frozen,
     is_channels_first,
     padding_pairs,
     per_dimension,
+    remembered,
     unfold_batch,
 )
 
@@ -32,27 +35,43 @@ def _convolve(
 ) -> Any:
     """Run `conv` with groups as the shapes say: `c_in` over the filters' fan-in."""
     first = is_channels_first(data_format, rank, name)
-    if len(w.shape) != rank + 2:
-        raise ShapeError(
-            f"{name} takes filters of {rank + 2} dimensions: window, channels in, channels out. "
-            f"Got shape {tuple(w.shape)}."
-        )
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
-    c_in, (fan_in, c_out) = x.shape[-1], w.shape[-2:]
+    shapes = x.shape[1:], w.shape
+    asked = frozen(strides), frozen(padding), frozen(dilations)
+    y = conv_p(x, w, **remembered(_geometry, name, rank, first, *shapes, *asked))
+    y = unfold_batch(y, batch)
+    return channels_to_front(y) if first else y
+
+
+def _geometry(
+    name: str,
+    rank: int,
+    first: bool,
+    data: Shape,
+    filters: Shape,
+    strides: Any,
+    padding: Any,
+    dilations: Any,
+) -> dict[str, Any]:
+    """Check shapes and arguments, and return the primitive's params."""
+    if len(filters) != rank + 2:
+        raise ShapeError(
+            f"{name} takes filters of {rank + 2} dimensions: window, channels in, channels out. "
+            f"Got shape {tuple(filters)}."
+        )
+    c_in, (fan_in, c_out) = data[-1], filters[-2:]
     if fan_in == 0 or c_in % fan_in or c_out % (c_in // fan_in):
         raise ShapeError(
             f"{name} takes filters whose channels in divide the data's, in groups that divide the "
-            f"channels out. Got {c_in} channels and filters of shape {tuple(w.shape)}."
+            f"channels out. Got {c_in} channels and filters of shape {tuple(filters)}."
         )
-    spatial, window = tuple(x.shape[1:-1]), tuple(w.shape[:-2])
+    spatial, window = tuple(data[:-1]), tuple(filters[:-2])
     steps = per_dimension(strides, rank, "strides", name, first)
     dilation = per_dimension(dilations, rank, "dilations", name, first)
     pairs = padding_pairs(padding, spatial, window, steps, dilation, name, first)
     check_window_fits(spatial, window, pairs, dilation, name)
-    y = conv_p(x, w, strides=steps, padding=pairs, dilation=dilation, groups=c_in // fan_in)
-    y = unfold_batch(y, batch)
-    return channels_to_front(y) if first else y
+    return {"strides": steps, "padding": pairs, "dilation": dilation, "groups": c_in // fan_in}
 
 
 def conv1d(

@@ -192,17 +192,12 @@ def fused_batch_norm(
 
 
 def _batch_moments(x: Any, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
-    axes = tuple(range(len(x.shape) - 1))
-    channels = x.shape[-1]
+    *lead, channels = x.shape
+    axes = tuple(range(len(lead)))
     shape = (*[1] * len(axes), channels)
     y, mean, variance = _normalized(x, scale, offset, shape, axes, epsilon, center=True)
-    count = prod(x.shape[:-1])
-    unbiased = variance * (count / max(count - 1, 1))
-    return (
-        y,
-        reshape_p(mean, shape=(channels,)),
-        reshape_p(unbiased, shape=(channels,)),
-    )
+    count = prod(lead)
+    return y, mean, variance * (count / max(count - 1, 1))
 
 
 def local_response_normalization(

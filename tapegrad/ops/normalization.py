@@ -2,7 +2,7 @@
 
 `y = (x - mean) / sqrt(variance + epsilon) * gain + bias` with moments over `axes`; with
 `center=False` the mean is left out (RMS). Gain and bias broadcast to the shape of `x`. The
-moments come out beside `y`. To the backward pass they are hints: its rules take them for the
+moments come out beside `y`, without the axes they were taken over. To the backward pass they are hints: its rules take them for the
 functions of `x` that they are. Functions that users call are in norm_functions.py.
 """
 
@@ -42,7 +42,21 @@ def _normalize(
     y, mean, variance = _moments(xp, x, axes, center)
     y = y / xp.sqrt(variance + epsilon)
     y = y * gain if scaled else y
-    return (y + bias if shifted else y), mean, variance
+    shape = _without(x.shape, axes)
+    return (
+        y + bias if shifted else y,
+        xp.reshape(mean, shape),
+        xp.reshape(variance, shape),
+    )
+
+
+def _without(shape: Shape, axes: Axes) -> Shape:
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _with_ones(shape: Shape, axes: Axes) -> Shape:
+    """Return the shape of moments that stretch to arrays of `shape`."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 def _sum_to(xp: Any, x: Any, shape: Shape) -> Any:
@@ -65,8 +79,9 @@ def _normalize_gradient(
     scaled: bool,
     bias_shape: Shape,
 ) -> tuple[Any, Any, Any]:
-    scale = 1 / xp.sqrt(variance + epsilon)
-    unit = (x - mean) * scale
+    shape = _with_ones(x.shape, axes)
+    scale = 1 / xp.sqrt(xp.reshape(variance, shape) + epsilon)
+    unit = (x - xp.reshape(mean, shape)) * scale
     inner = t * gain if scaled else t
     g = inner - unit * xp.mean(inner * unit, axis=axes, keepdims=True)
     if center:
@@ -143,14 +158,19 @@ def _normalize_vjp(
             scaled=scaled,
             bias_shape=tuple(x3_shape),
         )
-    count = prod(x1.shape[a] for a in axes)
     x_share = shares[0]
     if for_mean is not None and center:
-        x_share = _plus(x_share, broadcast_p(for_mean / count, shape=tuple(x1.shape)))
+        x_share = _plus(x_share, _mean_share(for_mean, tuple(x1.shape), axes))
     if for_variance is not None:
         rest = x1 - _average(x1, axes) if center else x1
-        x_share = _plus(x_share, for_variance * rest * (2 / count))
+        x_share = _plus(x_share, 2 * _mean_share(for_variance, tuple(x1.shape), axes) * rest)
     return x_share, shares[1], shares[2]
+
+
+def _mean_share(t: Any, shape: Shape, axes: Axes) -> Any:
+    """The cotangent of what a mean was taken of."""
+    count = prod(shape[a] for a in axes)
+    return broadcast_p(reshape_p(t / count, shape=_with_ones(shape, axes)), shape=shape)
 
 
 def _plus(first: Any, second: Any) -> Any:
@@ -174,8 +194,9 @@ def _normalize_jvp(
     if ts[0] is not None:
         total = scale * _project(ts[0], unit, axes, center)
         total = total * x2 if scaled else total
-        mean = _average(ts[0], axes) if center else None
-        variance = 2 * _average(unit * ts[0], axes) / scale
+        shape = _without(x1.shape, axes)
+        mean = mean_p(ts[0], axis=axes, keepdims=False) if center else None
+        variance = reshape_p(2 * _average(unit * ts[0], axes) / scale, shape=shape)
     if ts[1] is not None and scaled:
         total = _plus(total, ts[1] * unit)
     if ts[2] is not None and shifted:

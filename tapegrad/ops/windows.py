@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -14,6 +14,35 @@ Padding = tuple[tuple[int, int], ...]
 
 _CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 _CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+MOST_REMEMBERED = 1024
+
+_remembered: dict[Any, Any] = {}
+
+
+def remembered(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of numbers, names and tuples gives, computed once for each of them."""
+    key = (function, arguments)
+    try:
+        found = _remembered.get(key)
+    except TypeError:  # an argument cannot be looked up, such as an array
+        return function(*arguments)
+    if found is None:
+        found = function(*arguments)
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = found
+    return found
+
+
+def frozen(value: Any) -> Any:
+    """Return nested lists as tuples, and anything else as it is.
+
+    >>> frozen([[0, 0], [1, 1]])
+    ((0, 0), (1, 1))
+    """
+    return tuple([frozen(item) for item in value]) if type(value) in (list, tuple) else value
 
 
 def is_channels_first(data_format: str | None, rank: int, name: str) -> bool:

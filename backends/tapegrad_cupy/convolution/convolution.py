@@ -125,10 +125,12 @@ def _prepared(plan: Plan, dtype: Any) -> Plan:
     """Bring operands to the dtype of the result, and to memory without gaps, before a plan."""
 
     def run(a: Array, b: Array) -> Array:
-        if a.dtype != dtype:
+        if a.dtype is not dtype and a.dtype != dtype:
             a = a.astype(dtype)
-        if b.dtype != dtype:
+        if b.dtype is not dtype and b.dtype != dtype:
             b = b.astype(dtype)
+        if a._c_contiguous and b._c_contiguous:
+            return plan(a, b)
         return plan(contiguous(a), contiguous(b))
 
     return run

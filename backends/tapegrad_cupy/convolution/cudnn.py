@@ -11,8 +11,10 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.convolution.patches import Convolution, Plan, padder, transposed
+from tapegrad_cupy.convolution.patches import Convolution, Plan, padder, transposer
 from tapegrad_cupy.cudnn_handle import current_handle, library
+
+_alloc = cupy.cuda.alloc
 
 Array = Any
 Shape = tuple[int, ...]
@@ -152,11 +154,11 @@ def _channels_last(shape: Shape) -> tuple[list[int], list[int]]:
 
 
 def _conv_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
-    execute = _executor(package, graph)
-    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.output_shape
+    execute, shape = _executor(package, graph), conv.output_shape
+    turned = _filters_turned(conv)
 
     def run(x: Array, w: Array) -> Array:
-        x, w = _aligned(x), transposed(w, depth, c_out, (c_out, depth))
+        x, w = _aligned(x), turned(w)
         y = cupy.ndarray(shape, x.dtype)
         execute(x, w, y)
         return y
@@ -165,11 +167,11 @@ def _conv_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
 
 
 def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
-    execute = _executor(package, graph)
-    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.input_shape
+    execute, shape = _executor(package, graph), conv.input_shape
+    turned = _filters_turned(conv)
 
     def run(t: Array, w: Array) -> Array:
-        t, w = _aligned(t), transposed(w, depth, c_out, (c_out, depth))
+        t, w = _aligned(t), turned(w)
         g = cupy.ndarray(shape, t.dtype)
         execute(g, w, t)
         return g
@@ -179,14 +181,21 @@ def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
 
 def _filter_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     execute = _executor(package, graph)
-    depth, c_out, shape = conv.places * conv.fan_in, conv.c_out, conv.filter_shape
+    depth, c_out = conv.places * conv.fan_in, conv.c_out
+    turned = transposer(conv.dtype.itemsize, c_out, depth, conv.filter_shape)
 
     def run(x: Array, t: Array) -> Array:
         g = cupy.ndarray((c_out, depth), x.dtype)
         execute(_aligned(x), g, _aligned(t))
-        return transposed(g, c_out, depth, shape)
+        return turned(g)
 
     return run
+
+
+def _filters_turned(conv: Convolution) -> Any:
+    """Return a function that brings filters into cuDNN's order: those of an output together."""
+    depth, c_out = conv.places * conv.fan_in, conv.c_out
+    return transposer(conv.dtype.itemsize, depth, c_out, (c_out, depth))
 
 
 _RUNNERS = {
@@ -202,8 +211,8 @@ def _executor(package: Any, graph: Any) -> Any:
     execute = graph.execute
 
     def run(x: Array, w: Array, y: Array) -> None:
-        space = cupy.ndarray((size,), cupy.uint8) if size else None
-        at = space.data.ptr if space is not None else 0
+        space = _alloc(size) if size else None
+        at = space.ptr if space is not None else 0
         execute({_X: x.data.ptr, _W: w.data.ptr, _Y: y.data.ptr}, at, current_handle(package))
 
     return run

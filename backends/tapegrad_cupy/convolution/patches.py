@@ -277,18 +277,20 @@ def _adder(conv: Convolution) -> Callable[[Array, Array], None]:
     return run
 
 
-_transposers: dict[int, Kernel] = {}
+def transposer(
+    itemsize: int, rows: int, columns: int, shape: tuple[int, ...]
+) -> Callable[[Array], Array]:
+    """Return a function for the current device that transposes contiguous elements.
 
-
-def transposed(x: Array, rows: int, columns: int, shape: tuple[int, ...]) -> Array:
-    """Return the transpose of contiguous elements read as a matrix, in an array of `shape`."""
-    size = x.dtype.itemsize
-    kernel = _transposers.get(size)
-    if kernel is None:
-        kernel = _kernel(TRANSPOSE, "transpose", "PPqqq", UNIT=_UNITS[size])
-        _transposers[size] = kernel
-    y = cupy.ndarray(shape, x.dtype)
+    They are read as a matrix, and the result has `shape`.
+    """
+    kernel = _kernel(TRANSPOSE, "transpose", "PPqqq", UNIT=_UNITS[itemsize])
     tiles = (columns + 31) // 32
-    blocks = (rows + 31) // 32 * tiles
-    kernel(blocks, THREADS, x.data.ptr, y.data.ptr, rows, columns, tiles)
-    return y
+    launch = kernel.launcher((rows + 31) // 32 * tiles, THREADS)
+
+    def run(x: Array) -> Array:
+        y = cupy.ndarray(shape, x.dtype)
+        launch(x.data.ptr, y.data.ptr, rows, columns, tiles)
+        return y
+
+    return run

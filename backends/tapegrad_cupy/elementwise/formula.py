@@ -91,6 +91,13 @@ class Formula:
         run = self._plans.get(key)
         return self._any(operands, params) if run is None else run((address, other))
 
+    def bound(self, params: dict[str, Any]) -> Callable[..., Any]:
+        """Return the formula with these params, so that plans are looked up by operands alone."""
+        if any(type(value) is float for value in params.values()):
+            return functools.partial(self, **params)  # one plan serves all numbers
+        function = functools.partial(self._function, **params)
+        return Formula(function, functools.partial(self._otherwise, **params))
+
     def _any(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         key: list[Any] = []
         values: list[Any] = []

@@ -58,14 +58,13 @@ def _as_matrix(shape: Shape, axes: Axes) -> _Matrix | None:
     if not math.prod(shape):
         return None
     flags = [i in axes for i, n in enumerate(shape) if n != 1]
-    moments = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    inner = math.prod(n for i, n in enumerate(shape) if i in axes)
-    outer = math.prod(moments)
+    inner = tuple(n if i in axes else 1 for i, n in enumerate(shape))
+    outer = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    moments = tuple(n for i, n in enumerate(shape) if i not in axes)
     if flags == sorted(flags):
-        parameter = tuple(n if i in axes else 1 for i, n in enumerate(shape))
-        return _Matrix(outer, inner, True, parameter, moments)
+        return _Matrix(math.prod(outer), math.prod(inner), True, inner, moments)
     if flags == sorted(flags, reverse=True):
-        return _Matrix(inner, outer, False, moments, moments)
+        return _Matrix(math.prod(inner), math.prod(outer), False, outer, moments)
     return None
 
 
