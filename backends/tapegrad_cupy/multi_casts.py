@@ -41,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) cast_many(
     const FROM* x = table.x[k];
     TO* y = table.y[k];
     i64 whole = begin + (end - begin) / 4 * 4;
+    #pragma unroll 2
     for (i64 i = begin + 4 * threadIdx.x; i < whole; i += 4 * 256) {
         Vec<FROM, 4> given = *(const Vec<FROM, 4>*)(x + i);
         Vec<TO, 4> made;

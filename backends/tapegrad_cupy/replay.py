@@ -248,8 +248,8 @@ def _written(
     pK is the address of operand or memory K. Memories that are not returned are parts of one.
     """
     names: dict[str, Any] = {
-        "alloc": _alloc, "launch": _launch_kernel, "ndarray": _ndarray, "stream_of": _current_stream,
-        "thread": THREAD,
+        "alloc": _alloc, "launch": _launch_kernel, "ndarray": _ndarray, "thread": THREAD,
+        "stream_of": _current_stream,
     }  # fmt: skip
     lines = [f"{''.join(f'p{k}, ' for k in range(operands))} = table"] if operands else []
     returned = {result.place.slot for result in results}

@@ -145,9 +145,7 @@ class Sweep:
             if self._adopt_others is not None:
                 like = next(iter(t.values())) if type(t) is dict else t
                 node = _adopted(node, partial(self._adopt_others, like))
-            if primitive is cast.cast_p and self._cast_many and self._postpone(node, t):
-                pass
-            elif kind is not None and rules is not None and self._pull_together(node, t, kind):
+            if kind is not None and rules is not None and self._pull_together(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
                 self._pull(node, t, raw=True)
@@ -197,22 +195,21 @@ class Sweep:
     def _postpone(self, node: Node, t: Any) -> bool:
         """Leave the cast of a source's gradient to the end, where one launch does many of them."""
         source = node.inputs[0]
-        if node.fit is None or source in self.grads or not self._wants(source):
+        if self._cast_many is None or node.fit is None or not self._wants(source):
             return False
         assert source is not None
-        if source.primitive is not None:
+        if source.primitive is not None or source in self.grads:
             return False
         self.grads[source] = _Postponed(node, t, node.fit[0][1])
         self._postponed.append(source)
         return True
 
     def _cast_postponed(self) -> None:
-        waiting = [self.grads[source] for source in self._postponed]
-        places = [source for source, one in zip(self._postponed, waiting) if _is_postponed(one)]
-        waiting = [one for one in waiting if _is_postponed(one)]
+        # More may have arrived for a source in the meantime: then its cast is done.
+        places = [source for source in self._postponed if _is_postponed(self.grads[source])]
+        waiting = [self.grads[source] for source in places]
         if waiting:
-            dtypes = [one.dtype for one in waiting]
-            run = partial(_cast_all, self._cast_many, dtypes)
+            run = partial(_cast_all, self._cast_many, [one.dtype for one in waiting])
             results = _attempt(waiting[0].node, run, *[one.t for one in waiting])
             self.grads.update(zip(places, results))
 
@@ -221,7 +218,7 @@ class Sweep:
         primitive = node.primitive
         kernel = primitive.vjp_kernel(kind)
         if kernel is None or type(t) is not kind:
-            return False
+            return primitive is cast.cast_p and type(t) is kind and self._postpone(node, t)
         needed = self.plan.needed
         wanted = tuple([
             read is not None and (needed is None or source in needed)
@@ -411,7 +408,7 @@ def _is_postponed(value: Any) -> bool:
     return type(value) is _Postponed
 
 
-def _cast_all(cast_many: Callable[..., list[Any]], dtypes: list[Any], *arrays: Any) -> list[Any]:
+def _cast_all(cast_many: Any, dtypes: list[Any], *arrays: Any) -> Any:
     return cast_many(arrays, dtypes)
 
 

@@ -63,6 +63,11 @@ class Loop:
         """The axes along which outputs are combined; none if nothing is."""
         return next((output.axes for output in self.outputs if output.combine), ())
 
+    @property
+    def writes(self) -> bool:
+        """Whether there is an output with a value for every element."""
+        return any(output.combine is None for output in self.outputs)
+
 
 @dataclass(frozen=True)
 class JoinedLoops:

@@ -2,8 +2,9 @@
 
 `y = (x - mean) / sqrt(variance + epsilon) * gain + bias` with moments over `axes`; with
 `center=False` the mean is left out (RMS). Gain and bias broadcast to the shape of `x`. The
-moments come out beside `y`, without the axes they were taken over. To the backward pass they are hints: its rules take them for the
-functions of `x` that they are. Functions that users call are in norm_functions.py.
+moments come out beside `y`, without the axes they were taken over. To the backward pass they are
+hints: its rules take them for the functions of `x` that they are. Functions that users call are in
+norm_functions.py.
 """
 
 from __future__ import annotations
@@ -240,9 +241,9 @@ def _batch(primitive: Primitive) -> Any:
 
     def batch(size: int, batched: Any, *args: Any, axes: Axes, **params: Any) -> Any:
         rank = max(len(arg.shape) - flag for arg, flag in zip(args, batched, strict=True))
-        lifted = [
-            _lifted(arg, size, flag, rank) for arg, flag in zip(args, batched, strict=True)
-        ]
+        # The data, gain and bias come first; moments have fewer axes than they.
+        ranks = [rank, rank, rank, rank - len(axes), rank - len(axes)]
+        lifted = list(map(_lifted, args, [size] * len(args), batched, ranks))
         axes = tuple(a + 1 for a in axes)
         if "bias_shape" not in params:
             return primitive(*lifted, axes=axes, **params)

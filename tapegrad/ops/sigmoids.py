@@ -7,17 +7,17 @@ from typing import Any
 
 from tapegrad.core.families import Function, elementwise, unary
 from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive import PRIMITIVES, Primitive
 from tapegrad.ops.arithmetic import multiply
-from tapegrad.ops.exponential import expm1
+from tapegrad.ops.exponential import exp, expm1
 from tapegrad.ops.magnitude import abs  # the maths word
 from tapegrad.ops.no_nan import xdivy
 from tapegrad.ops.powers import sqrt, square
-from tapegrad.ops.special import ndtr
 from tapegrad.ops.trigonometric import tanh
 
 _CUBIC = 0.044715
 _ROOT = math.sqrt(2 / math.pi)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -147,6 +147,32 @@ gelu_tanh: Function = unary(
 gelu_tanh_slope: Function = unary("gelu_tanh_slope", _gelu_tanh_bend, forward=_gelu_tanh_slope)
 
 
+def _gelu(xp: Any, x: Any) -> Any:
+    return x * _normal(x)
+
+
+def _gelu_slope(xp: Any, x: Any) -> Any:
+    return _normal(x) + x * (_DENSITY * xp.exp(-0.5 * x * x))
+
+
+def _normal(x: Any) -> Any:
+    """The normal distribution function of a raw array."""
+    return PRIMITIVES["ndtr"].kernel(type(x))(x)
+
+
+gelu_exact: Function = unary(
+    "gelu",
+    lambda t, x: t * gelu_slope(x),
+    forward=_gelu,
+    doc="Return GELU by the normal distribution function.",
+)
+gelu_slope: Function = unary(
+    "gelu_slope",
+    lambda t, x: t * (_DENSITY * exp(-0.5 * x * x) * (2 - x * x)),
+    forward=_gelu_slope,
+)
+
+
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
     """Return x * Φ(x), with Φ the normal distribution function, or its approximation by tanh.
 
@@ -155,7 +181,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
     '0.8413'
     """
     x = as_operand(features)
-    return gelu_tanh(x) if approximate else x * ndtr(x)
+    return gelu_tanh(x) if approximate else gelu_exact(x)
 
 
 def tanh_shrink(x: Any, name: str | None = None) -> Any:

@@ -65,7 +65,7 @@ def variants() -> Iterator[Source]:
             walk = geometry(loop, strides, aligned=True)
             assert walk is not None
             in_place = [0, *[None] * (len(loop.outputs) - 1)]
-            text = loop_source(loop, walk, schedule(walk), in_place)
+            text = loop_source(loop, walk, schedule(walk, loop.writes), in_place)
             yield Source(f"loop {name} {label}", text)
         width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1
         text = joined_source(example((1000,), (), dtype), [], width, 16, [0])

@@ -73,7 +73,7 @@ class _Plan:
 
     def __init__(self, loop: Loop, walk: Geometry, in_place: Sequence[int | None]) -> None:
         self._loop = loop
-        self._schedule = schedule(walk)
+        self._schedule = schedule(walk, loop.writes)
         source = loop_source(loop, walk, self._schedule, in_place)
         combined = [output for output in loop.outputs if output.combine is not None]
         parts = self._schedule.parts
@@ -117,7 +117,7 @@ def _usual_source(loop: Loop) -> str:
     strides = [strides_in_order(read.shape, read.dtype.itemsize) for read in loop.inputs]
     walk = geometry(loop, strides, aligned=True)
     assert walk is not None
-    return loop_source(loop, walk, schedule(walk), [None] * len(loop.outputs))
+    return loop_source(loop, walk, schedule(walk, loop.writes), [None] * len(loop.outputs))
 
 
 def strides_in_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -95,8 +95,8 @@ column_products(
 }
 """
 
-# One thread per column and slice of the parts. The sums have the type of what they are gradients of;
-# unrounded they are written too where there is room for that.
+# One thread per column and slice of the parts. The sums get the type of what they are gradients of;
+# they are written unrounded too where there is room for that.
 FINISH_SUMS = r"""
 extern "C" __global__ void __launch_bounds__(THREADS)
 finish_sums(const A* gain_parts, const A* bias_parts, GAIN* for_gain, BIAS* for_bias,

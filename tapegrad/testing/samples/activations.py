@@ -102,6 +102,7 @@ _ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
     ("silu-beta", lambda x: sigmoids.silu(x, 1.5), lambda x: x * _sigmoid(1.5 * x), _WIDE),
     ("mish", sigmoids.mish, lambda x: x * np.tanh(np.logaddexp(x, 0)), _WIDE),
     ("gelu", sigmoids.gelu, _gelu, _WIDE),
+    ("gelu_slope", sigmoids.gelu_slope, lambda x: _slope(_gelu, x), _WIDE),
     ("gelu_tanh", lambda x: sigmoids.gelu(x, approximate=True), _gelu_tanh, _WIDE),
     (
         "silu_slope",

@@ -1,0 +1,99 @@
+"""Casts of many arrays in one launch, and the sweep that leaves casts to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad_cupy.multi_casts import cast_many
+
+DTYPES = [np.dtype(name) for name in ("float16", ml_dtypes.bfloat16, "float32", "float64")]
+SHAPES = [(7,), (), (0, 3), (3, 3, 64, 64), (4,), (1025,), (2, 5)]
+
+
+@pytest.mark.parametrize("given", DTYPES, ids=str)
+@pytest.mark.parametrize("wanted", DTYPES, ids=str)
+def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [(3 * rng.standard_normal(shape)).astype(given) for shape in SHAPES]
+
+    results = cast_many([cupy.asarray(array) for array in arrays], [wanted] * len(arrays))
+
+    for array, result in zip(arrays, results, strict=True):
+        assert result.dtype == wanted
+        np.testing.assert_array_equal(result.get(), array.astype(wanted))
+
+
+def test_more_arrays_than_one_table_holds() -> None:
+    arrays = [cupy.full((k % 5 + 1,), k, np.float32) for k in range(300)]
+
+    results = cast_many(arrays, [np.dtype(np.float64)] * 300)
+
+    assert all((result.get() == k).all() for k, result in enumerate(results))
+
+
+def test_arrays_that_lie_elsewhere_than_in_order_are_cast_too() -> None:
+    whole = cupy.arange(24, dtype=np.float32).reshape(4, 6)
+    arrays = [whole.T, whole.reshape(-1)[1:], whole, whole[:, ::2]]
+
+    results = cast_many(arrays, [np.dtype(np.float16)] * 4)
+
+    for array, result in zip(arrays, results, strict=True):
+        np.testing.assert_array_equal(result.get(), array.get().astype(np.float16))
+
+
+def test_each_array_gets_a_dtype_of_its_own() -> None:
+    arrays = [cupy.ones(3, np.float16), cupy.ones(4, np.float32), cupy.ones(5, np.float16)]
+
+    results = cast_many(arrays, [np.dtype(n) for n in ("float32", "float64", "float64")])
+
+    assert [result.dtype.name for result in results] == ["float32", "float64", "float64"]
+
+
+def test_gradients_through_casts_arrive_in_the_dtype_of_their_variables() -> None:
+    values = [np.linspace(0.5, 1.5, k + 2, dtype=np.float32) for k in range(6)]
+    variables = [tf.Variable(cupy.asarray(value)) for value in values]
+    with tf.GradientTape() as tape:
+        halves = [tf.cast(variable, "bfloat16") for variable in variables]
+        loss = tf.add_n([tf.reduce_sum(tf.cast(half, "float32") * 3.0) for half in halves])
+
+    gradients = tape.gradient(loss, variables)
+
+    for value, gradient in zip(values, gradients, strict=True):
+        assert gradient.dtype == tf.float32
+        np.testing.assert_array_equal(gradient.numpy(), np.full_like(value, 3.0))
+
+
+@pytest.mark.parametrize("first", ["cast", "plain", "both casts"])
+def test_a_variable_that_is_read_twice_gets_the_sum(first: str) -> None:
+    x = tf.Variable(cupy.asarray([1.0, 2.0], np.float32))
+
+    def through_cast() -> Any:
+        return tf.reduce_sum(tf.cast(tf.cast(x, "float16") * 2.0, "float32"))
+
+    with tf.GradientTape() as tape:
+        if first == "cast":
+            y = through_cast() + tf.reduce_sum(x * x)
+        elif first == "plain":
+            y = tf.reduce_sum(x * x) + through_cast()
+        else:
+            y = through_cast() + through_cast()
+
+    expected = [4.0, 4.0] if first == "both casts" else [4.0, 6.0]
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), expected)
+
+
+def test_a_target_may_be_asked_for_only_some_of_its_variables() -> None:
+    x, y = (tf.Variable(cupy.asarray([1.0, 2.0], np.float32)) for _ in range(2))
+    with tf.GradientTape(persistent=True) as tape:
+        z = tf.reduce_sum(tf.cast(x, "float16") * tf.cast(y, "float16"))
+
+    np.testing.assert_array_equal(tape.gradient(z, x).numpy(), [1.0, 2.0])
+    np.testing.assert_array_equal(tape.gradient(z, [y])[0].numpy(), [1.0, 2.0])
+    both = tape.gradient(z, [x, y])
+    assert [g.dtype for g in both] == [tf.float32, tf.float32]
