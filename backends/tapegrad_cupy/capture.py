@@ -12,20 +12,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import cupy
 
-from tapegrad_cupy.capture_graph import (
-    Graph,
-    Place,
-    Room,
-    Run,
-    free_retired,
-    is_out_of_memory,
-    is_refusal,
-    room_for,
-)
+from tapegrad_cupy.capture_graph import Graph, Place, Room, Run, is_refusal, room_for
+from tapegrad_cupy.capture_memory import ChangedError, free_retired, is_out_of_memory
 from tapegrad_cupy.ownership import Apart, Owner
 
 Array = Any
@@ -175,9 +168,7 @@ class Captured:
         why = ""
         for _ in range(2):
             try:
-                return Graph(
-                    room, self._run, reads, variables, self._read_at, self._written, self._fixed
-                )
+                return self._captured(room, reads, variables)
             except Exception as error:
                 if is_out_of_memory(error):
                     why = f"There is no memory for a CUDA graph: {error}"
@@ -191,6 +182,21 @@ class Captured:
             cupy.get_default_memory_pool().free_all_blocks()
         self._give_up(room, why)
         return None
+
+    def _captured(self, room: Room, reads: Sequence[Array], variables: list[Array]) -> Graph:
+        """Capture, and once more if all memory can be planned into much less."""
+        given = (room, self._run, reads, variables, self._read_at, self._written, self._fixed)
+        mark = room.mark()
+        graph = Graph(*given)
+        places = graph.better_places()
+        if places is None:
+            return graph
+        del graph  # the memory of both might be too much
+        room.back_to(mark)
+        with suppress(ChangedError):
+            return Graph(*given, places)
+        room.back_to(mark)
+        return Graph(*given)
 
     def _give_up(self, room: Room, reason: str) -> None:
         self.reason = reason

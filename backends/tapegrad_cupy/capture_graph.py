@@ -14,7 +14,7 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.graph_pools import note_pool
+from tapegrad_cupy.capture_memory import CUDA_ERRORS, STATE, Memory, Places, free_retired
 from tapegrad_cupy.multi_copies import copies_of, copy_many
 from tapegrad_cupy.ownership import expected, references, watched
 from tapegrad_cupy.products import cublaslt
@@ -26,15 +26,11 @@ Run = Callable[[Sequence[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
 _CAPTURE_ERRORS = range(900, 909)
 """CUDA's error numbers for what a capture does not allow, the same in runtime and driver."""
 
-_OUT_OF_MEMORY = 2
-
 
 # What a program's graphs share
 
 _lock = threading.RLock()
 _streams: dict[int, Any] = {}
-_retired: list[tuple[int, Any]] = []
-_state = {"capturing": False}
 
 
 class Room:
@@ -61,12 +57,12 @@ class Room:
             if stream is None:
                 stream = _streams[self.device] = cupy.cuda.Stream(non_blocking=True)
             cublaslt.exchange_workspace(self.device, stream.ptr, self._space)
-            _state["capturing"] = True
+            STATE["capturing"] = True
             try:
                 with stream, cupy.cuda.using_allocator(memory.malloc):
                     yield stream
             finally:
-                _state["capturing"] = False
+                STATE["capturing"] = False
                 self._space = cublaslt.exchange_workspace(self.device, stream.ptr, None)
                 self.memory = max(self.memory, int(memory.pool.total_bytes()))
 
@@ -80,28 +76,21 @@ class Room:
             self._last = stream
         return stream
 
+    def mark(self) -> tuple[int, int, Any]:
+        """Return what a capture changes here, for `back_to`."""
+        return self.memory, self.inner, self._space
+
+    def back_to(self, mark: tuple[int, int, Any]) -> None:
+        """Forget a capture whose graph is gone, and free its memory."""
+        self.memory, self.inner, self._space = mark
+        free_retired()
+
     def clear(self) -> None:
         """Let go of everything, and free it."""
         self.graphs.clear()
         self.memory = self.inner = 0
         self._space = self._last = None
         free_retired()
-
-
-class Memory:
-    """A pool for one graph, which never frees anything by itself: captured kernels work on it."""
-
-    def __init__(self, device: int) -> None:
-        self.pool = cupy.cuda.MemoryPool(_allocate)
-        self.pool.set_limit(size=0)  # at a limit it would
-        self.made: set[int] = set()
-        note_pool(self, device, self.pool)
-        weakref.finalize(self, _retired.append, (device, self.pool)).atexit = False
-
-    def malloc(self, size: int) -> Any:
-        pointer = self.pool.malloc(size)
-        self.made.add(pointer.mem.ptr)
-        return pointer
 
 
 def room_for(user: object) -> Room:
@@ -111,48 +100,16 @@ def room_for(user: object) -> Room:
     return room
 
 
-def _allocate(size: int) -> Any:
-    try:
-        return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        # CuPy's own error would make the pool free what it can, and try again.
-        raise MemoryError(f"the device has no room for {size} bytes") from error
-
-
-def free_retired() -> None:
-    """Free the memory of graphs that are gone, but for results that somebody still holds."""
-    if _state["capturing"]:  # freeing waits for the device, which a capture must not
-        return
-    for device, pool in [_retired.pop() for _ in range(len(_retired))]:
-        with on_device(device):
-            pool.free_all_blocks()
-            # A pool that goes away with memory in use never gives it back.
-            if pool.total_bytes():
-                _retired.append((device, pool))
-
-
 # What cannot be captured
-
-
-_CUDA_ERRORS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 
 
 def is_refusal(error: Exception) -> bool:
     """Whether an error says that what was done cannot be captured."""
-    if isinstance(error, _CUDA_ERRORS):
+    if isinstance(error, CUDA_ERRORS):
         return error.status in _CAPTURE_ERRORS
     # CuPy's guards before libraries (NotImplementedError) and before copies to and from the host,
     # and those of this package (TransferError), say that a stream is being captured.
     return isinstance(error, NotImplementedError | RuntimeError) and "captur" in str(error)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether the device had no room."""
-    if isinstance(error, _CUDA_ERRORS):
-        return bool(error.status == _OUT_OF_MEMORY)
-    return isinstance(error, MemoryError)
 
 
 # Graphs
@@ -200,9 +157,10 @@ class Graph:
         read_at: Sequence[int],
         written: Sequence[int],
         fixed: set[int],
+        places: Places | None = None,
     ) -> None:
         self._room = room
-        self._memory = Memory(room.device)
+        self._memory = Memory(room.device, places)
         with room.capturing(self._memory) as stream:
             self._seats = {k: cupy.ndarray(reads[k].shape, reads[k].dtype) for k in sorted(fixed)}
             seated = [self._seats.get(k, array) for k, array in enumerate(reads)]
@@ -225,6 +183,10 @@ class Graph:
         self._copied = ours
         self._watched: list[Any] = []
         self._free: list[int] = []
+
+    def better_places(self) -> Places | None:
+        """Return places for all memory in one block, if that would save much."""
+        return self._memory.better_places()
 
     def hand_out(self, smallest: int) -> None:
         """Let launches return outputs of at least so many bytes as they are, others as copies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tapegrad.core.loop import LoopOutput
@@ -24,6 +24,8 @@ class Described:
     summary: str
     names: Sequence[str]
     """Of the variables, in order; "" where they have none."""
+    over: Collection[int] = ()
+    """Positions of calls that write a result over their first operand."""
 
     @property
     def places(self) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Inspectable(ABC):
     steps: Sequence[Step]
     _backend: Backend | None
     _variables: list[Variable]
+    _over: Collection[int]
     _run: Any
 
     def __str__(self) -> str:
@@ -133,7 +134,7 @@ class Inspectable(ABC):
 
     def _described(self) -> Described:
         names = ["" if v.name == _UNNAMED else v.name for v in self._variables]
-        return Described(self.graph, self.steps, self._summary(), names)
+        return Described(self.graph, self.steps, self._summary(), names, self._over)
 
     def _summary(self) -> str:
         loops = sum(isinstance(step, CompiledLoop) for step in self.steps)

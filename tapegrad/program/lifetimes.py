@@ -123,11 +123,15 @@ def memory_of(program: Described) -> MemoryPlan:
 def _homes(program: Described) -> dict[int, int]:
     """Values that lie in the memory of another: the numbers of both."""
     homes: dict[int, int] = {}
-    for step in program.steps:
+    for place, step in enumerate(program.steps):
         if isinstance(step, Call):
             if step.aliases and step.reads:
                 home = step.reads[0].number
                 homes.update({value.number: homes.get(home, home) for value in step.results})
+            elif place in program.over:
+                first = step.reads[0]
+                like = [v for v in step.results if (v.shape, v.dtype) == (first.shape, first.dtype)]
+                homes.update({v.number: homes.get(first.number, first.number) for v in like[:1]})
         else:
             for value, target in zip(step.results, step.targets):
                 if target is not None:

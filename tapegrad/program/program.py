@@ -45,7 +45,9 @@ class Program(Inspectable):
         self._variables = variables
         self._written = written
         self.steps, in_place = _steps(graph, backend, cheap)
-        self._run = to_python(graph, self.steps, _kernels_over(graph, self.steps, backend))
+        kernels_over = _kernels_over(graph, self.steps, backend)
+        self._over = kernels_over.keys()
+        self._run = to_python(graph, self.steps, kernels_over)
         capture = None if backend is None else backend.kernels.get("capture")
         # What prints or checks reads values on the host, at every run.
         if capture is not None and not any(call.effects for call in graph.calls):

@@ -26,6 +26,8 @@ def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any) -> None:
 
     for array, result in zip(arrays, results, strict=True):
         assert result.dtype == wanted
+        if given.itemsize == 8 and wanted.itemsize == 2:
+            array = array.astype(np.float32)  # half precision is reached through single
         np.testing.assert_array_equal(result.get(), array.astype(wanted))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.core import nest
-from tapegrad_cupy import capture, capture_graph
+from tapegrad_cupy import capture, capture_memory
 from tests.steps import STEPS
 
 
@@ -167,8 +167,8 @@ def test_what_cannot_be_captured_runs_all_the_same() -> None:
 def live_bytes() -> tuple[int, int]:
     """Bytes in CuPy's pool, and in pools of graphs that are gone."""
     gc.collect()
-    capture_graph.free_retired()
-    gone = sum(pool.total_bytes() for _, pool in capture_graph._retired)
+    capture_memory.free_retired()
+    gone = sum(pool.total_bytes() for _, pool in capture_memory._retired)
     return cupy.get_default_memory_pool().used_bytes(), gone
 
 
@@ -404,6 +404,64 @@ def test_a_capture_without_memory_is_tried_once_more_and_then_given_up() -> None
 
     assert len(failures) == 2
     assert replay.reason == "There is no memory for a CUDA graph: no room"
+
+
+def many_sizes(x: Any) -> Any:
+    """Temporaries that grow, so that none fits where one before it was."""
+    total = tf.reduce_sum(x)
+    for k in range(2, 9):
+        total = tf.reduce_mean(tf.tile(x + total, [k, 1]) @ x)
+    return total, x + total
+
+
+def test_planned_places_take_less_memory_and_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = tf.constant(np.linspace(0, 1, 1 << 16).reshape(256, 256) / 100)
+    taken, values = [], []
+    for worth in (1 << 60, 0):
+        monkeypatch.setattr(capture_memory, "WORTH", worth)
+        step = tf.function(many_sizes)
+        for _ in range(5):
+            total, y = step(x)
+        taken.append(captures_of(step).memory)
+        values.append((float(total), y.numpy()))
+
+    assert captures_of(step).reason == ""
+    assert 0 < taken[1] < taken[0]
+    assert values[1][0] == values[0][0]
+    np.testing.assert_allclose(values[1][0], float(many_sizes(x)[0]), rtol=1e-12)
+    np.testing.assert_array_equal(values[1][1], values[0][1])
+
+
+def test_results_of_planned_programs_outlive_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_memory, "WORTH", -(1 << 60))
+    x = tf.constant(np.linspace(0, 1, 1 << 16).reshape(256, 256) / 100)
+    step = tf.function(many_sizes)
+    kept = [step(x)[1] for _ in range(6)]
+    expected = kept[0].numpy()
+    del step
+    live_bytes()  # frees what nobody holds
+
+    for _ in range(3):
+        float(tf.function(many_sizes)(x)[0])
+
+    for y in kept:
+        np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_a_run_that_allocates_otherwise_each_time_is_captured_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture_memory, "WORTH", -(1 << 60))
+    sizes = iter(range(1000, 100_000, 1000))
+
+    def run(inputs: Any, variables: Any) -> Any:
+        other = cupy.ndarray((next(sizes),), inputs[0].dtype)
+        other[:3] = inputs[0]
+        return (other[:3] * 2.0,), ()
+
+    assert replays(run).reason == ""
 
 
 def test_work_on_a_stream_of_the_user() -> None:

@@ -16,6 +16,7 @@ from tests.program.test_random_programs import check_against_eager
 from tests.steps import STEPS
 
 pytest.importorskip("cupy")
+capture_memory = pytest.importorskip("tapegrad_cupy.capture_memory")
 
 PROGRAMS = 200
 CALLS = 4
@@ -60,5 +61,12 @@ def test_training_steps(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(2000, 2000 + PROGRAMS))
 def test_a_random_program(seed: int) -> None:
+    with tf.device("cuda:0"):
+        check_against_eager(seed, CALLS, precision=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2000 + PROGRAMS // 4))
+def test_a_random_program_in_planned_places(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_memory, "WORTH", -(1 << 60))
     with tf.device("cuda:0"):
         check_against_eager(seed, CALLS, precision=1e-10)

@@ -77,3 +77,16 @@ def test_what_a_view_shows_is_not(calls: list[Any]) -> None:
         return tf.sort(y), tf.cumsum(view, axis=1)
 
     check(function, calls, times=0)
+
+
+def test_the_memory_plan_counts_a_value_that_is_written_over_once(calls: list[Any]) -> None:
+    def function(x: Any) -> Any:
+        return tf.reduce_sum(tf.cumsum(tf.sort(tf.cumsum(x))))
+
+    x = tf.constant(np.ones(1000))
+    recorded = tf.function(function)
+    recorded(x)
+
+    # Sorted in place, then the last sums beside it.
+    assert recorded.program(x).memory().peak == 16_000
+    assert len(recorded.program(x).memory().held) == 2
