@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy
@@ -19,6 +19,8 @@ from tapegrad_cupy.replay import THREAD, enter_context, packed_launch, refuse
 _MOST_BYTES = 4096
 """What CUDA lets a kernel take as arguments."""
 
+_alloc = cupy.cuda.alloc
+_ndarray = cupy.ndarray
 _current_device = cupy.cuda.runtime.getDevice
 _current_stream = cupy.cuda.get_current_stream
 _launch_kernel = cupy.cuda.driver.launchKernel
@@ -93,6 +95,41 @@ class Kernel:
             )
 
         return launch
+
+    def maker(
+        self,
+        blocks: int,
+        threads: int,
+        kind: tuple[tuple[int, ...], Any, tuple[int, ...] | None],
+        size: int,
+        constants: tuple[int, ...],
+    ) -> Callable[[Sequence[Any]], Any]:
+        """Return a function that makes an array and launches the kernel to fill it.
+
+        `kind` is shape, dtype and strides of the array, and `size` its bytes. The function takes
+        the kernel's first arguments; the array's address and the constants follow them.
+        """
+        shape, dtype, strides = kind
+        launch_any = self.launcher(blocks, threads)
+        function = self._functions[_current_device()]
+        pack, packed = self._pack, self._size
+        thread = THREAD
+
+        # Spelled out, because most of eager work comes along here.
+        def make(values: Sequence[Any]) -> Any:
+            memory = _alloc(size)
+            if thread.recording is not None:
+                launch_any(*values, memory.ptr, *constants)
+            else:
+                buffer = _buffer
+                pack(buffer.bytes, 0, packed, *values, memory.ptr, *constants)
+                _launch_kernel(
+                    function, blocks, 1, 1, threads, 1, 1, 0, _current_stream().ptr, 0,
+                    buffer.extra,
+                )  # fmt: skip
+            return _ndarray(shape, dtype, memory, strides)
+
+        return make
 
     def _compile(self, device: int, shared: int) -> int:
         kernel = self._make()

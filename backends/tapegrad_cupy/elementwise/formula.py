@@ -231,13 +231,13 @@ def _plan(
     sizes = [*itemsizes, *(dtype.itemsize for dtype in dtypes)]
     width = vector_length(layout, sizes, aligned=not low_bits)
     described = _described(operands, layout, floats)
-    launch = _launcher(outputs, described, layout, width, count) if count else None
+    kernel = _kernel_for(outputs, described, layout, width, count) if count else None
     strides = [
         None if order is None else tuple(step * dtype.itemsize for step in order)
         for dtype in dtypes
     ]
     constants = _constants(described, layout, count)
-    return _runner(shape, dtypes, strides, count, launch, constants)
+    return _runner(shape, dtypes, strides, kernel, _blocks(count, width), constants)
 
 
 def _common_order(arrays: Sequence[Array], shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -281,13 +281,13 @@ def _constants(described: list[Operand], layout: Layout, count: int) -> tuple[in
     return (count, *layout.sizes, *(step for steps in layout.steps for step in steps))
 
 
-def _launcher(
+def _kernel_for(
     outputs: tuple[Expression, ...],
     described: list[Operand],
     layout: Layout,
     width: int,
     count: int,
-) -> Callable[..., None]:
+) -> Kernel:
     furthest = [
         sum((size - 1) * abs(step) for size, step in zip(layout.sizes, steps))
         for steps in layout.steps
@@ -296,7 +296,7 @@ def _launcher(
     wide_index = backwards or max([count + THREADS * width, *furthest]) >= 2**31
     source = kernel_source(outputs, described, len(layout.sizes), width, wide_index)
     constants = len(_constants(described, layout, count))
-    return _launch_of(source, outputs, described, constants, width, count)
+    return _kernel_of(source, outputs, described, constants)
 
 
 def single_kernel(
@@ -304,23 +304,22 @@ def single_kernel(
 ) -> Callable[..., None]:
     """Return the launch for `count` elements that lie one after the other in every operand."""
     source = kernel_source(outputs, described, 1, width, count + THREADS * width >= 2**31)
-    return _launch_of(source, outputs, described, 1, width, count)
+    kernel = _kernel_of(source, outputs, described, 1)
+    return kernel.launcher(_blocks(count, width), THREADS)
 
 
-def _launch_of(
-    source: str,
-    outputs: tuple[Expression, ...],
-    described: list[Operand],
-    constants: int,
-    width: int,
-    count: int,
-) -> Callable[..., None]:
+def _kernel_of(
+    source: str, outputs: tuple[Expression, ...], described: list[Operand], constants: int
+) -> Kernel:
     letters = "".join(
         "P" if operand.dtype is not None else _LETTERS[operand.number] for operand in described
     )
-    kernel = _kernel(source, letters + "P" * len(outputs) + "q" * constants)
+    return _kernel(source, letters + "P" * len(outputs) + "q" * constants)
+
+
+def _blocks(count: int, width: int) -> int:
     threads = count // width + (count % width if width > 1 else 0)
-    return kernel.launcher(-(-threads // THREADS), THREADS)
+    return -(-threads // THREADS)
 
 
 @functools.lru_cache(maxsize=MOST_PLANS)
@@ -335,25 +334,20 @@ def _runner(
     shape: tuple[int, ...],
     dtypes: list[np.dtype[Any]],
     strides: list[tuple[int, ...] | None],
-    count: int,
-    launch: Callable[..., None] | None,
+    kernel: Kernel | None,
+    blocks: int,
     constants: tuple[int, ...],
 ) -> Run:
     """The part of a plan that runs at every call."""
-    sizes = [count * dtype.itemsize for dtype in dtypes]
-    if launch is None:
+    if kernel is None:
         return lambda values: _only_if_many([_ndarray(shape, dtype) for dtype in dtypes])
-    if len(dtypes) > 1:
-        makers = list(zip(dtypes, sizes, strides))
-        return functools.partial(_run_many, shape, makers, launch, constants)
-    dtype, size, order = dtypes[0], sizes[0], strides[0]
-
-    def run(values: Sequence[Any]) -> Any:
-        result = _ndarray(shape, dtype, _alloc(size), order)
-        launch(*values, result.data.ptr, *constants)
-        return result
-
-    return run
+    count = int(np.prod(shape, dtype=np.int64))
+    sizes = [count * dtype.itemsize for dtype in dtypes]
+    if len(dtypes) == 1:
+        kind = (shape, dtypes[0], strides[0])
+        return kernel.maker(blocks, THREADS, kind, sizes[0], constants)
+    makers = list(zip(dtypes, sizes, strides))
+    return functools.partial(_run_many, shape, makers, kernel.launcher(blocks, THREADS), constants)
 
 
 def _run_many(
