@@ -17,7 +17,15 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.capture_graph import Graph, Place, Room, Run, is_refusal, room_for
+from tapegrad_cupy.capture_graph import (
+    Graph,
+    Place,
+    Room,
+    Run,
+    is_refusal,
+    line_of,
+    room_for,
+)
 from tapegrad_cupy.capture_memory import ChangedError, free_retired, is_out_of_memory
 from tapegrad_cupy.ownership import Apart, Owner
 
@@ -46,12 +54,14 @@ _current_device = cupy.cuda.runtime.getDevice
 class Captured:
     """A program's run; see `capture`.
 
-    `reason` says why it cannot be captured, and is "" if it can; `memory` is the number of bytes
-    that its graphs take beside the arrays that come in.
+    `reason` says why it cannot be captured, and is "" if it can; then `refused_at` is the line of
+    `run` that was refused, where it is known. `memory` is the number of bytes that its graphs take
+    beside the arrays that come in.
     """
 
     def __init__(self, run: Run, written: Sequence[int], in_place: Sequence[int]) -> None:
         self.reason = ""
+        self.refused_at: int | None = None
         self._run = run
         self._written = list(written)
         self._read_at: list[int] = []
@@ -174,6 +184,7 @@ class Captured:
                     why = f"There is no memory for a CUDA graph: {error}"
                 elif is_refusal(error):
                     why = f"It cannot be captured as a CUDA graph: {error}"
+                    self.refused_at = line_of(error, self._run)
                     break
                 else:
                     raise

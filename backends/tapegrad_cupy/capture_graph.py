@@ -112,6 +112,16 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, NotImplementedError | RuntimeError) and "captur" in str(error)
 
 
+def line_of(error: Exception, run: Run) -> int | None:
+    """Return the line of `run` in which an error came up, if it did there."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is getattr(run, "__code__", None):
+            return trace.tb_lineno
+        trace = trace.tb_next
+    return None
+
+
 # Graphs
 
 

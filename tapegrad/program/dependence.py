@@ -65,12 +65,15 @@ class Dependence:
                 self.needs[place] = mask | together
 
 
-def in_order(calls: Sequence[Call]) -> tuple[Call, ...]:
-    """Return the calls with each after what it needs; what is needed early moves forward."""
+def in_order(calls: Sequence[Any], first: Sequence[int] = ()) -> tuple[Any, ...]:
+    """Return the calls with each after what it needs; what is needed early moves forward.
+
+    Those at the positions `first`, and what they need, come before all others.
+    """
     needs = direct_needs(calls)
     placed, begun = bytearray(len(calls)), bytearray(len(calls))
-    ordered: list[Call] = []
-    for start in range(len(calls)):
+    ordered: list[Any] = []
+    for start in (*first, *range(len(calls))):
         waiting = [start]
         while waiting:
             place = waiting[-1]

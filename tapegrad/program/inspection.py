@@ -148,6 +148,9 @@ class Inspectable(ABC):
 
     def _how(self, loops: int) -> str:
         reason = getattr(self._run, "reason", None)
+        apart = getattr(self._run, "apart", None)
+        if apart and not reason:
+            return f"runs as CUDA graphs, with {' and '.join(apart)} between them"
         if reason is not None:
             why = reason[:1].lower() + reason[1:].rstrip(".")
             return f"launch by launch, because {why}" if reason else "runs as one CUDA graph"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -74,6 +75,13 @@ def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any
     written = "".join(f"v{value.number}, " for value in graph.written.values())
     lines.append(f"    return ({outputs}), ({written})")
     return "\n".join(lines), names
+
+
+def position_at(graph: Graph, steps: Sequence[Step], line: int) -> int | None:
+    """Return the position of the step that a line of the text runs, counted from 1."""
+    text = python_text(graph, steps)[0].split("\n")[line - 1]
+    found = re.search(r"= k(\d+)\(", text)
+    return None if found is None else int(found[1])
 
 
 def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:

@@ -16,11 +16,13 @@ from tapegrad.program.joining import Joined
 Step = Call | Fused | Joined
 
 
-def written_in_place(graph: Graph, steps: Sequence[Step]) -> dict[int, Value]:
-    """The values that variables had, by the number of the value that takes their place."""
+def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) -> dict[int, Value]:
+    """The values that variables had, by the number of the value that takes their place.
+
+    `parts` has the number of the part in which each step lies. Only the last one writes: a check
+    before it may fail, and must leave variables as they were.
+    """
     found: dict[int, Value] = {}
-    if any(step.effects for step in steps if isinstance(step, Call)):
-        return found  # an assertion may fail, and must leave variables as they were
     results = [value.number for value in graph.results]
     makers = {value.number: place for place, step in enumerate(steps) for value in step.results}
     for number, new in graph.written.items():
@@ -28,13 +30,15 @@ def written_in_place(graph: Graph, steps: Sequence[Step]) -> dict[int, Value]:
         place = makers.get(new.number)
         step = None if place is None else steps[place]
         if (
-            step is None
+            place is None
+            or step is None
             or isinstance(step, Call)
+            or parts[place] != parts[-1]
             or (old.shape, old.dtype) != (new.shape, new.dtype)
         ):
             continue
         alone = results.count(new.number) == 1 and old.number not in results
-        last = not any(_reads(later, old) for later in steps[(place or 0) + 1 :])
+        last = not any(_reads(later, old) for later in steps[place + 1 :])
         shown = any(isinstance(s, Call) and s.aliases and _reads(s, old) for s in steps)
         if alone and last and not shown and _element_by_element(step, old, new):
             found[new.number] = old
@@ -60,12 +64,12 @@ def _element_by_element(step: Fused | Joined, old: Value, new: Value) -> bool:
     return True
 
 
-def written_over(graph: Graph, steps: Sequence[Any]) -> set[int]:
+def written_over(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
     """Positions of calls whose first operand was made on the way, and is needed no more after them.
 
-    A kernel may write its result there.
+    A kernel may write its result there. Both lie in the same part of the program.
     """
-    made = {value.number for step in steps for value in step.results}
+    made = _makers(steps, parts)
     kept = _needed_elsewhere(graph, steps)
     seen: set[int] = set()
     found: set[int] = set()
@@ -74,10 +78,16 @@ def written_over(graph: Graph, steps: Sequence[Any]) -> set[int]:
         reads = [value.number for value in step.reads]
         if isinstance(step, Call) and reads:
             first = reads[0]
-            if first in made - kept - seen and reads.count(first) == 1:
+            free = first not in kept and first not in seen and reads.count(first) == 1
+            if free and made.get(first) == parts[place]:
                 found.add(place)
         seen.update(reads)
     return found
+
+
+def _makers(steps: Sequence[Any], parts: Sequence[int]) -> dict[int, int]:
+    """The part in which each value is made."""
+    return {v.number: part for step, part in zip(steps, parts) for v in step.results}
 
 
 def _needed_elsewhere(graph: Graph, steps: Sequence[Any]) -> set[int]:
@@ -94,12 +104,14 @@ _LIE_IN_ORDER = frozenset({"matmul", "matmul_sum"})
 
 
 def taking_memory(
-    graph: Graph, steps: Sequence[Step], in_place: Mapping[int, Value]
+    graph: Graph, steps: Sequence[Step], in_place: Mapping[int, Value], parts: Sequence[int]
 ) -> dict[int, Value]:
     """Operands whose memory the results of loops take, by the numbers of the results.
 
-    The operand was made on the way and is read for the last time, at the same places.
+    The operand was made on the way, in the same part, and is read for the last time, at the same
+    places.
     """
+    made = _makers(steps, parts)
     kept = _needed_elsewhere(graph, steps) | set(in_place)
     kept |= {value.number for value in in_place.values()}
     last = {value.number: place for place, step in enumerate(steps) for value in step.reads}
@@ -113,7 +125,7 @@ def taking_memory(
     for place, step in enumerate(steps):
         if isinstance(step, Call):
             continue
-        free = {n for n in ordered - kept if last.get(n) == place}
+        free = {n for n in ordered - kept if last.get(n) == place and made[n] == parts[place]}
         for loop in step.steps if isinstance(step, Joined) else (step,):
             for value, output in zip(loop.results, loop.loop.outputs):
                 if output.combine is None and value.number not in kept:

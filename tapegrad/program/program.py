@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.backend import Backend, find_backend
@@ -16,6 +16,15 @@ from tapegrad.program.joining import Joined, joined
 from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
 from tapegrad.program.placing import taking_memory, written_in_place, written_over
+from tapegrad.program.splitting import (
+    MOST_APART,
+    InParts,
+    early,
+    is_apart,
+    numbered,
+    parts_of,
+    refused_step,
+)
 
 DEARER = (4 * CHEAP, 64 * CHEAP)
 """Weights up to which values are computed again to keep a budget of memory."""
@@ -44,26 +53,50 @@ class Program(Inspectable):
         self._backend = backend
         self._variables = variables
         self._written = written
-        self.steps, in_place = _steps(graph, backend, cheap)
-        kernels_over = _kernels_over(graph, self.steps, backend)
-        self._over = kernels_over.keys()
-        self._run = to_python(graph, self.steps, kernels_over)
+        self._cheap = cheap
+        self._prepare(frozenset())
+
+    def _prepare(self, apart: frozenset[str]) -> None:
+        """Make the code that runs, with the primitives in `apart` between CUDA graphs."""
+        graph, backend = self.graph, self._backend
+        count = sum(is_apart(call, apart) for call in graph.calls)
+        self.steps, in_place = _steps(graph, backend, self._cheap, apart, count <= MOST_APART)
+        kernels = _kernels_over(graph, self.steps, backend, apart)
+        self._apart, self._over = apart, kernels.keys()
         capture = None if backend is None else backend.kernels.get("capture")
-        # What prints or checks reads values on the host, at every run.
-        if capture is not None and not any(call.effects for call in graph.calls):
-            places = {number: place for place, number in enumerate(graph.variables)}
-            self._run = capture(
-                self._run,
-                [places[number] for number in graph.written],
-                [places[number] for number in in_place],
-            )
+        places = {number: place for place, number in enumerate(graph.variables)}
+        writes = (
+            [places[number] for number in graph.written],
+            [places[number] for number in in_place],
+        )
+        if capture is None or count > MOST_APART:
+            self._run: Any = to_python(graph, self.steps, kernels)
+        elif count:
+            parts = parts_of(graph, self.steps, apart)
+            self._run = InParts(graph, parts, capture, writes, kernels)
+        else:
+            self._run = capture(to_python(graph, self.steps, kernels), *writes)
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Run on the inputs' arrays; change the variables and return the outputs' arrays."""
-        outputs, held = self._run(inputs, [variable.array for variable in self._variables])
+        run = self._run
+        outputs, held = run(inputs, [variable.array for variable in self._variables])
         for variable, array in zip(self._written, held):
             variable.array = array
+        if getattr(run, "reason", ""):
+            self._split(run)
         return tuple(outputs)
+
+    def _split(self, run: Any) -> None:
+        """Let what was refused by a capture run by itself from now on."""
+        if isinstance(run, InParts):
+            step = run.refused
+        else:
+            step = refused_step(run, self.graph, self.steps)
+        if step is not None and step.primitive.name not in self._apart:
+            apart = self._apart | {step.primitive.name}
+            if sum(is_apart(call, apart) for call in self.graph.calls) <= MOST_APART:
+                self._prepare(apart)
 
 
 def program_of(
@@ -89,18 +122,21 @@ def program_of(
     return best
 
 
-def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step], list[int]]:
-    """What is run, and which variables are written over while it runs."""
+def _steps(
+    graph: Graph, backend: Backend | None, cheap: int, apart: frozenset[str], writes: bool
+) -> tuple[list[Step], list[int]]:
+    """What is run, and which variables are written over while it runs, if any may be."""
     make = None if backend is None else backend.kernels.get("loops")
     refused: set[str] = set()
     for _ in range(ATTEMPTS if make is not None else 0):
-        ordered = _fused(graph, make, refused, cheap)
+        ordered = early(_fused(graph, make, refused | apart, cheap), apart)
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = make([step.loop for step in loops])  # type: ignore[misc]
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
-            in_place = written_in_place(graph, ordered)
-            targets = {**in_place, **taking_memory(graph, ordered, in_place)}
+            parts = numbered(ordered, apart)
+            in_place = written_in_place(graph, ordered, parts) if writes else {}
+            targets = {**in_place, **taking_memory(graph, ordered, in_place, parts)}
             compiled = iter([
                 _compiled(graph, make, step, run, targets) for step, run in zip(loops, runs)
             ])  # fmt: skip
@@ -108,15 +144,16 @@ def _steps(graph: Graph, backend: Backend | None, cheap: int) -> tuple[list[Step
             changed = [number for number, new in graph.written.items() if new.number in in_place]
             return lowered, changed
         refused |= {call.primitive.name for step in failed for call in step.calls}
-    return plain_steps(graph), []
+    return early(plain_steps(graph), apart), []
 
 
 def _kernels_over(
-    graph: Graph, steps: Sequence[Step], backend: Backend | None
+    graph: Graph, steps: Sequence[Step], backend: Backend | None, apart: frozenset[str]
 ) -> dict[int, Callable[..., Any]]:
     """Kernels that write over an operand, by position, where there is one and nobody can see it."""
     found: dict[int, Callable[..., Any]] = {}
-    for place in written_over(graph, steps) if backend is not None else ():
+    parts = numbered(steps, apart)
+    for place in written_over(graph, steps, parts) if backend is not None else ():
         step = steps[place]
         name = f"{step.primitive.name}.over" if isinstance(step, Call) else ""
         kernel = backend.kernels.get(name) if backend is not None else None
@@ -126,7 +163,7 @@ def _kernels_over(
 
 
 def _fused(
-    graph: Graph, make: Any, refused: set[str], cheap: int
+    graph: Graph, make: Any, refused: Collection[str], cheap: int
 ) -> Sequence[Call | Fused | Joined]:
     """Calls and loops in order; the primitives in `refused` stay calls."""
     dtypes = getattr(make, "dtypes", None)

@@ -164,6 +164,61 @@ def test_what_cannot_be_captured_runs_all_the_same() -> None:
         np.testing.assert_allclose(step(tf.constant(a)).numpy(), np.eye(4), atol=1e-12)
 
 
+def with_a_solution(w: Any) -> Callable[[Any], Any]:
+    """A training step with cuSOLVER, which no graph can hold, in its middle."""
+    optimizer = tf.optimizers.SGD(0.01, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.linalg.solve(tf.exp(w * 0.1) + 4.0 * tf.eye(8, dtype="float64"), tf.tanh(x))
+            loss = tf.reduce_sum(tf.square(y))
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        return loss, y
+
+    return step
+
+
+def test_what_cannot_be_captured_runs_between_graphs() -> None:
+    start = np.random.default_rng(0).normal(size=(8, 8))
+    ours, theirs = tf.Variable(start), tf.Variable(start)
+    recorded, eager = tf.function(with_a_solution(ours)), with_a_solution(theirs)
+    inputs = [tf.constant(np.random.default_rng(k).normal(size=(8, 3))) for k in range(12)]
+    for k, x in enumerate(inputs):
+        for one, other in zip(host(recorded(x)), host(eager(x))):
+            np.testing.assert_allclose(one, other, rtol=1e-10, err_msg=f"call {k}")
+
+    run = captures_of(recorded)
+    assert run.reason == ""
+    assert all("solve" in name or "lu" in name for name in run.apart)
+    graphs = [part for part in run.runs if hasattr(part, "memory")]
+    assert len(graphs) >= 2
+    assert all(part._graphs for part in graphs)
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-10)
+
+
+def test_a_print_leaves_the_rest_in_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    w = tf.Variable(np.linspace(0, 1, 64, dtype="float32").reshape(8, 8))
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w))
+        tf.print("loss", loss)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    x = tf.constant(np.ones((4, 8), "float32"))
+    losses = [float(step(x)) for _ in range(6)]
+
+    written = capsys.readouterr()
+    lines = [line for line in (written.out + written.err).split("\n") if line.startswith("loss")]
+    assert len(lines) == 6
+    assert losses == sorted(losses, reverse=True)
+    run = captures_of(step)
+    assert run.reason == ""
+    assert [bool(part._graphs) for part in run.runs if hasattr(part, "memory")] == [True, True]
+
+
 def live_bytes() -> tuple[int, int]:
     """Bytes in CuPy's pool, and in pools of graphs that are gone."""
     gc.collect()
