@@ -1,8 +1,8 @@
 """What a program does beside computing: printing values, and checking them.
 
 Inside a recorded function these are steps of the program, kept in order and never merged. They read
-values on the host, so a program with one of them runs launch by launch on a GPU. In a branch that
-is not taken they do nothing.
+values on the host, so on a GPU they run between CUDA graphs. In a branch that is not taken they do
+nothing.
 """
 
 from __future__ import annotations
