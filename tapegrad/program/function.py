@@ -298,9 +298,9 @@ class Function:
         flat = nest.flatten(result)
         outputs = [array for leaf in flat for array in arrays_of(leaf)]
         graph = recording.graph(outputs, read, written)
-        variables = {number: variable for number, (variable, _) in recording.variables.items()}
+        variables = recording.variables
         try:
-            program = program_of(graph, recording.variables, self._memory_budget)
+            program = program_of(graph, variables, self._memory_budget)
             _keep(self._entries, key, Entry(program, result, flat, variables))
         except Exception as error:
             self._give_up(key, error)

@@ -100,7 +100,7 @@ class Program(Inspectable):
 
 
 def program_of(
-    graph: Graph, variables: Mapping[int, tuple[Variable, Any]], budget: int | None = None
+    graph: Graph, variables: Mapping[int, Variable], budget: int | None = None
 ) -> Program:
     """Return the program of a graph; `variables` are all that it could have used, by number.
 
@@ -111,8 +111,8 @@ def program_of(
     backend = next(iter(backends.values())) if len(backends) == 1 else None
     recorded = tidied(graph)
     graph = optimized(recorded, backend)
-    read = [variables[number][0] for number in graph.variables]
-    written = [variables[number][0] for number in graph.written]
+    read = [variables[number] for number in graph.variables]
+    written = [variables[number] for number in graph.written]
     best = Program(recorded, graph, backend, read, written)
     for cheap in DEARER if budget is not None else ():
         if best.memory().peak <= (budget or 0):

@@ -111,7 +111,8 @@ class Recording:
         self.inputs: list[Value] = []
         self.constants: dict[int, Any] = {}
         self.calls: list[Call] = []
-        self.variables: dict[int, tuple[Any, Recorded]] = {}
+        self.variables: dict[int, Any] = {}
+        self._first: dict[int, Recorded] = {}
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
         self._gone: dict[int, Value] = {}
         self.kept: dict[int, Any] | None = None
@@ -140,7 +141,8 @@ class Recording:
     def take_variable(self, variable: Any) -> None:
         """Let a variable hold a recorded array until the recording ends."""
         recorded = self.wrap(variable.array)
-        self.variables[variable.number] = (variable, recorded)
+        self.variables[variable.number] = variable
+        self._first[variable.number] = recorded
         variable.array = recorded
         variable.forget_leaf()
 
@@ -158,12 +160,12 @@ class Recording:
         """The variables there are, with what they held first in this recording."""
         made = [(reference(), before) for reference, before, _ in self._made.values()]
         alive = [(variable, before) for variable, before in made if variable is not None]
-        return [*self.variables.values(), *alive]
+        return [*[(v, self._first[number]) for number, v in self.variables.items()], *alive]
 
     def first_value(self, variable: Variable) -> Recorded | None:
         """What a variable held when the recording began, or was made in it; else None."""
-        if variable.number in self.variables:
-            return self.variables[variable.number][1]
+        if variable.number in self._first:
+            return self._first[variable.number]
         made = self._made.get(variable.number)
         return None if made is None else made[1]
 
@@ -211,8 +213,8 @@ class Recording:
         self.closed = True
         self._settle_made()
         read, written = {}, {}
-        for number, (variable, before) in self.variables.items():
-            after = variable.array
+        for number, variable in self.variables.items():
+            before, after = self._first[number], variable.array
             read[number] = before.value
             if type(after) is not Recorded:
                 written[number] = self.constant(after)
@@ -221,15 +223,22 @@ class Recording:
             variable.forget_leaf()
             if after.value is not before.value:
                 written[number] = self._gone.get(after.value.number, after.value)
+        self._let_go()
         return read, written
 
     def undo(self) -> None:
         """Give all variables back what they held at the beginning: the recording has failed."""
         self.closed = True
         self._settle_made()
-        for variable, before in self.variables.values():
-            variable.array = before.array
+        for number, variable in self.variables.items():
+            variable.array = self._first[number].array
             variable.forget_leaf()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the old arrays of variables, which lead back here, at once: they are large."""
+        self._first.clear()
+        self._made.clear()
 
     def _settle_made(self) -> None:
         """Variables that were made inside and are gone again begin anew at each call.
@@ -241,7 +250,8 @@ class Recording:
             if variable is None:
                 self._gone[before.value.number] = initial
             else:
-                self.variables[number] = (variable, before)
+                self.variables[number] = variable
+                self._first[number] = before
         if self._gone:
             self.calls = [_reading_instead(call, self._gone) for call in self.calls]
 

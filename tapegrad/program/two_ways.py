@@ -129,9 +129,9 @@ def record_two_ways(
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
     whole = recording.graph([*outputs, *grads], read, written)
     split = _Split(whole, len(tensors), len(outputs), cut)
-    variables = {number: variable for number, (variable, _) in recording.variables.items()}
+    variables = recording.variables
     try:
-        entry = Entry(program_of(split.forth, recording.variables), result, flat, variables)
+        entry = Entry(program_of(split.forth, variables), result, flat, variables)
         back = None if pulled is None else split.way_back(pulled, list(flags), entry.variables)
     except Exception as error:
         raise NoProgram from error

