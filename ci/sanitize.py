@@ -19,6 +19,7 @@ TESTS = {
     "tests/gpu/test_small_products_on_cuda.py": "17 or 100",
     "tests/gpu/test_loss_pair_on_cuda.py": "1000 or 10-",
     "tests/gpu/test_rows_on_cuda.py": "normalisation and (512 or 1000)",
+    "tests/gpu/test_casts_on_cuda.py": "float32 or table or elsewhere",
 }
 """Files, and which of their tests: a sanitizer makes kernels a hundred times slower."""
 

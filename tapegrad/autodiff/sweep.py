@@ -198,7 +198,7 @@ class Sweep:
         if self._cast_many is None or node.fit is None or not self._wants(source):
             return False
         assert source is not None
-        if source.primitive is not None or source in self.grads:
+        if source.primitive is not None or source in self.grads or _is_complex(t):
             return False
         self.grads[source] = _Postponed(node, t, node.fit[0][1])
         self._postponed.append(source)

@@ -89,6 +89,7 @@ class Backend(Protocol):
     it has no code for. `capture` turns the run of a program (see program/lowering.py) into one
     that is cheaper to repeat, given the positions of the variables that it changes, and of those
     among them whose arrays it writes over: these it gives arrays that nobody else holds.
+    `cast.many` takes arrays and a dtype for each, and casts them all at once.
     `update.group` makes the steps of many variables at once (tapegrad/optimizers/groups.py says
     how), and `clip.group` takes arrays and a limit and clips them by their global norm.
     """

@@ -429,7 +429,12 @@ def saved_values(
 
 
 def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
-    """Per input the (shape, dtype) that its gradient must be brought to; None if all fit."""
+    """Per input the (shape, dtype) that its gradient must be brought to; None if all fit.
+
+    Of a primitive with several results, per result what zeros in its place would be like.
+    """
+    if primitive.takes_none:
+        return range(len(result))  # nobody makes zeros
     if primitive.many:
         return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
     return (broadcast_fit if primitive.broadcasts else dtype_fit)(operands, result)

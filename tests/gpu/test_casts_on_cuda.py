@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cupy
@@ -99,3 +100,16 @@ def test_a_target_may_be_asked_for_only_some_of_its_variables() -> None:
     np.testing.assert_array_equal(tape.gradient(z, [y])[0].numpy(), [1.0, 2.0])
     both = tape.gradient(z, [x, y])
     assert [g.dtype for g in both] == [tf.float32, tf.float32]
+
+
+def test_a_complex_gradient_of_a_real_variable_is_its_real_part() -> None:
+    x = tf.Variable(cupy.asarray([1.0, 2.0], np.float32))
+    with tf.GradientTape() as tape:
+        z = tf.cast(x, "complex64")
+        y = tf.math.real(tf.reduce_sum(z * z * (1.0 + 1.0j)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        gradient = tape.gradient(y, x)
+
+    np.testing.assert_allclose(gradient.numpy(), [2.0, 4.0])
