@@ -1,0 +1,214 @@
+"""Elements put together: batches of equal shapes, and of shapes that are filled up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import nest
+from tapegrad.data.choosing import inner
+from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from tapegrad.data.functions import noting
+from tapegrad.data.plan import END, Plan, Run, Source, State
+from tapegrad.data.structure import combined, map_spec, stacked
+from tapegrad.data.threads import Parallel
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.program.signature import TensorSpec
+
+Join = Callable[[Sequence[Any]], Any]
+"""Makes one element of several."""
+
+
+def groups(size: int, count: int, drop_remainder: bool) -> int:
+    """Return how many groups of `count` a dataset of the given cardinality has."""
+    if size in (INFINITE_CARDINALITY, UNKNOWN_CARDINALITY):
+        return size
+    return size // count if drop_remainder else -(-size // count)
+
+
+# Batches
+
+
+class Batch(Plan):
+    """Elements in groups of `count`; by `join` into one, or stacked if that is None."""
+
+    def __init__(
+        self, plan: Plan, count: int, drop_remainder: bool, workers: int, join: Padding | None
+    ) -> None:
+        self.step = "batch" if join is None else "padded_batch"
+        self._input = plan
+        self._count = count
+        self._drop_remainder = drop_remainder
+        self._workers = workers
+        self._join = join
+
+    def open(self, run: Run, state: State | None) -> Source:
+        limits = (self._count, self._drop_remainder)
+        if self._join is None and (run.peeks or not self._workers):
+            source = self._input.start(run.on_host(), inner(state))
+            return _Blocks(self.step, source, *limits)
+        join = self._join or (lambda elements: stacked(elements, self.step))
+
+        def grouped(state: State | None) -> Source:
+            source = self._input.start(run.on_host(), inner(state))
+            return _Groups(self.step, source, *limits)
+
+        if run.peeks or not self._workers:
+            return _Joined(grouped(state), join)
+        return Parallel(self.step, grouped, join, self._workers, True, state)
+
+    def size(self) -> int:
+        return groups(self._input.size(), self._count, self._drop_remainder)
+
+    def spec(self) -> Any:
+        length = self._count if self._drop_remainder else None
+        spec = self._input.spec() if self._join is None else self._join.spec(self._input.spec())
+        return map_spec(lambda one: _with_first_axis(one, length), spec)
+
+
+def _with_first_axis(spec: TensorSpec, length: int | None) -> TensorSpec:
+    shape = None if spec.shape is None else (length, *spec.shape)
+    return TensorSpec(shape, spec.dtype)
+
+
+class _Blocks(Source):
+    """Batches that the input puts together itself, which arrays do at once."""
+
+    def __init__(self, step: str, source: Source, count: int, drop_remainder: bool) -> None:
+        self._step = step
+        self._source = source
+        self._count = count
+        self._least = count if drop_remainder else 1
+
+    def next(self) -> Any:
+        with noting(self._step):
+            found, block = self._source.block(self._count, self._step)
+        return block if found >= self._least else END
+
+    def state(self) -> State:
+        return {"step": self._step, "input": self._source.state()}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Groups(Source):
+    """Lists of elements that are still to be joined."""
+
+    def __init__(self, step: str, source: Source, count: int, drop_remainder: bool) -> None:
+        self._step = step
+        self._source = source
+        self._count = count
+        self._least = count if drop_remainder else 1
+
+    def next(self) -> Any:
+        found: list[Any] = []
+        while len(found) < self._count and (element := self._source.next()) is not END:
+            found.append(element)
+        return found if len(found) >= self._least else END
+
+    def state(self) -> State:
+        return {"step": self._step, "input": self._source.state()}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Joined(Source):
+    def __init__(self, source: Source, join: Join) -> None:
+        self._source = source
+        self._join = join
+
+    def next(self) -> Any:
+        group = self._source.next()
+        return END if group is END else self._join(group)
+
+    def state(self) -> State:
+        return self._source.state()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class Padding:
+    """Joins arrays of different shapes, each filled up at its ends to a common shape.
+
+    `shapes` holds a shape per leaf, with None or -1 for the longest of the group; `values` holds
+    what to fill with. Either may be None: for the longest everywhere, and for zeros.
+    """
+
+    def __init__(self, shapes: Any, values: Any) -> None:
+        self._shapes = shapes
+        self._values = values
+
+    def __call__(self, elements: Sequence[Any]) -> Any:
+        with noting("padded_batch"):
+            first = elements[0]
+            ranks = [leaf.ndim for leaf in nest.flatten(first) if isinstance(leaf, np.ndarray)]
+            plans = iter(zip(self._shapes_for(first, ranks), self._values_for(first)))
+            return combined(elements, "padded_batch", lambda found: _padded(found, *next(plans)))
+
+    def _shapes_for(self, like: Any, ranks: Sequence[int]) -> list[Sequence[int | None]]:
+        if self._shapes is None:
+            return [(None,) * rank for rank in ranks]
+        shapes = _flat_like(like, self._shapes, "padded_shapes", list | tuple | TensorSpec)
+        return [tuple(_free(n) for n in getattr(shape, "shape", shape)) for shape in shapes]
+
+    def _values_for(self, like: Any) -> list[Any]:
+        if self._values is None or not nest.is_nested(self._values):
+            return [self._values or 0] * len(nest.flatten(like))
+        values = _flat_like(like, self._values, "padding_values", object)
+        return [0 if value is None else value for value in values]
+
+    def spec(self, spec: Any) -> Any:
+        """Return the spec of one padded element, given that of elements as they come."""
+        ranks = [0 if one.shape is None else len(one.shape) for one in nest.flatten(spec)]
+        shapes = iter(self._shapes_for(spec, ranks))
+        return map_spec(lambda one: TensorSpec(next(shapes), one.dtype), spec)
+
+
+def _free(length: Any) -> int | None:
+    return None if length in (None, -1) else int(length)
+
+
+def _flat_like(like: Any, given: Any, name: str, leaf_type: Any) -> list[Any]:
+    """The entries of `given` for each leaf of an element; shapes are lists, and no structures."""
+    if isinstance(like, tuple | dict):
+        fits = isinstance(given, type(like)) and len(given) == len(like)
+        if not fits or (isinstance(like, dict) and set(given) != set(like)):
+            raise ArgumentError(
+                f"{name} must be built like the elements: {_keys(like)}. Got {given!r}."
+            )
+        places: Any = sorted(like) if isinstance(like, dict) else range(len(like))
+        return [leaf for k in places for leaf in _flat_like(like[k], given[k], name, leaf_type)]
+    if not isinstance(given, leaf_type):
+        raise ArgumentError(f"{name} needs a list of lengths per array. Got {given!r}.")
+    return [given]
+
+
+def _keys(like: Any) -> str:
+    if isinstance(like, dict):
+        return f"a dictionary with {sorted(like)}"
+    return f"a tuple of {len(like)} entries"
+
+
+def _padded(
+    leaves: Sequence[np.ndarray[Any, Any]], shape: Sequence[int | None], value: Any
+) -> np.ndarray[Any, Any]:
+    if any(leaf.ndim != len(shape) for leaf in leaves):
+        ranks = sorted({leaf.ndim for leaf in leaves})
+        raise ShapeError(f"padded_batch needs arrays of rank {len(shape)}. Got ranks {ranks}.")
+    longest = [max(lengths) for lengths in zip(*(leaf.shape for leaf in leaves))]
+    room = [found if wanted is None else wanted for found, wanted in zip(longest, shape)]
+    if any(found > wanted for found, wanted in zip(longest, room)):
+        raise ShapeError(
+            f"padded_batch cannot cut: an array of the batch is {tuple(longest)} long, and "
+            f"padded_shapes allows {tuple(room)}."
+        )
+    batch = np.full((len(leaves), *room), value, leaves[0].dtype)
+    for row, leaf in enumerate(leaves):
+        filled: tuple[Any, ...] = (row, *map(slice, leaf.shape))
+        batch[filled] = leaf
+    return batch

@@ -1,0 +1,354 @@
+"""Steps that change which elements come, or how many, but not the elements: take, repeat, zip."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import nest
+from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from tapegrad.data.plan import END, Plan, Rows, Run, Source, State
+from tapegrad.data.structure import concatenated, mapped
+from tapegrad.errors import ArgumentTypeError
+
+
+def inner(state: State | None) -> State | None:
+    """The state of the step before, in the state of a step with one input."""
+    return None if state is None else state["input"]
+
+
+# Parts
+
+
+class Part(Plan):
+    """Every `stride`-th element from `start` up to `stop` (None: all): take, skip and shard."""
+
+    def __init__(
+        self, step: str, plan: Plan, start: int = 0, stop: int | None = None, stride: int = 1
+    ) -> None:
+        self.step = step
+        self._input = plan
+        self._start = start
+        self._stop = stop
+        self._stride = stride
+
+    def open(self, run: Run, state: State | None) -> Source:
+        # Elements are passed on as they come, so a step before may place them ahead.
+        at = 0 if state is None else state["at"]
+        source = self._input.start(run, inner(state))
+        return _Part(self.step, source, at, (self._start, self._stop, self._stride))
+
+    def size(self) -> int:
+        size = self._input.size()
+        if size == UNKNOWN_CARDINALITY:
+            return 0 if self._stop == 0 else size
+        if size == INFINITE_CARDINALITY:
+            return size if self._stop is None else len(range(self._start, self._stop, self._stride))
+        return len(self._indices(size))
+
+    def _indices(self, size: int) -> range:
+        return range(size)[self._start : self._stop : self._stride]
+
+    def spec(self) -> Any:
+        return self._input.spec()
+
+    def rows(self) -> Rows | None:
+        rows = self._input.rows()
+        return None if rows is None else _SomeRows(rows, self._indices(len(rows)))
+
+
+class _SomeRows(Rows):
+    def __init__(self, rows: Rows, indices: range) -> None:
+        self._rows = rows
+        self._indices = indices
+        self.ready = rows.ready
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def at(self, index: int) -> Any:
+        return self._rows.at(self._indices[index])
+
+    def block(self, indices: range | Sequence[int], step: str) -> Any:
+        if isinstance(indices, range):
+            chosen = self._indices[indices.start : indices.stop : indices.step]
+            return self._rows.block(chosen, step)
+        start, stride = self._indices.start, self._indices.step
+        return self._rows.block((start + stride * np.asarray(indices)).tolist(), step)
+
+
+class _Part(Source):
+    def __init__(
+        self, step: str, source: Source, at: int, limits: tuple[int, int | None, int]
+    ) -> None:
+        self._step = step
+        self._source = source
+        self._at = at
+        self._start, self._stop, self._stride = limits
+
+    def next(self) -> Any:
+        while self._stop is None or self._at < self._stop:
+            element = self._source.next()
+            if element is END:
+                return END
+            place = self._at - self._start
+            self._at += 1
+            if place >= 0 and place % self._stride == 0:
+                return element
+        return END
+
+    def block(self, count: int, step: str) -> tuple[int, Any]:
+        if self._stride != 1 or self._at < self._start:
+            return super().block(count, step)
+        if self._stop is not None:
+            count = min(count, self._stop - self._at)
+        found, block = self._source.block(count, step) if count > 0 else (0, None)
+        self._at += found
+        return found, block
+
+    def state(self) -> State:
+        return {"step": self._step, "at": self._at, "input": self._source.state()}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+# Repetition
+
+
+class Repeat(Plan):
+    """All elements `count` times over, without an end if that is None."""
+
+    step = "repeat"
+
+    def __init__(self, plan: Plan, count: int | None) -> None:
+        self._input = plan
+        self._count = count
+
+    def open(self, run: Run, state: State | None) -> Source:
+        return _Repeated(self._input, run, self._count, state)
+
+    def size(self) -> int:
+        size = self._input.size()
+        if self._count == 0 or size == 0:
+            return 0
+        if size == INFINITE_CARDINALITY or self._count is None:
+            return INFINITE_CARDINALITY
+        return size if size == UNKNOWN_CARDINALITY else size * self._count
+
+    def spec(self) -> Any:
+        return self._input.spec()
+
+    def rows(self) -> Rows | None:
+        rows = self._input.rows()
+        return None if rows is None else _RepeatedRows(rows, self._count)
+
+
+class _RepeatedRows(Rows):
+    """Rows over and over, as far as Python can count if there is no end."""
+
+    def __init__(self, rows: Rows, count: int | None) -> None:
+        self._rows = rows
+        self._round = len(rows)
+        whole = sys.maxsize if count is None else self._round * count
+        self._length = min(whole, sys.maxsize) if self._round else 0
+        self.ready = rows.ready
+
+    def __len__(self) -> int:
+        return self._length
+
+    def at(self, index: int) -> Any:
+        return self._rows.at(index % self._round)
+
+    def block(self, indices: range | Sequence[int], step: str) -> Any:
+        first = indices[0] % self._round
+        stop = first + len(indices)
+        if isinstance(indices, range) and indices.step == 1 and stop <= self._round:
+            return self._rows.block(range(first, stop), step)
+        return self._rows.block([index % self._round for index in indices], step)
+
+
+class _Repeated(Source):
+    def __init__(self, plan: Plan, run: Run, count: int | None, state: State | None) -> None:
+        self._plan = plan
+        self._run = run
+        self._count = count
+        self._round = 0 if state is None else state["round"]
+        self._is_empty = state is None or state["is_empty"]
+        self._left = None if state is None else state["input"]
+        self._source: Source | None = None
+
+    def _current(self) -> Source | None:
+        """The source of this round, None after the last."""
+        if self._source is None and (self._count is None or self._round < self._count):
+            self._source = self._plan.start(self._run, self._left)
+        return self._source
+
+    def _end_round(self) -> None:
+        assert self._source is not None
+        self._source.close()
+        self._source = self._left = None
+        # A round without elements would be followed by others like it, perhaps for ever.
+        if self._is_empty:
+            self._count = self._round
+        self._round += 1
+        self._is_empty = True
+
+    def next(self) -> Any:
+        while (source := self._current()) is not None:
+            element = source.next()
+            if element is not END:
+                self._is_empty = False
+                return element
+            self._end_round()
+        return END
+
+    def block(self, count: int, step: str) -> tuple[int, Any]:
+        blocks, found = [], 0
+        while found < count and (source := self._current()) is not None:
+            more, block = source.block(count - found, step)
+            if more:
+                self._is_empty = False
+                blocks.append(block)
+                found += more
+            if found < count:
+                self._end_round()
+        return found, concatenated(blocks, step) if blocks else None
+
+    def state(self) -> State:
+        inside = self._left if self._source is None else self._source.state()
+        return {
+            "step": "repeat",
+            "round": self._round,
+            "is_empty": self._is_empty,
+            "input": inside,
+        }
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+
+# Several datasets
+
+
+class Concatenate(Plan):
+    """The elements of one dataset after those of another."""
+
+    step = "concatenate"
+
+    def __init__(self, first: Plan, second: Plan) -> None:
+        self._inputs = (first, second)
+
+    def open(self, run: Run, state: State | None) -> Source:
+        return _Concatenated(self._inputs, run, state)
+
+    def size(self) -> int:
+        sizes = [plan.size() for plan in self._inputs]
+        if INFINITE_CARDINALITY in sizes:
+            return INFINITE_CARDINALITY
+        return UNKNOWN_CARDINALITY if UNKNOWN_CARDINALITY in sizes else sum(sizes)
+
+    def spec(self) -> Any:
+        return self._inputs[0].spec()
+
+
+class _Concatenated(Source):
+    def __init__(self, plans: Sequence[Plan], run: Run, state: State | None) -> None:
+        self._plans = plans
+        self._run = run
+        self._turn = 0 if state is None else state["turn"]
+        self._source = plans[self._turn].start(run, inner(state))
+
+    def next(self) -> Any:
+        element = self._source.next()
+        if element is not END or self._turn == len(self._plans) - 1:
+            return element
+        self._source.close()
+        self._turn += 1
+        self._source = self._plans[self._turn].start(self._run)
+        return self.next()
+
+    def state(self) -> State:
+        return {"step": "concatenate", "turn": self._turn, "input": self._source.state()}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class Zip(Plan):
+    """One element of each dataset at a time, until the first of them ends.
+
+    `plans` is a structure of them, and that of the elements.
+    """
+
+    def __init__(self, plans: Any, step: str = "zip") -> None:
+        self._inputs: list[Plan] = nest.flatten(plans)
+        if not self._inputs:
+            raise ArgumentTypeError("zip takes at least one dataset. Got none.")
+        self.step = step
+        # Each leaf is a place in the list of inputs.
+        self._places = nest.pack_sequence_as(plans, range(len(self._inputs)))
+
+    def open(self, run: Run, state: State | None) -> Source:
+        states = [None] * len(self._inputs) if state is None else state["inputs"]
+        sources = [plan.start(run, state) for plan, state in zip(self._inputs, states, strict=True)]
+        return _Zipped(self.step, self._places, sources)
+
+    def size(self) -> int:
+        sizes = [plan.size() for plan in self._inputs]
+        finite = [size for size in sizes if size >= 0]
+        if UNKNOWN_CARDINALITY in sizes:
+            return 0 if 0 in sizes else UNKNOWN_CARDINALITY
+        return min(finite) if finite else INFINITE_CARDINALITY
+
+    def spec(self) -> Any:
+        return mapped(lambda place: self._inputs[place].spec(), self._places)
+
+    def rows(self) -> Rows | None:
+        found = [rows for plan in self._inputs if (rows := plan.rows()) is not None]
+        return _ZippedRows(self._places, found) if len(found) == len(self._inputs) else None
+
+
+class _ZippedRows(Rows):
+    def __init__(self, places: Any, parts: Sequence[Rows]) -> None:
+        self._places = places
+        self._parts = parts
+        self.ready = all(part.ready for part in parts)
+
+    def __len__(self) -> int:
+        return min(len(part) for part in self._parts)
+
+    def at(self, index: int) -> Any:
+        return mapped(lambda place: self._parts[place].at(index), self._places)
+
+    def block(self, indices: range | Sequence[int], step: str) -> Any:
+        return mapped(lambda place: self._parts[place].block(indices, step), self._places)
+
+
+class _Zipped(Source):
+    def __init__(self, step: str, places: Any, sources: Sequence[Source]) -> None:
+        self._step = step
+        self._places = places
+        self._sources = sources
+        self._ended = False
+
+    def next(self) -> Any:
+        elements = []
+        for source in self._sources:
+            element = END if self._ended else source.next()
+            if element is END:
+                self._ended = True
+                return END
+            elements.append(element)
+        return mapped(lambda place: elements[place], self._places)
+
+    def state(self) -> State:
+        return {"step": self._step, "inputs": [source.state() for source in self._sources]}
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()

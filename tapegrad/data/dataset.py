@@ -1,0 +1,382 @@
+"""Dataset: TensorFlow's names for the steps of a pipeline. Reading it: see iterator.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.convert import to_tensor
+from tapegrad.data import origins
+from tapegrad.data.batches import Batch, Padding
+from tapegrad.data.caching import Cache, InFile, InMemory
+from tapegrad.data.choosing import Concatenate, Part, Repeat, Zip
+from tapegrad.data.constants import (
+    AUTOTUNE,
+    checked_count,
+)
+from tapegrad.data.functions import Call
+from tapegrad.data.iterator import Readable
+from tapegrad.data.mapping import Filter, Interleave, Map
+from tapegrad.data.plan import Plan
+from tapegrad.data.shuffling import Shuffle
+from tapegrad.data.structure import mapped, to_host
+from tapegrad.data.threads import Prefetch, workers_for
+from tapegrad.data.windows import Unbatch, Window
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+_CYCLE = 4
+"""Datasets that interleave reads by turns; one number, so that machines agree on the order."""
+
+
+class Dataset(Readable):
+    """Elements that are read one after the other, as often as wanted, and steps on them.
+
+    Elements are tensors in tuples and dictionaries. Steps work on the host; what comes out of
+    the last one is placed on the current device.
+
+    >>> from tapegrad.data import Dataset
+    >>> dataset = Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [0, 1, 0]))
+    >>> dataset = dataset.map(lambda x, y: (10 * x, y)).batch(2)
+    >>> for x, y in dataset:
+    ...     x.numpy().tolist(), y.numpy().tolist()
+    ([10.0, 20.0], [0, 1])
+    ([30.0], [0])
+    """
+
+    # Where elements come from
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
+        """Make a dataset of the slices of arrays along their first axis.
+
+        NumPy's arrays are not copied, so that memory-mapped files stay where they are: do not
+        change them while the dataset is in use.
+
+        >>> [int(x) for x in Dataset.from_tensor_slices([3, 1, 2])]
+        [3, 1, 2]
+        """
+        return Dataset(origins.slices(tensors))
+
+    @staticmethod
+    def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
+        """Make a dataset with one element.
+
+        >>> [x.shape for x in Dataset.from_tensors([3, 1, 2])]
+        [(3,)]
+        """
+        return Dataset(origins.listed("from_tensors", [to_host(tensors, "from_tensors")]))
+
+    @staticmethod
+    def from_generator(
+        generator: Callable[..., Iterable[Any]],
+        output_signature: Any = None,
+        args: Sequence[Any] | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make a dataset of what a generator yields; it is called with `args` for each pass.
+
+        An output_signature of TensorSpecs says which dtypes and shapes elements must have.
+
+        >>> def squares(count):
+        ...     yield from (float(n * n) for n in range(count))
+        >>> [float(x) for x in Dataset.from_generator(squares, args=(3,))]
+        [0.0, 1.0, 4.0]
+        """
+        return Dataset(origins.FromGenerator(generator, output_signature, args))
+
+    @staticmethod
+    def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
+        """Make a dataset of numbers, from arguments as Python's range takes them.
+
+        >>> [int(x) for x in Dataset.range(1, 10, 3)]
+        [1, 4, 7]
+        """
+        return Dataset(origins.numbers(args, output_type))
+
+    @staticmethod
+    def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+        """Read several datasets side by side, until one of them ends.
+
+        >>> pairs = Dataset.zip(Dataset.range(3), Dataset.range(5, 9))
+        >>> [(int(a), int(b)) for a, b in pairs]
+        [(0, 5), (1, 6), (2, 7)]
+        """
+        given = datasets if not args else args[0] if len(args) == 1 else args
+        return Dataset(Zip(mapped(lambda leaf: _plan_of(leaf, "zip"), given)))
+
+    # Functions
+
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Replace each element by what a function makes of it.
+
+        The function gets tensors on the host, the entries of a tuple as arguments of their own.
+        With num_parallel_calls it runs in that many threads; results keep their order unless
+        deterministic=False.
+
+        >>> [int(x) for x in Dataset.range(3).map(lambda n: n * n)]
+        [0, 1, 4]
+        """
+        workers = _workers(num_parallel_calls, "map")
+        return Dataset(Map(self.plan, Call("map", map_func), workers, deterministic is not False))
+
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+        """Keep the elements for which a function returns true.
+
+        >>> [int(x) for x in Dataset.range(6).filter(lambda n: n % 2 == 0)]
+        [0, 2, 4]
+        """
+        return Dataset(Filter(self.plan, Call("filter", predicate)))
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: int | None = None,
+        block_length: int | None = None,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Read datasets, which a function makes of the elements, by turns.
+
+        With num_parallel_calls the datasets that are being read prepare elements in threads; the
+        order is the same.
+
+        >>> rows = Dataset.range(2).interleave(lambda n: Dataset.range(10 * n, 10 * n + 2))
+        >>> [int(x) for x in rows]
+        [0, 10, 1, 11]
+        """
+        if cycle_length is None or cycle_length == AUTOTUNE:
+            cycle_length = _CYCLE
+        cycle = checked_count(cycle_length, "interleave", "cycle_length", 1)
+        block = checked_count(block_length or 1, "interleave", "block_length", 1)
+        workers = _workers(num_parallel_calls, "interleave")
+        return self._interleaved("interleave", map_func, (cycle, block), workers)
+
+    def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
+        """Read datasets, which a function makes of the elements, one after the other.
+
+        >>> [int(x) for x in Dataset.range(3).flat_map(lambda n: Dataset.range(n))]
+        [0, 0, 1]
+        """
+        return self._interleaved("flat_map", map_func, (1, 1), 0)
+
+    def _interleaved(
+        self, step: str, function: Callable[..., Any], lengths: tuple[int, int], workers: int
+    ) -> Dataset:
+        call = Call(step, function)
+
+        def planned(element: Any) -> Plan:
+            return _plan_of(call.raw(element), f"The function of {step}")
+
+        return Dataset(Interleave(step, self.plan, planned, lengths, workers))
+
+    def apply(self, transformation_func: Callable[[Dataset], Any]) -> Any:
+        """Return what a function makes of this dataset.
+
+        >>> [int(x) for x in Dataset.range(5).apply(lambda dataset: dataset.take(2))]
+        [0, 1]
+        """
+        return transformation_func(self)
+
+    def reduce(
+        self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None
+    ) -> Any:
+        """Return the last of the states that a function makes of a state and each element.
+
+        >>> int(Dataset.range(5).map(lambda n: n + 1).reduce(0, lambda total, n: total + n))
+        15
+        """
+        state = nest.map_structure(to_tensor, initial_state)
+        for element in self:
+            state = reduce_func(state, element)
+        return state
+
+    # Which elements, and in which order
+
+    def shuffle(
+        self,
+        buffer_size: int,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = True,
+        name: str | None = None,
+    ) -> Dataset:
+        """Draw elements at random from a buffer of the next `buffer_size` ones.
+
+        The order depends on the seed and the number of the pass alone.
+
+        >>> dataset = Dataset.range(5).shuffle(5, seed=0)
+        >>> sorted(int(x) for x in dataset)
+        [0, 1, 2, 3, 4]
+        """
+        size = checked_count(buffer_size, "shuffle", "buffer_size", 1)
+        reshuffles = reshuffle_each_iteration is not False
+        return Dataset(Shuffle(self.plan, size, seed, reshuffles))
+
+    def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
+        """Repeat the dataset, without an end by default.
+
+        >>> [int(x) for x in Dataset.range(2).repeat(2)]
+        [0, 1, 0, 1]
+        """
+        times = None if count is None else checked_count(count, "repeat", "count", -1)
+        return Dataset(Repeat(self.plan, None if times == -1 else times))
+
+    def take(self, count: int, name: str | None = None) -> Dataset:
+        """Keep the first elements; a count of -1 keeps all.
+
+        >>> [int(x) for x in Dataset.range(5).take(2)]
+        [0, 1]
+        """
+        most = checked_count(count, "take", "count", -1)
+        return Dataset(Part("take", self.plan, stop=None if most == -1 else most))
+
+    def skip(self, count: int, name: str | None = None) -> Dataset:
+        """Leave out the first elements; a count of -1 leaves out all.
+
+        >>> [int(x) for x in Dataset.range(5).skip(3)]
+        [3, 4]
+        """
+        fewest = checked_count(count, "skip", "count", -1)
+        if fewest == -1:
+            return Dataset(Part("skip", self.plan, stop=0))
+        return Dataset(Part("skip", self.plan, start=fewest))
+
+    def shard(self, num_shards: int, index: int, name: str | None = None) -> Dataset:
+        """Keep every `num_shards`-th element from `index` on, e.g. one share per worker.
+
+        >>> [int(x) for x in Dataset.range(7).shard(3, 1)]
+        [1, 4]
+        """
+        shards = checked_count(num_shards, "shard", "num_shards", 1)
+        first = checked_count(index, "shard", "index", 0)
+        if first >= shards:
+            raise ArgumentError(f"shard needs an index below num_shards={shards}. Got {first}.")
+        return Dataset(Part("shard", self.plan, start=first, stride=shards))
+
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
+        """Go on with the elements of another dataset.
+
+        >>> [int(x) for x in Dataset.range(2).concatenate(Dataset.range(5, 7))]
+        [0, 1, 5, 6]
+        """
+        return Dataset(Concatenate(self.plan, _plan_of(dataset, "concatenate")))
+
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
+        """Pair each element with its number.
+
+        >>> [(int(n), float(x)) for n, x in Dataset.from_tensor_slices([0.5, 0.25]).enumerate()]
+        [(0, 0.5), (1, 0.25)]
+        """
+        count = origins.counting(checked_count(start, "enumerate", "start", -(2**62)))
+        return Dataset(Zip((count, self.plan), "enumerate"))
+
+    # Groups
+
+    def batch(
+        self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Stack elements in groups of `batch_size`, with a smaller one at the end if need be.
+
+        >>> [x.numpy().tolist() for x in Dataset.range(5).batch(2)]
+        [[0, 1], [2, 3], [4]]
+        """
+        size = checked_count(batch_size, "batch", "batch_size", 1)
+        workers = _workers(num_parallel_calls, "batch")
+        return Dataset(Batch(self.plan, size, drop_remainder, workers, None))
+
+    def padded_batch(
+        self,
+        batch_size: int,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
+        """Stack elements of different shapes, each filled up to the longest or a given shape.
+
+        >>> rows = Dataset.from_generator(lambda: ([1], [2, 3]))
+        >>> next(iter(rows.padded_batch(2))).numpy().tolist()
+        [[1, 0], [2, 3]]
+        """
+        size = checked_count(batch_size, "padded_batch", "batch_size", 1)
+        padding = Padding(padded_shapes, padding_values)
+        return Dataset(Batch(self.plan, size, drop_remainder, 0, padding))
+
+    def unbatch(self, name: str | None = None) -> Dataset:
+        """Cut each element along its first axis.
+
+        >>> [int(x) for x in Dataset.range(4).batch(3).unbatch()]
+        [0, 1, 2, 3]
+        """
+        return Dataset(Unbatch(self.plan))
+
+    def window(
+        self,
+        size: int,
+        shift: int | None = None,
+        stride: int = 1,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make datasets of `size` neighbours, `stride` apart, each `shift` after the last.
+
+        >>> windows = Dataset.range(5).window(3, shift=1, drop_remainder=True)
+        >>> [x.numpy().tolist() for x in windows.flat_map(lambda window: window.batch(3))]
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        """
+        length = checked_count(size, "window", "size", 1)
+        by = length if shift is None else checked_count(shift, "window", "shift", 1)
+        limits = (length, by, checked_count(stride, "window", "stride", 1))
+        return Dataset(Window(self.plan, limits, drop_remainder, _windowed))
+
+    # Work done ahead, and once only
+
+    def cache(self, filename: str | os.PathLike[str] = "", name: str | None = None) -> Dataset:
+        """Keep the elements of the first whole pass, in memory or in a .npz file.
+
+        >>> dataset = Dataset.range(3).map(lambda n: n + 1).cache()
+        >>> [int(x) for x in dataset], len(dataset)
+        ([1, 2, 3], 3)
+        """
+        return Dataset(Cache(self.plan, InFile(filename) if filename else InMemory()))
+
+    def prefetch(self, buffer_size: int, name: str | None = None) -> Dataset:
+        """Let a thread prepare elements ahead, and begin their copy to the device.
+
+        >>> [int(x) for x in Dataset.range(3).prefetch(2)]
+        [0, 1, 2]
+        """
+        size = checked_count(buffer_size, "prefetch", "buffer_size", AUTOTUNE)
+        return Dataset(Prefetch(self.plan, size))
+
+
+def _windowed(elements: Sequence[Any]) -> Dataset:
+    return Dataset(origins.listed("window", elements))
+
+
+def _plan_of(value: Any, step: str) -> Plan:
+    if not isinstance(value, Dataset):
+        raise ArgumentTypeError(
+            f"{step} needs datasets. Got {type(value).__name__}; "
+            "Dataset.from_tensor_slices makes one of arrays."
+        )
+    return value.plan
+
+
+def _workers(num_parallel_calls: int | None, step: str) -> int:
+    if num_parallel_calls is None or num_parallel_calls == AUTOTUNE:
+        return workers_for(num_parallel_calls)
+    return checked_count(num_parallel_calls, step, "num_parallel_calls", 1)

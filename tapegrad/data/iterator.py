@@ -1,0 +1,148 @@
+"""Reading a dataset: the iterator that users hold, and what is known without reading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from tapegrad.data.plan import END, Plan, Run, State
+from tapegrad.data.structure import Nested, to_numpy, to_tensors
+from tapegrad.errors import ArgumentTypeError, RecordingError
+from tapegrad.program.recording import current_recording
+
+
+class DatasetIterator:
+    """One pass over a dataset, from `iter(dataset)` or `dataset.iterator(state)`.
+
+    >>> from tapegrad.data import Dataset
+    >>> dataset = Dataset.range(6).shuffle(6, seed=1).batch(2)
+    >>> first = dataset.iterator()
+    >>> _ = next(first)
+    >>> second = dataset.iterator(first.state())
+    >>> next(second).numpy().tolist() == next(first).numpy().tolist()
+    True
+    """
+
+    def __init__(self, plan: Plan, state: State | None, as_numpy: bool = False) -> None:
+        # The device by an example of what lies there: its name would be looked up each time.
+        self._like = None if as_numpy else host.place(np.zeros(1, np.float32))
+        self._plan = plan
+        self._source = plan.start(Run(self._like), state)
+        self._last: State | None = None
+
+    def __iter__(self) -> DatasetIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._last is not None:
+            raise StopIteration
+        if current_recording() is not None:
+            raise RecordingError(
+                "A dataset is read inside a tapegrad.function, whose recording would repeat the "
+                "same elements for ever. Read it outside, and pass the elements as arguments."
+            )
+        element = self._source.next()
+        if element is END:
+            self.close()
+            raise StopIteration
+        return to_numpy(element) if self._like is None else to_tensors(element, self._like)
+
+    def state(self) -> State:
+        """Return where this iterator stands, in values that JSON can hold.
+
+        `dataset.iterator(state)` goes on from there, also in another process, if the dataset is
+        built in the same way.
+        """
+        return self._source.state() if self._last is None else self._last
+
+    def set_state(self, state: State) -> None:
+        """Go on where another iterator over the same dataset stood; checkpoints do this."""
+        source = self._plan.start(Run(self._like), state)
+        self.close()
+        self._source, self._last = source, None
+
+    def close(self) -> None:
+        """End the threads that prepare elements; those that were forgotten end by themselves."""
+        if self._last is None:
+            self._last = self._source.state()
+            self._source.close()
+
+
+class Readable(Nested):
+    """A plan that can be read, once or many times."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __iter__(self) -> DatasetIterator:
+        return self.iterator()
+
+    def iterator(self, state: State | None = None) -> DatasetIterator:
+        """Return an iterator at the start, or where the one stood whose `state()` is given.
+
+        Slices are found again at once, and functions run again only for what the buffer of a
+        shuffle held. A generator is run up to where it stood, and so is what comes before the
+        shuffle of a filter, an interleave or another shuffle.
+
+        >>> from tapegrad.data import Dataset
+        >>> dataset = Dataset.range(4)
+        >>> iterator = dataset.iterator()
+        >>> int(next(iterator)), iterator.state()
+        (0, {'step': 'range', 'at': 1})
+        >>> [int(x) for x in dataset.iterator({"step": "range", "at": 1})]
+        [1, 2, 3]
+        """
+        return DatasetIterator(self.plan, state)
+
+    def as_numpy_iterator(self) -> DatasetIterator:
+        """Return an iterator that gives NumPy arrays and numbers.
+
+        >>> from tapegrad.data import Dataset
+        >>> Dataset.range(3).map(lambda n: n / 2).as_numpy_iterator().__next__().item()
+        0.0
+        """
+        return DatasetIterator(self.plan, None, as_numpy=True)
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of TensorSpecs that elements fit; None is a length that may differ.
+
+        What a function or a generator gives is learnt by running it for one element.
+
+        >>> from tapegrad.data import Dataset
+        >>> Dataset.range(5).batch(2).element_spec
+        TensorSpec(shape=(None,), dtype=int64)
+        """
+        return self.plan.spec()
+
+    nested_spec = element_spec
+
+    def cardinality(self, name: str | None = None) -> Tensor:
+        """Return the number of elements, INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
+
+        >>> from tapegrad.data import Dataset
+        >>> int(Dataset.range(5).batch(2).cardinality())
+        3
+        """
+        # On the host, where it is read.
+        return wrap(np.asarray(self.plan.size(), np.int64))
+
+    def __len__(self) -> int:
+        size = self.plan.size()
+        reasons = {
+            INFINITE_CARDINALITY: "is infinite",
+            UNKNOWN_CARDINALITY: "is known only when all is read",
+        }
+        if size in reasons:
+            raise ArgumentTypeError(f"This dataset has no len(): its length {reasons[size]}.")
+        return size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<tapegrad.data.Dataset: {self.plan.step}>"

@@ -1,0 +1,258 @@
+"""Steps that run the user's functions: map, filter and interleave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.data.choosing import inner
+from tapegrad.data.constants import UNKNOWN_CARDINALITY
+from tapegrad.data.functions import Call, noting
+from tapegrad.data.plan import END, Plan, Rows, Run, Source, State, first_of, peek
+from tapegrad.data.structure import to_host
+from tapegrad.data.threads import Parallel, Prefetch
+from tapegrad.errors import ShapeError
+
+# Map
+
+
+class Map(Plan):
+    """What a function makes of each element."""
+
+    step = "map"
+
+    def __init__(self, plan: Plan, call: Call, workers: int, in_order: bool) -> None:
+        self._input = plan
+        self._call = call
+        self._workers = workers
+        self._in_order = in_order
+
+    def open(self, run: Run, state: State | None) -> Source:
+        def opened(before: State | None) -> Source:
+            return self._input.start(run.on_host(), before)
+
+        if run.peeks or not self._workers:
+            return _Mapped(opened(inner(state)), self._call)
+        return Parallel(self.step, opened, self._call, self._workers, self._in_order, state)
+
+    def size(self) -> int:
+        return self._input.size()
+
+    def spec(self) -> Any:
+        return peek(self)
+
+    def rows(self) -> Rows | None:
+        rows = self._input.rows() if self._in_order else None
+        return None if rows is None else _MappedRows(rows, self._call)
+
+
+class _MappedRows(Rows):
+    """Results of a function, computed when asked for: to fill a buffer anew, not to iterate."""
+
+    ready = False
+
+    def __init__(self, rows: Rows, call: Call) -> None:
+        self._rows = rows
+        self._call = call
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def at(self, index: int) -> Any:
+        return self._call(self._rows.at(index))
+
+
+class _Mapped(Source):
+    def __init__(self, source: Source, call: Call) -> None:
+        self._source = source
+        self._call = call
+
+    def next(self) -> Any:
+        element = self._source.next()
+        return END if element is END else self._call(element)
+
+    def state(self) -> State:
+        return {"step": "map", "input": self._source.state(), "gone": []}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+# Filter
+
+
+class Filter(Plan):
+    """The elements for which a function returns true."""
+
+    step = "filter"
+
+    def __init__(self, plan: Plan, call: Call) -> None:
+        self._input = plan
+        self._call = call
+
+    def open(self, run: Run, state: State | None) -> Source:
+        return _Filtered(self._input.start(run.on_host(), inner(state)), self._call)
+
+    def size(self) -> int:
+        return UNKNOWN_CARDINALITY if self._input.size() else 0
+
+    def spec(self) -> Any:
+        return self._input.spec()
+
+
+class _Filtered(Source):
+    def __init__(self, source: Source, call: Call) -> None:
+        self._source = source
+        self._call = call
+
+    def next(self) -> Any:
+        while (element := self._source.next()) is not END:
+            if self._wants(element):
+                return element
+        return END
+
+    def _wants(self, element: Any) -> bool:
+        answer = self._call.raw(element)
+        with noting("filter"):
+            found = to_host(answer, "filter")
+            if getattr(found, "size", 0) != 1:
+                raise ShapeError(
+                    "filter needs a function that returns one truth value per element. "
+                    f"Got {type(answer).__name__} of shape {getattr(found, 'shape', None)}."
+                )
+        return bool(found)
+
+    def state(self) -> State:
+        return {"step": "filter", "input": self._source.state()}
+
+    def close(self) -> None:
+        self._source.close()
+
+
+# Interleave
+
+
+class Interleave(Plan):
+    """The elements of several datasets by turns; a function makes one from each element.
+
+    `planned` calls it and returns the plan of the dataset.
+    """
+
+    def __init__(
+        self,
+        step: str,
+        plan: Plan,
+        planned: Callable[[Any], Plan],
+        lengths: tuple[int, int],
+        workers: int,
+    ) -> None:
+        self.step = step
+        self._input = plan
+        self._planned = planned
+        self._cycle, self._block = lengths
+        self._workers = workers
+
+    def open(self, run: Run, state: State | None) -> Source:
+        host = run.on_host()
+
+        def opened(before: State | None) -> Source:
+            return self._input.start(host, before)
+
+        def begun(element: Any, before: State | None) -> Source:
+            plan = self._planned(element)
+            ahead = max(self._block, 2)
+            plan = Prefetch(plan, ahead) if self._workers and not run.peeks else plan
+            return plan.start(host, before)
+
+        return _Interleaved(self.step, (opened, begun), (self._cycle, self._block), state)
+
+    def size(self) -> int:
+        return UNKNOWN_CARDINALITY if self._input.size() else 0
+
+    def spec(self) -> Any:
+        return self._planned(first_of(self._input)).spec()
+
+
+class _Turn:
+    """One of the datasets that are being read: its source, and where the input stood before."""
+
+    __slots__ = ("before", "source")
+
+    def __init__(self, before: State, source: Source) -> None:
+        self.before = before
+        self.source = source
+
+    def state(self) -> State:
+        return {"before": self.before, "at": self.source.state()}
+
+
+class _Interleaved(Source):
+    def __init__(
+        self,
+        step: str,
+        opening: tuple[Callable[[State | None], Source], Callable[[Any, Any], Source]],
+        lengths: tuple[int, int],
+        state: State | None,
+    ) -> None:
+        self._step = step
+        self._opened, self._begun = opening
+        self._cycle, self._block = lengths
+        self._source = self._opened(inner(state))
+        saved = [None] * self._cycle if state is None else state["turns"]
+        self._turns = [None if turn is None else self._again(turn) for turn in saved]
+        self._place: int = 0 if state is None else state["place"]
+        self._given: int = 0 if state is None else state["given"]
+        self._ended = False
+
+    def _again(self, saved: State) -> _Turn:
+        """Open one of the datasets where it stood; its element is read from the input again."""
+        source = self._opened(saved["before"])
+        element = source.next()
+        source.close()
+        return _Turn(saved["before"], self._begun(element, saved["at"]))
+
+    def next(self) -> Any:
+        while not self._ended or any(self._turns):
+            turn = self._turns[self._place] or self._begin()
+            element = END if turn is None else turn.source.next()
+            if element is not END:
+                self._given += 1
+                if self._given == self._block:
+                    self._pass_on()
+                return element
+            if turn is not None:
+                turn.source.close()
+                self._turns[self._place] = None
+            self._pass_on()
+        return END
+
+    def _begin(self) -> _Turn | None:
+        if self._ended:
+            return None
+        before = self._source.state()
+        element = self._source.next()
+        if element is END:
+            self._ended = True
+            return None
+        turn = self._turns[self._place] = _Turn(before, self._begun(element, None))
+        return turn
+
+    def _pass_on(self) -> None:
+        self._place = (self._place + 1) % self._cycle
+        self._given = 0
+
+    def state(self) -> State:
+        turns = [None if turn is None else turn.state() for turn in self._turns]
+        return {
+            "step": self._step,
+            "input": self._source.state(),
+            "turns": turns,
+            "place": self._place,
+            "given": self._given,
+        }
+
+    def close(self) -> None:
+        for turn in self._turns:
+            if turn is not None:
+                turn.source.close()
+        self._source.close()

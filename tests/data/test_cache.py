@@ -1,0 +1,128 @@
+"""A cache runs what is before it once, in memory or in a file that holds nothing but numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.data import Dataset
+from tapegrad.errors import ArgumentError
+
+
+class Counted:
+    """A function that knows how often it was called."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, n):
+        self.calls += 1
+        return {"n": n, "pair": (tf.cast(n, "float32") / 2, tf.ones([int(n)]))}
+
+
+def values(dataset):
+    return [tf.nest.map_structure(lambda leaf: leaf.numpy().tolist(), e) for e in dataset]
+
+
+def test_the_second_pass_runs_no_function():
+    counted = Counted()
+    dataset = Dataset.range(4).map(counted).cache()
+
+    first, second = values(dataset), values(dataset)
+
+    assert counted.calls == 4
+    assert first == second == values(Dataset.range(4).map(Counted()))
+
+
+def test_a_pass_that_stops_early_keeps_nothing():
+    counted = Counted()
+    dataset = Dataset.range(4).map(counted).cache()
+
+    next(iter(dataset))
+
+    assert len(values(dataset)) == 4
+    assert counted.calls == 1 + 4
+
+
+def test_a_cache_can_be_shuffled_anew_in_each_pass():
+    dataset = Dataset.range(20).cache().shuffle(20, seed=0)
+
+    passes = [values(dataset) for _ in range(3)]
+
+    assert [sorted(one) for one in passes] == [list(range(20))] * 3
+    assert passes[0] != passes[1] != passes[2]
+
+
+@pytest.mark.parametrize("name", ["data", "data.npz", "data.v1"])
+def test_a_file_serves_later_programs(tmp_path, name):
+    whole = values(Dataset.range(4).map(Counted()).cache(tmp_path / name))
+    counted = Counted()
+
+    later = Dataset.range(4).map(counted).cache(str(tmp_path / name))
+
+    assert values(later) == whole
+    assert counted.calls == 0
+    assert len(later) == 4
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
+
+
+def test_a_file_keeps_dtypes(tmp_path):
+    x = tf.cast(tf.constant([[1.0, 2.0]]), "bfloat16")
+    arrays = (x, np.ones((1, 2), np.complex64), np.array([True]), np.array([2**63], np.uint64))
+    dataset = Dataset.from_tensor_slices(arrays).cache(tmp_path / "data")
+
+    (before,), (after,) = list(dataset), list(dataset)
+
+    assert [leaf.dtype for leaf in after] == [leaf.dtype for leaf in before]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path):
+    dataset = Dataset.range(4).cache(tmp_path / "data")
+
+    iterator = dataset.iterator()
+    next(iterator)
+    partial = [path.suffix for path in tmp_path.iterdir()]
+    iterator.close()
+
+    assert partial == [".partial"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forgotten_pass_leaves_no_file(tmp_path):
+    for _ in Dataset.range(4).cache(tmp_path / "data"):
+        break
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_holds_no_pickles(tmp_path):
+    values(Dataset.range(4).map(Counted()).cache(tmp_path / "data"))
+
+    with np.load(tmp_path / "data.npz", allow_pickle=False) as file:
+        assert file["3.0"].item() == 3
+        assert all(file[name].dtype.kind in "fiU" for name in file.files)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04broken"])
+def test_a_file_of_another_kind_is_refused(tmp_path, content):
+    (tmp_path / "data.npz").write_bytes(content)
+
+    with pytest.raises(ArgumentError, match=r"data\.npz is no cache of a tapegrad dataset"):
+        values(Dataset.range(4).cache(tmp_path / "data"))
+
+
+def test_an_npz_file_of_somebody_else_is_refused(tmp_path):
+    np.savez(tmp_path / "data.npz", x=np.ones(3))
+
+    with pytest.raises(ArgumentError, match="Remove it, or give cache another name"):
+        values(Dataset.range(4).cache(tmp_path / "data"))
+
+
+def test_elements_that_a_file_cannot_hold_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"use cache\(\) to keep it in memory"):
+        list(Dataset.range(4).window(2).cache(tmp_path / "data"))
+    with pytest.raises(TypeError, match="dictionaries whose keys are texts"):
+        list(Dataset.range(4).map(lambda n: {0: n}).cache(tmp_path / "data"))
