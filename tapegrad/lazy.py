@@ -9,12 +9,14 @@ NAMESPACES = {
     "autodiff",
     "bitwise",
     "config",
+    "data",
     "debug",
     "debugging",
     "dtypes",
     "errors",
     "experimental",
     "extend",
+    "keras",
     "linalg",
     "losses",
     "math",
@@ -26,6 +28,7 @@ NAMESPACES = {
     "special",
     "test",
     "testing",
+    "train",
 }
 
 # Where a function lives, and its name there if TensorFlow spells it differently.

@@ -1,0 +1,159 @@
+"""The functions between layers: activations under the names of `keras.activations`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.activations.corners import (
+    hard_shrink,
+    hard_sigmoid,
+    hard_silu,
+    hard_tanh,
+    leaky_relu,
+    relu,
+    relu6,
+    soft_shrink,
+    sparse_plus,
+    sparse_sigmoid,
+    threshold,
+)
+from tapegrad.keras.activations.rows import glu, log_softmax, softmax, sparsemax
+from tapegrad.keras.activations.smooth import (
+    celu,
+    elu,
+    exponential,
+    gelu,
+    linear,
+    log_sigmoid,
+    mish,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+    squareplus,
+    tanh,
+    tanh_shrink,
+)
+from tapegrad.keras.configured import Configured, Table
+
+swish = silu
+hard_swish = hard_silu
+
+ACTIVATIONS = Table(
+    "activation",
+    {
+        "celu": celu,
+        "elu": elu,
+        "exponential": exponential,
+        "gelu": gelu,
+        "glu": glu,
+        "hard_shrink": hard_shrink,
+        "hard_sigmoid": hard_sigmoid,
+        "hard_silu": hard_silu,
+        "hard_swish": hard_silu,
+        "hard_tanh": hard_tanh,
+        "leaky_relu": leaky_relu,
+        "linear": linear,
+        "log_sigmoid": log_sigmoid,
+        "log_softmax": log_softmax,
+        "mish": mish,
+        "relu": relu,
+        "relu6": relu6,
+        "selu": selu,
+        "sigmoid": sigmoid,
+        "silu": silu,
+        "soft_shrink": soft_shrink,
+        "softmax": softmax,
+        "softplus": softplus,
+        "softsign": softsign,
+        "sparse_plus": sparse_plus,
+        "sparse_sigmoid": sparse_sigmoid,
+        "sparsemax": sparsemax,
+        "squareplus": squareplus,
+        "swish": silu,
+        "tanh": tanh,
+        "tanh_shrink": tanh_shrink,
+        "threshold": threshold,
+    },
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the activation that a name, a configuration or an object stands for; None is linear.
+
+    >>> get("relu").__name__, get(None).__name__
+    ('relu', 'linear')
+    """
+    return ACTIVATIONS.get(identifier, linear)
+
+
+def serialize(activation: Any) -> str | dict[str, Any]:
+    """Return an activation as its name; an object, such as a layer, as class and configuration.
+
+    >>> serialize(swish)
+    'silu'
+    """
+    if isinstance(activation, Configured):
+        return {"class_name": type(activation).__name__, "config": activation.get_config()}
+    name = getattr(activation, "__name__", "")
+    if not name.isidentifier():
+        raise ArgumentError(
+            "An activation is written down by its name, and this one has none: "
+            f"{activation!r}. Define it with `def`."
+        )
+    return str(name)
+
+
+def deserialize(
+    config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the activation that `serialize` described; `custom_objects` adds some by name.
+
+    >>> deserialize("silu").__name__
+    'silu'
+    """
+    if custom_objects is None:
+        return get(config)
+    return Table("activation", {**ACTIVATIONS, **custom_objects}).get(config, linear)
+
+
+__all__ = [
+    "celu",
+    "deserialize",
+    "elu",
+    "exponential",
+    "gelu",
+    "get",
+    "glu",
+    "hard_shrink",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "leaky_relu",
+    "linear",
+    "log_sigmoid",
+    "log_softmax",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "serialize",
+    "sigmoid",
+    "silu",
+    "soft_shrink",
+    "softmax",
+    "softplus",
+    "softsign",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "sparsemax",
+    "squareplus",
+    "swish",
+    "tanh",
+    "tanh_shrink",
+    "threshold",
+]

@@ -1,0 +1,134 @@
+"""Activations with corners: ReLU, its kin, and the hard versions of smooth functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.ops import activations as ops
+from tapegrad.ops.selection import clip, where
+
+
+def relu(
+    x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+) -> Any:
+    """Return x above `threshold`, at most `max_value`; below, `negative_slope * (x - threshold)`.
+
+    >>> import tapegrad as tf
+    >>> relu(tf.constant([-4.0, 2.0, 9.0]), negative_slope=0.5, max_value=6.0).numpy().tolist()
+    [-2.0, 2.0, 6.0]
+    """
+    x = as_operand(x)
+    if not threshold and not negative_slope:
+        return _relu_up_to(x, max_value)
+    if not threshold and max_value is None:
+        return ops.leaky_relu(x, negative_slope)
+    top = x if max_value is None else clip(x, None, max_value)
+    # Without a slope the zero is written out, because 0 times infinity is not 0.
+    return where(x > threshold, top, negative_slope * (x - threshold) if negative_slope else 0.0)
+
+
+def _relu_up_to(x: Any, max_value: float | None) -> Any:
+    if max_value is None:
+        return ops.relu(x)
+    return ops.relu6(x) if max_value == 6 else clip(ops.relu(x), None, max_value)
+
+
+def relu6(x: Any) -> Any:
+    """Return x limited to the interval from 0 to 6.
+
+    >>> import tapegrad as tf
+    >>> relu6(tf.constant([-4.0, 2.0, 9.0])).numpy().tolist()
+    [0.0, 2.0, 6.0]
+    """
+    return ops.relu6(x)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
+    """Return x where it is positive and `negative_slope * x` elsewhere.
+
+    >>> import tapegrad as tf
+    >>> leaky_relu(tf.constant([-4.0, 2.0]), negative_slope=0.5).numpy().tolist()
+    [-2.0, 2.0]
+    """
+    return ops.leaky_relu(x, negative_slope)
+
+
+def threshold(x: Any, threshold: float, default_value: float) -> Any:
+    """Return x where it is above `threshold` and `default_value` elsewhere.
+
+    >>> import tapegrad as tf
+    >>> threshold(tf.constant([-4.0, 2.0]), 0.0, 7.0).numpy().tolist()
+    [7.0, 2.0]
+    """
+    return ops.threshold(x, threshold, default_value)
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """Return 0 up to -3, 1 from 3 on, and the line x / 6 + 1 / 2 between them.
+
+    >>> import tapegrad as tf
+    >>> hard_sigmoid(tf.constant([-4.0, 0.0, 3.0])).numpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return ops.hard_sigmoid(x)
+
+
+def hard_silu(x: Any) -> Any:
+    """Return x * hard_sigmoid(x), also called hard swish.
+
+    >>> import tapegrad as tf
+    >>> hard_silu(tf.constant([0.0, 3.0])).numpy().tolist()
+    [0.0, 3.0]
+    """
+    return ops.hard_swish(x)
+
+
+def hard_tanh(x: Any) -> Any:
+    """Return x limited to the interval from -1 to 1.
+
+    >>> import tapegrad as tf
+    >>> hard_tanh(tf.constant([-4.0, 0.5])).numpy().tolist()
+    [-1.0, 0.5]
+    """
+    return ops.hard_tanh(x)
+
+
+def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
+    """Return x where |x| is above `threshold` and 0 elsewhere.
+
+    >>> import tapegrad as tf
+    >>> hard_shrink(tf.constant([-2.0, 0.1])).numpy().tolist()
+    [-2.0, 0.0]
+    """
+    return ops.hard_shrink(x, threshold)
+
+
+def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
+    """Return x moved towards 0 by `threshold`, and 0 where it would pass it.
+
+    >>> import tapegrad as tf
+    >>> soft_shrink(tf.constant([-2.0, 0.1])).numpy().tolist()
+    [-1.5, 0.0]
+    """
+    return ops.soft_shrink(x, threshold)
+
+
+def sparse_plus(x: Any) -> Any:
+    """Return 0 up to -1, x from 1 on, and the parabola (x + 1)² / 4 between them.
+
+    >>> import tapegrad as tf
+    >>> sparse_plus(tf.constant([-2.0, 0.0, 3.0])).numpy().tolist()
+    [0.0, 0.25, 3.0]
+    """
+    return ops.sparse_plus(x)
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """Return 0 up to -1, 1 from 1 on, and the line (x + 1) / 2 between them.
+
+    >>> import tapegrad as tf
+    >>> sparse_sigmoid(tf.constant([-2.0, 0.0, 3.0])).numpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return (clip(x, -1, 1) + 1) * 0.5

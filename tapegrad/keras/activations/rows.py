@@ -1,0 +1,92 @@
+"""Activations that take the numbers along an axis together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.ops import softmax as ops
+from tapegrad.ops.activations import glu as gated
+from tapegrad.ops.creation import ones_like
+from tapegrad.ops.cumulative import cumsum
+from tapegrad.ops.reduce import reduce_max, reduce_sum
+from tapegrad.ops.selection import keep
+from tapegrad.ops.shape import moveaxis, reshape
+from tapegrad.ops.sorting import sort
+from tapegrad.ops.stop_gradient import stop_gradient
+
+Axis = int | Sequence[int]
+
+
+def softmax(x: Any, axis: Axis = -1) -> Any:
+    """Return exp(x) divided by its sum along an axis, or along several together.
+
+    >>> import tapegrad as tf
+    >>> softmax(tf.constant([[1.0, 1.0], [1.0, 1.0]]), axis=[0, 1]).numpy().tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+    return _along(ops.softmax, x, axis)
+
+
+def log_softmax(x: Any, axis: Axis = -1) -> Any:
+    """Return the logarithm of softmax, right also where softmax is 0.
+
+    >>> import tapegrad as tf
+    >>> log_softmax(tf.constant([0.0, 1000.0])).numpy().tolist()
+    [-1000.0, 0.0]
+    """
+    return _along(ops.log_softmax, x, axis)
+
+
+def _along(function: Callable[..., Any], x: Any, axis: Axis) -> Any:
+    """Apply a function along one axis; several are moved to the end and made one before."""
+    x = as_operand(x)
+    if not isinstance(axis, list | tuple):
+        return function(x, axis)
+    axes = normalize_axes(axis, len(x.shape), function.__name__)
+    last = tuple(range(-len(axes), 0))
+    moved = moveaxis(x, axes, last)
+    kept = len(x.shape) - len(axes)
+    flat = reshape(moved, (math.prod(moved.shape[:kept]), math.prod(moved.shape[kept:])))
+    return moveaxis(reshape(function(flat), moved.shape), last, axes)
+
+
+def sparsemax(x: Any, axis: int = -1) -> Any:
+    """Return the probabilities nearest to x along an axis; unlike with softmax, many are 0.
+
+    >>> import tapegrad as tf
+    >>> sparsemax(tf.constant([1.0, 0.5, -3.0])).numpy().tolist()
+    [0.75, 0.25, 0.0]
+    """
+    x = as_operand(x)
+    axis = normalize_axis(axis, len(x.shape), "sparsemax")
+    # A common shift changes nothing but keeps the sums below from losing digits.
+    x = x - stop_gradient(reduce_max(x, axis, keepdims=True))
+    above = x > _sparsemax_level(stop_gradient(x), axis)
+    count = reduce_sum(keep(ones_like(x), above), axis, keepdims=True)
+    level = (reduce_sum(keep(x, above), axis, keepdims=True) - 1) / count
+    return keep(x - level, above)
+
+
+def _sparsemax_level(x: Any, axis: int) -> Any:
+    """Return the level t at which max(x - t, 0) adds up to 1, for x whose maximum is 0.
+
+    Of the largest k numbers it is (sum - 1) / k, for the last k whose own smallest is above it.
+    """
+    ordered = sort(x, axis, "DESCENDING")
+    ranks = cumsum(ones_like(ordered), axis)
+    is_above = ordered * ranks + 1 > cumsum(ordered, axis)
+    count = reduce_sum(keep(ones_like(ordered), is_above), axis, keepdims=True)
+    return (reduce_sum(keep(ordered, is_above), axis, keepdims=True) - 1) / count
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """Return the first half of x along an axis times the sigmoid of the second half.
+
+    >>> import tapegrad as tf
+    >>> glu(tf.constant([4.0, 0.0])).numpy().tolist()
+    [2.0]
+    """
+    return gated(x, axis)

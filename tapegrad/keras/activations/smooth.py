@@ -1,0 +1,164 @@
+"""Smooth activations, one number at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.ops import (
+    activations,
+    sigmoids,
+    special,  # noqa: F401  gelu finds its kernel by name, and this module declares it
+    trigonometric,
+)
+from tapegrad.ops.exponential import exp
+
+
+def linear(x: Any) -> Any:
+    """Return x.
+
+    >>> import tapegrad as tf
+    >>> linear(tf.constant([-1.0, 2.0])).numpy().tolist()
+    [-1.0, 2.0]
+    """
+    return as_operand(x)
+
+
+def exponential(x: Any) -> Any:
+    """Return e to the power of x.
+
+    >>> import tapegrad as tf
+    >>> float(exponential(tf.constant(0.0)))
+    1.0
+    """
+    return exp(x)
+
+
+def sigmoid(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)).
+
+    >>> import tapegrad as tf
+    >>> float(sigmoid(tf.constant(0.0)))
+    0.5
+    """
+    return sigmoids.sigmoid(x)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """Return the logarithm of the sigmoid, right also where the sigmoid is 0.
+
+    >>> import tapegrad as tf
+    >>> float(log_sigmoid(tf.constant(-1000.0)))
+    -1000.0
+    """
+    return sigmoids.log_sigmoid(x)
+
+
+def tanh(x: Any) -> Any:
+    """Return the hyperbolic tangent of x.
+
+    >>> import tapegrad as tf
+    >>> f"{float(tanh(tf.constant(1.0))):.4f}"
+    '0.7616'
+    """
+    return trigonometric.tanh(x)
+
+
+def tanh_shrink(x: Any) -> Any:
+    """Return x - tanh(x).
+
+    >>> import tapegrad as tf
+    >>> f"{float(tanh_shrink(tf.constant(1.0))):.4f}"
+    '0.2384'
+    """
+    return sigmoids.tanh_shrink(x)
+
+
+def softplus(x: Any) -> Any:
+    """Return log(1 + exp(x)) without overflow.
+
+    >>> import tapegrad as tf
+    >>> float(softplus(tf.constant(1000.0)))
+    1000.0
+    """
+    return sigmoids.softplus(x)
+
+
+def softsign(x: Any) -> Any:
+    """Return x / (1 + |x|).
+
+    >>> import tapegrad as tf
+    >>> float(softsign(tf.constant(-1.0)))
+    -0.5
+    """
+    return sigmoids.softsign(x)
+
+
+def squareplus(x: Any, b: float = 4) -> Any:
+    """Return (x + sqrt(x² + b)) / 2.
+
+    >>> import tapegrad as tf
+    >>> float(squareplus(tf.constant(0.0)))
+    1.0
+    """
+    return sigmoids.squareplus(x, b)
+
+
+def silu(x: Any) -> Any:
+    """Return x * sigmoid(x), also called swish.
+
+    >>> import tapegrad as tf
+    >>> f"{float(silu(tf.constant(1.0))):.4f}"
+    '0.7311'
+    """
+    return sigmoids.silu(x)
+
+
+def mish(x: Any) -> Any:
+    """Return x * tanh(softplus(x)).
+
+    >>> import tapegrad as tf
+    >>> f"{float(mish(tf.constant(1.0))):.4f}"
+    '0.8651'
+    """
+    return sigmoids.mish(x)
+
+
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """Return x * Φ(x), with Φ the normal distribution function, or its approximation by tanh.
+
+    >>> import tapegrad as tf
+    >>> f"{float(gelu(tf.constant(1.0))):.4f}"
+    '0.8413'
+    """
+    return sigmoids.gelu(x, approximate)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """Return x where it is positive and alpha * (exp(x) - 1) elsewhere.
+
+    >>> import tapegrad as tf
+    >>> f"{float(elu(tf.constant(-1.0))):.4f}"
+    '-0.6321'
+    """
+    return activations.elu(x, alpha)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """Return x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere.
+
+    >>> import tapegrad as tf
+    >>> f"{float(celu(tf.constant(-1.0), alpha=2.0)):.4f}"
+    '-0.7869'
+    """
+    return activations.celu(x, alpha)
+
+
+def selu(x: Any) -> Any:
+    """Return the scaled ELU that draws activities towards mean 0 and variance 1.
+
+    >>> import tapegrad as tf
+    >>> f"{float(selu(tf.constant(-1.0))):.4f}"
+    '-1.1113'
+    """
+    return activations.selu(x)

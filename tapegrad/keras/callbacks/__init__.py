@@ -1,0 +1,28 @@
+"""Callbacks, under Keras' names."""
+
+from tapegrad.keras.callbacks.callback import Callback
+from tapegrad.keras.callbacks.callback_list import CallbackList
+from tapegrad.keras.callbacks.checkpoints import ModelCheckpoint
+from tapegrad.keras.callbacks.functions import CSVLogger, LambdaCallback
+from tapegrad.keras.callbacks.history import History
+from tapegrad.keras.callbacks.progress import ProgbarLogger
+from tapegrad.keras.callbacks.stopping import (
+    EarlyStopping,
+    LearningRateScheduler,
+    ReduceLROnPlateau,
+    TerminateOnNaN,
+)
+
+__all__ = [
+    "CSVLogger",
+    "Callback",
+    "CallbackList",
+    "EarlyStopping",
+    "History",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ProgbarLogger",
+    "ReduceLROnPlateau",
+    "TerminateOnNaN",
+]

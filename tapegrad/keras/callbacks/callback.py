@@ -1,0 +1,70 @@
+"""Callback: what can happen during training, as methods to override."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Callback:
+    """Base of callbacks; `logs` hold the metrics by name.
+
+    `self.model` is the model, `self.params` says how many epochs and steps there are. Logs of
+    batches are tensors on the device, so that nobody waits for them who does not read them.
+
+    >>> class Count(Callback):
+    ...     batches = 0
+    ...     def on_train_batch_end(self, batch, logs=None):
+    ...         self.batches += 1
+    """
+
+    def __init__(self) -> None:
+        self.params: dict[str, Any] = {}
+        self.model: Any = None
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        self.params = params
+
+    def set_model(self, model: Any) -> None:
+        self.model = model
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Before the first epoch."""
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """After the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Before an epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """After an epoch, with its metrics and those of the validation."""
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Before a batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """After a batch."""
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Before an evaluation."""
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """After an evaluation."""
+
+    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Before a batch of an evaluation."""
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        """After a batch of an evaluation."""
+
+    def on_predict_begin(self, logs: Any = None) -> None:
+        """Before a prediction."""
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        """After a prediction."""
+
+    def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Before a batch of a prediction."""
+
+    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+        """After a batch of a prediction."""

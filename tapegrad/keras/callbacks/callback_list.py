@@ -1,0 +1,65 @@
+"""All callbacks of a run, told of everything in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.errors import ArgumentTypeError
+from tapegrad.keras.callbacks.callback import Callback
+from tapegrad.keras.callbacks.history import History
+from tapegrad.keras.callbacks.progress import ProgbarLogger
+
+
+class CallbackList:
+    """Calls a method of all callbacks; it has the methods of `Callback`.
+
+    Callbacks that do not override a method for batches are not called for them.
+    """
+
+    def __init__(
+        self,
+        callbacks: Any,
+        model: Any,
+        verbose: Any = 0,
+        epochs: int = 1,
+        steps: int | None = None,
+        is_test: bool = False,
+    ) -> None:
+        given = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+        self.callbacks: list[Any] = [one for one in given if one is not None]
+        for one in self.callbacks:
+            if not isinstance(one, Callback):
+                raise ArgumentTypeError(
+                    f"callbacks are objects of subclasses of Callback. Got {type(one).__name__}."
+                )
+        known = [one for one in self.callbacks if isinstance(one, History)]
+        self.history = known[0] if known else History()
+        if not known and not is_test:
+            self.callbacks.append(self.history)
+        if verbose not in (0, False):
+            self.callbacks.append(ProgbarLogger(None if verbose in ("auto", 1, True) else False))
+        params = {"epochs": epochs, "steps": steps, "verbose": verbose, "is_test": is_test}
+        for one in self.callbacks:
+            one.set_params(params)
+            one.set_model(model)
+        self._listeners: dict[str, list[Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        listeners = self._listeners.get(name)
+        if listeners is None:
+            plain = getattr(Callback, name)
+            listeners = [
+                getattr(one, name)
+                for one in self.callbacks
+                if getattr(type(one), name) is not plain or name in vars(one)
+            ]
+            self._listeners[name] = listeners
+        return lambda *args: _tell(listeners, args)
+
+
+def _tell(listeners: Sequence[Any], args: tuple[Any, ...]) -> None:
+    for listener in listeners:
+        listener(*args)

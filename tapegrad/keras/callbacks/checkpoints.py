@@ -1,0 +1,81 @@
+"""ModelCheckpoint: the weights of the best epoch, or of every epoch, in files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.callbacks.callback import Callback
+from tapegrad.keras.callbacks.logs import say
+from tapegrad.keras.callbacks.stopping import Watch
+
+
+class ModelCheckpoint(Callback):
+    """Saves the weights at the end of epochs, or after so many batches.
+
+    The path may hold `{epoch}` and the names of metrics, such as "{epoch:02d}-{loss:.3f}".
+
+    >>> ModelCheckpoint("best.weights.safetensors", save_best_only=True).save_best_only
+    True
+    """
+
+    def __init__(
+        self,
+        filepath: Any,
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        save_best_only: bool = False,
+        save_weights_only: bool = True,
+        mode: str = "auto",
+        save_freq: Any = "epoch",
+        initial_value_threshold: float | None = None,
+    ) -> None:
+        super().__init__()
+        if not save_weights_only:
+            raise ArgumentError(
+                "ModelCheckpoint saves weights: a model is made by its program. "
+                "Leave save_weights_only as it is."
+            )
+        if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+            raise ArgumentError(f"save_freq is 'epoch' or a number of batches. Got {save_freq!r}.")
+        self.filepath, self.verbose, self.save_best_only = str(filepath), verbose, save_best_only
+        self.save_freq = save_freq
+        self._watch = Watch(monitor, mode)
+        self._watch.best = initial_value_threshold
+        self._epoch = self._batches = 0
+
+    @property
+    def best(self) -> float | None:
+        return self._watch.best
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._batches += 1
+        if self.save_freq != "epoch" and self._batches % self.save_freq == 0:
+            self._save(logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.save_freq == "epoch":
+            self._save(logs)
+
+    def _save(self, logs: Any) -> None:
+        if self.save_best_only:
+            value = self._watch.value_in(logs, "ModelCheckpoint")
+            if value is None or not self._watch.is_better(value):
+                return
+        path = self._path(logs or {})
+        self.model.save_weights(path)
+        if self.verbose:
+            say(f"Epoch {self._epoch + 1}: weights saved to {path}")
+
+    def _path(self, logs: dict[str, Any]) -> str:
+        numbers = {name: float(value) for name, value in logs.items() if "{" in self.filepath}
+        try:
+            return self.filepath.format(epoch=self._epoch + 1, batch=self._batches, **numbers)
+        except KeyError as error:
+            names = ", ".join(["epoch", "batch", *logs])
+            raise ArgumentError(
+                f"The path {self.filepath!r} names {error}, which is not among: {names}."
+            ) from error

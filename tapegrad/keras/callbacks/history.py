@@ -1,0 +1,34 @@
+"""History: the metrics of all epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.keras.callbacks.callback import Callback
+
+
+class History(Callback):
+    """Keeps the metrics of each epoch; `fit` returns one.
+
+    >>> history = History()
+    >>> history.on_train_begin()
+    >>> history.on_epoch_end(0, {"loss": 2.0})
+    >>> history.on_epoch_end(1, {"loss": 1.0})
+    >>> history.history, history.epoch
+    ({'loss': [2.0, 1.0]}, [0, 1])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: dict[str, list[Any]] = {}
+        self.epoch: list[int] = []
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.epoch = []
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epoch.append(epoch)
+        for name, value in (logs or {}).items():
+            self.history.setdefault(name, []).append(value)
+        if self.model is not None:
+            self.model.history = self

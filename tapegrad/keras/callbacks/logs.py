@@ -1,0 +1,42 @@
+"""Metrics on their way from the device to people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def fetched(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics as Python numbers, or as arrays where they are more than one.
+
+    >>> import tapegrad
+    >>> fetched({"loss": tapegrad.constant(0.5), "epoch": 1})
+    {'loss': 0.5, 'epoch': 1}
+    """
+    return {name: _value(value) for name, value in logs.items()}
+
+
+def _value(value: Any) -> Any:
+    if not hasattr(value, "numpy"):
+        return value
+    array: np.ndarray[Any, Any] = value.numpy()
+    return array.item() if array.ndim == 0 else array
+
+
+def shown(value: Any) -> str:
+    """Return a metric as it is printed.
+
+    >>> shown(0.123456), shown(0.0000123)
+    ('0.1235', '1.2300e-05')
+    """
+    number = float(np.mean(value))
+    return f"{number:.4f}" if abs(number) > 1e-3 or number == 0 else f"{number:.4e}"
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Write a line for people who watch."""
+    sys.stdout.write(text + end)
+    sys.stdout.flush()

@@ -1,0 +1,209 @@
+"""Callbacks that end training, or change its rate, by what the metrics say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.callbacks.callback import Callback
+from tapegrad.keras.callbacks.logs import say
+
+_LARGER_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2")
+
+
+class Watch:
+    """Follows one metric and says when it has become better.
+
+    >>> watch = Watch("val_loss")
+    >>> watch.is_better(1.0), watch.is_better(2.0), watch.is_better(0.5)
+    (True, False, True)
+    """
+
+    def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
+        if mode not in ("auto", "min", "max"):
+            raise ArgumentError(f"mode is 'auto', 'min' or 'max'. Got {mode!r}.")
+        if mode == "auto":
+            larger = any(word in monitor.lower() for word in _LARGER_IS_BETTER)
+            mode = "max" if larger else "min"
+        self.monitor, self._sign = monitor, 1.0 if mode == "max" else -1.0
+        self._delta = abs(min_delta)
+        self.best: float | None = None
+
+    def value_in(self, logs: Any, who: str) -> float | None:
+        """Return the metric, or warn that it is not there."""
+        value = (logs or {}).get(self.monitor)
+        if value is None:
+            names = ", ".join(logs or {})
+            warnings.warn(
+                f"{who} watches {self.monitor!r}, which is not among the metrics: {names}.",
+                stacklevel=4,
+            )
+            return None
+        return float(value)
+
+    def is_better(self, value: float) -> bool:
+        """Whether a value is the best so far; it is kept then."""
+        if self.best is None or self._sign * (value - self.best) > self._delta:
+            self.best = value
+            return True
+        return False
+
+    def reaches(self, value: float, goal: float) -> bool:
+        """Whether a value is at least as good as a goal."""
+        return self._sign * (value - goal) >= 0
+
+
+class EarlyStopping(Callback):
+    """Ends training when a metric has not become better for some epochs.
+
+    >>> EarlyStopping("loss", patience=3).patience
+    3
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        verbose: int = 0,
+        mode: str = "auto",
+        baseline: float | None = None,
+        restore_best_weights: bool = False,
+        start_from_epoch: int = 0,
+    ) -> None:
+        super().__init__()
+        self._given = (monitor, mode, min_delta)
+        self.patience, self.verbose, self.baseline = patience, verbose, baseline
+        self.restore_best_weights, self.start_from_epoch = restore_best_weights, start_from_epoch
+        self.on_train_begin()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._watch = Watch(*self._given)
+        self.wait, self.stopped_epoch, self.best_epoch = 0, 0, 0
+        self._best_weights: Any = None
+
+    @property
+    def best(self) -> float | None:
+        return self._watch.best
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        value = self._watch.value_in(logs, "EarlyStopping")
+        if value is None or epoch < self.start_from_epoch:
+            return
+        self.wait += 1
+        if self._watch.is_better(value):
+            self.best_epoch = epoch
+            if self.restore_best_weights:
+                self._best_weights = self.model.get_weights()
+            if self.baseline is None or self._watch.reaches(value, self.baseline):
+                self.wait = 0
+        elif self.wait >= self.patience:
+            self.stopped_epoch = epoch
+            self.model.stop_training = True
+
+    def on_train_end(self, logs: Any = None) -> None:
+        if self.stopped_epoch and self.verbose:
+            say(f"Epoch {self.stopped_epoch + 1}: early stopping")
+        if self._best_weights is not None:
+            self.model.set_weights(self._best_weights)
+
+
+class ReduceLROnPlateau(Callback):
+    """Lowers the learning rate when a metric has not become better for some epochs.
+
+    >>> ReduceLROnPlateau(factor=0.5).factor
+    0.5
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        factor: float = 0.1,
+        patience: int = 10,
+        verbose: int = 0,
+        mode: str = "auto",
+        min_delta: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if factor >= 1.0:
+            raise ArgumentError(f"factor must be below 1, to lower the rate. Got {factor}.")
+        self._given = (monitor, mode, min_delta)
+        self.factor, self.patience, self.verbose = factor, patience, verbose
+        self.cooldown, self.min_lr = cooldown, min_lr
+        self.on_train_begin()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._watch = Watch(*self._given)
+        self.wait = self._cooling = 0
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        value = self._watch.value_in(logs, "ReduceLROnPlateau")
+        if value is None:
+            return
+        if self._cooling:
+            self._cooling -= 1
+            self.wait = 0
+        if self._watch.is_better(value):
+            self.wait = 0
+        elif not self._cooling:
+            self.wait += 1
+            if self.wait >= self.patience:
+                self._lower(epoch)
+
+    def _lower(self, epoch: int) -> None:
+        rate = float(self.model.optimizer.learning_rate)
+        if rate > self.min_lr:
+            self.model.optimizer.learning_rate = max(rate * self.factor, self.min_lr)
+            if self.verbose:
+                say(f"Epoch {epoch + 1}: learning rate {rate * self.factor:g}")
+        self._cooling, self.wait = self.cooldown, 0
+
+
+class LearningRateScheduler(Callback):
+    """Sets the learning rate at the beginning of each epoch: `schedule(epoch, rate)`.
+
+    >>> LearningRateScheduler(lambda epoch, rate: rate * 0.9).verbose
+    0
+    """
+
+    def __init__(self, schedule: Callable[..., Any], verbose: int = 0) -> None:
+        super().__init__()
+        self.schedule, self.verbose = schedule, verbose
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        rate = float(self.model.optimizer.learning_rate)
+        try:
+            new = self.schedule(epoch, rate)
+        except TypeError:
+            new = self.schedule(epoch)
+        self.model.optimizer.learning_rate = float(new)
+        if self.verbose:
+            say(f"Epoch {epoch + 1}: learning rate {float(new):g}")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if logs is not None:
+            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+
+
+class TerminateOnNaN(Callback):
+    """Ends training when the loss is not a finite number any more.
+
+    >>> TerminateOnNaN().every
+    1
+    """
+
+    def __init__(self, every: int = 1) -> None:
+        super().__init__()
+        self.every = every
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        loss = (logs or {}).get("loss")
+        if batch % self.every == 0 and loss is not None and not np.isfinite(float(loss)):
+            say(f"Batch {batch}: the loss is {float(loss)}, training ends.")
+            self.model.stop_training = True

@@ -1,0 +1,157 @@
+"""Objects that know how they were made, and tables in which they are found by name.
+
+Whatever Keras lets users name by a word (an activation, an initializer, a loss) is found in a
+`Table`: by that word, by a configuration, or as the object itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Self
+
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+
+class Configured:
+    """Base of objects that remember the arguments of their constructor.
+
+    >>> class Scale(Configured):
+    ...     def __init__(self, factor=2.0, name=None):
+    ...         self.factor = factor
+    >>> Scale(3.0).get_config()
+    {'factor': 3.0, 'name': None}
+    >>> Scale.from_config({"factor": 4.0}).factor
+    4.0
+    """
+
+    _arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        self._arguments = _bound(cls, args, kwargs)
+        return self
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an object like this one."""
+        return {name: _plain(value) for name, value in self._arguments.items()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Make an object from what `get_config` returned."""
+        return cls(**config)
+
+
+def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    if inspect.getattr_static(cls, "__init__") is object.__init__:
+        if args or kwargs:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        return {}
+    try:
+        found = _signature(cls).bind(None, *args, **kwargs)
+    except TypeError:
+        return dict(kwargs)  # the constructor itself will say what is wrong
+    found.apply_defaults()
+    arguments = dict(list(found.arguments.items())[1:])
+    for name, parameter in _signature(cls).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            arguments.update(arguments.pop(name, {}))
+    return arguments
+
+
+@cache
+def _signature(cls: type) -> inspect.Signature:
+    # Not of the class itself: that would be the signature of `__new__` above.
+    return inspect.signature(inspect.getattr_static(cls, "__init__"))
+
+
+def _plain(value: Any) -> Any:
+    """A value as it can be written to JSON: objects as their class and configuration."""
+    if isinstance(value, Configured):
+        return {"class_name": type(value).__name__, "config": value.get_config()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if callable(value) and not isinstance(value, type):
+        return getattr(value, "__name__", str(value))
+    return value
+
+
+class Table(Mapping[str, Any]):
+    """Classes or functions of one kind, by all names under which users may ask for them.
+
+    >>> colours = Table("colour", {"red": str.upper})
+    >>> colours.get("Red")("x")
+    'X'
+    >>> colours.get("rod")
+    Traceback (most recent call last):
+    tapegrad.errors.ArgumentError: There is no colour 'rod'. Did you mean 'red'? There are: red.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._article = "an" if kind[0] in "aeiou" else "a"
+        self._entries = dict(entries)
+        self._known = {_key(name): entry for name, entry in entries.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._known[_key(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, name: str, entry: Any) -> None:
+        """Let users ask for something by another name."""
+        self._entries[name] = self._known[_key(name)] = entry
+
+    def get(self, identifier: Any, default: Any = None) -> Any:
+        """Return what a name, a configuration, a class or an object stands for; None for None."""
+        if identifier is None:
+            return default
+        if isinstance(identifier, Mapping):
+            return self._from_config(identifier)
+        if isinstance(identifier, str):
+            found = self._named(identifier)
+            return found() if isinstance(found, type) else found
+        if isinstance(identifier, type):
+            return identifier()
+        if callable(identifier) or isinstance(identifier, Configured):
+            return identifier
+        raise ArgumentTypeError(
+            f"{self._article.capitalize()} {self._kind} is given by a name, a configuration or an "
+            "object. "
+            f"Got {type(identifier).__name__}: {identifier!r}."
+        )
+
+    def _from_config(self, config: Mapping[str, Any]) -> Any:
+        if "class_name" not in config:
+            raise ArgumentError(
+                f"The configuration of {self._article} {self._kind} needs a 'class_name'. "
+                f"Got {dict(config)}."
+            )
+        found = self._named(config["class_name"])
+        make: Callable[..., Any] = getattr(found, "from_config", found)
+        if not isinstance(found, type):
+            return found
+        return make(config.get("config", {}))
+
+    def _named(self, name: str) -> Any:
+        found = self._known.get(_key(name))
+        if found is None:
+            by_key = {_key(known): known for known in self._entries}
+            close = get_close_matches(_key(name), list(by_key), 1, 0.5)
+            hint = f" Did you mean {by_key[close[0]]!r}?" if close else ""
+            names = ", ".join(sorted(self._entries))
+            raise ArgumentError(f"There is no {self._kind} {name!r}.{hint} There are: {names}.")
+        return found
+
+
+def _key(name: str) -> str:
+    """Names with capitals, and with or without underscores, are the same."""
+    return name.replace("_", "").lower()

@@ -1,0 +1,190 @@
+"""Limits that weights are brought back to after a step, under the names of `keras.constraints`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.configured import Configured, Table
+from tapegrad.ops.activations import relu
+from tapegrad.ops.selection import clip
+from tapegrad.ops.squares import euclidean_norm
+
+# Added to norms that are divided by, so that vectors of zeros stay zeros.
+_EPSILON = 1e-7
+
+Axis = int | Sequence[int]
+
+
+class Constraint(Configured, ABC):
+    """Base of constraints: callables that return the weights, brought back to what is allowed.
+
+    >>> class Rounded(Constraint):
+    ...     def __call__(self, w):
+    ...         return tf.round(w)
+    >>> import tapegrad as tf
+    >>> Rounded()(tf.constant([0.9])).numpy().tolist()
+    [1.0]
+    """
+
+    def __init__(self) -> None:
+        # Without it, Python would let subclasses that take no arguments be given some.
+        super().__init__()
+
+    @abstractmethod
+    def __call__(self, w: Any) -> Any:
+        """Return the projected weights."""
+
+
+class MaxNorm(Constraint):
+    """Shorten vectors along `axis` to a norm of at most `max_value`.
+
+    `axis=0` takes the inputs of each unit of a dense layer; for filters [*window, inputs, outputs]
+    of an image use `axis=[0, 1, 2]`.
+
+    >>> import tapegrad as tf
+    >>> MaxNorm(1.0)(tf.constant([[3.0, 0.5], [4.0, 0.0]])).numpy().round(4).tolist()
+    [[0.6000000238418579, 0.5], [0.800000011920929, 0.0]]
+    """
+
+    def __init__(self, max_value: float = 2, axis: Axis = 0) -> None:
+        super().__init__()
+        self.max_value, self.axis = _limit("max_value", max_value), axis
+
+    def __call__(self, w: Any) -> Any:
+        """Return the projected weights."""
+        w = as_operand(w)
+        norm = euclidean_norm(w, self.axis, keepdims=True)
+        return w * (clip(norm, 0, self.max_value) / (norm + _EPSILON))
+
+
+class MinMaxNorm(Constraint):
+    """Bring norms along `axis` into an interval, or with a `rate` below 1 only nearer to it.
+
+    >>> import tapegrad as tf
+    >>> w = tf.constant([[3.0, 0.3], [4.0, 0.4]])
+    >>> MinMaxNorm(1.0, 2.5)(w).numpy().round(4).tolist()
+    [[1.5, 0.6000000238418579], [2.0, 0.800000011920929]]
+    """
+
+    def __init__(
+        self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Axis = 0
+    ) -> None:
+        super().__init__()
+        self.min_value = _limit("min_value", min_value)
+        self.max_value = _limit("max_value", max_value)
+        if min_value > max_value:
+            raise ArgumentError(
+                f"min_value must not be above max_value. Got {min_value} and {max_value}."
+            )
+        self.rate, self.axis = rate, axis
+
+    def __call__(self, w: Any) -> Any:
+        """Return the projected weights."""
+        w = as_operand(w)
+        norm = euclidean_norm(w, self.axis, keepdims=True)
+        wanted = self.rate * clip(norm, self.min_value, self.max_value) + (1 - self.rate) * norm
+        return w * (wanted / (norm + _EPSILON))
+
+
+class NonNeg(Constraint):
+    """Replace negative weights by 0.
+
+    >>> import tapegrad as tf
+    >>> NonNeg()(tf.constant([-1.0, 2.0])).numpy().tolist()
+    [0.0, 2.0]
+    """
+
+    def __call__(self, w: Any) -> Any:
+        """Return the projected weights."""
+        return relu(w)
+
+
+class UnitNorm(Constraint):
+    """Scale vectors along `axis` to norm 1.
+
+    >>> import tapegrad as tf
+    >>> UnitNorm()(tf.constant([[3.0], [4.0]])).numpy().round(4).tolist()
+    [[0.6000000238418579], [0.800000011920929]]
+    """
+
+    def __init__(self, axis: Axis = 0) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        """Return the projected weights."""
+        w = as_operand(w)
+        return w / (euclidean_norm(w, self.axis, keepdims=True) + _EPSILON)
+
+
+def _limit(name: str, value: float) -> float:
+    if not value >= 0:
+        raise ArgumentError(f"{name} is a norm and must be a number from 0 on. Got {value!r}.")
+    return value
+
+
+max_norm = MaxNorm
+min_max_norm = MinMaxNorm
+non_neg = NonNeg
+unit_norm = UnitNorm
+
+CONSTRAINTS = Table(
+    "constraint",
+    {
+        "max_norm": MaxNorm,
+        "min_max_norm": MinMaxNorm,
+        "non_neg": NonNeg,
+        "unit_norm": UnitNorm,
+    },
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the constraint that a name, a configuration, a class or an object stands for.
+
+    >>> get("max_norm").get_config()
+    {'max_value': 2, 'axis': 0}
+    """
+    return CONSTRAINTS.get(identifier)
+
+
+def serialize(constraint: Constraint) -> dict[str, Any]:
+    """Return a constraint as its class and configuration.
+
+    >>> serialize(UnitNorm(axis=1))
+    {'class_name': 'UnitNorm', 'config': {'axis': 1}}
+    """
+    return {"class_name": type(constraint).__name__, "config": constraint.get_config()}
+
+
+def deserialize(
+    config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the constraint that `serialize` described; `custom_objects` adds classes by name.
+
+    >>> deserialize({"class_name": "UnitNorm", "config": {"axis": 1}}).axis
+    1
+    """
+    if custom_objects is None:
+        return CONSTRAINTS.get(config)
+    return Table("constraint", {**CONSTRAINTS, **custom_objects}).get(config)
+
+
+__all__ = [
+    "Constraint",
+    "MaxNorm",
+    "MinMaxNorm",
+    "NonNeg",
+    "UnitNorm",
+    "deserialize",
+    "get",
+    "max_norm",
+    "min_max_norm",
+    "non_neg",
+    "serialize",
+    "unit_norm",
+]

@@ -1,0 +1,81 @@
+"""In which dtype layers keep their weights, and in which they compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.configured import Configured
+
+_MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
+
+
+class DTypePolicy(Configured):
+    """Names two dtypes: that of the variables, and that of the computation.
+
+    A dtype's name stands for both; "mixed_bfloat16" and "mixed_float16" keep variables in float32.
+
+    >>> policy = DTypePolicy("mixed_bfloat16")
+    >>> policy.variable_dtype, policy.compute_dtype
+    ('float32', 'bfloat16')
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        if name in _MIXED:
+            self.variable_dtype, self.compute_dtype = "float32", _MIXED[name]
+            return
+        try:
+            self.variable_dtype = self.compute_dtype = as_dtype(name).name
+        except TypeError as error:
+            raise ArgumentError(
+                f"A dtype policy is a dtype's name, or one of {', '.join(sorted(_MIXED))}. "
+                f"Got {name!r}."
+            ) from error
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether variables are kept in another dtype than that of the computation."""
+        return self.variable_dtype != self.compute_dtype
+
+    def __repr__(self) -> str:
+        return f"<DTypePolicy {self.name!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DTypePolicy) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class _Global:
+    policy = DTypePolicy("float32")
+
+
+def set_dtype_policy(policy: Any) -> None:
+    """Let all layers that are made from now on have this policy.
+
+    >>> set_dtype_policy("mixed_bfloat16")
+    >>> dtype_policy()
+    <DTypePolicy 'mixed_bfloat16'>
+    >>> set_dtype_policy("float32")
+    """
+    _Global.policy = get(policy)
+
+
+def dtype_policy() -> DTypePolicy:
+    """Return the policy of layers that are given none."""
+    return _Global.policy
+
+
+def get(identifier: Any) -> DTypePolicy:
+    """Return the policy of a name, a dtype or a configuration; None stands for the global one."""
+    if identifier is None:
+        return _Global.policy
+    if isinstance(identifier, DTypePolicy):
+        return identifier
+    if isinstance(identifier, dict):
+        return DTypePolicy.from_config(identifier.get("config", {}))
+    name = identifier if isinstance(identifier, str) else as_dtype(identifier).name
+    return DTypePolicy(name)

@@ -1,0 +1,140 @@
+"""How the weights of layers start: initializers under the names of `keras.initializers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapegrad.keras.configured import Table
+from tapegrad.keras.initializers.base import Initializer, RandomInitializer
+from tapegrad.keras.initializers.constants import Constant, Identity, Ones, Zeros
+from tapegrad.keras.initializers.draws import (
+    Orthogonal,
+    RandomNormal,
+    RandomUniform,
+    TruncatedNormal,
+)
+from tapegrad.keras.initializers.scaling import (
+    GlorotNormal,
+    GlorotUniform,
+    HeNormal,
+    HeUniform,
+    LecunNormal,
+    LecunUniform,
+    VarianceScaling,
+)
+
+zeros = Zeros
+ones = Ones
+constant = Constant
+identity = IdentityInitializer = Identity
+random_normal = RandomNormal
+random_uniform = RandomUniform
+truncated_normal = TruncatedNormal
+variance_scaling = VarianceScaling
+glorot_normal = GlorotNormal
+glorot_uniform = GlorotUniform
+he_normal = HeNormal
+he_uniform = HeUniform
+lecun_normal = LecunNormal
+lecun_uniform = LecunUniform
+orthogonal = OrthogonalInitializer = Orthogonal
+
+INITIALIZERS = Table(
+    "initializer",
+    {
+        "zeros": Zeros,
+        "zero": Zeros,
+        "ones": Ones,
+        "one": Ones,
+        "constant": Constant,
+        "identity": Identity,
+        "identity_initializer": Identity,
+        "random_normal": RandomNormal,
+        "normal": RandomNormal,
+        "random_uniform": RandomUniform,
+        "uniform": RandomUniform,
+        "truncated_normal": TruncatedNormal,
+        "variance_scaling": VarianceScaling,
+        "glorot_normal": GlorotNormal,
+        "glorot_uniform": GlorotUniform,
+        "he_normal": HeNormal,
+        "he_uniform": HeUniform,
+        "lecun_normal": LecunNormal,
+        "lecun_uniform": LecunUniform,
+        "orthogonal": Orthogonal,
+        "orthogonal_initializer": Orthogonal,
+    },
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the initializer that a name, a configuration, a class or an object stands for.
+
+    >>> get("he_normal").get_config()
+    {'seed': None, 'input_axes': None, 'output_axes': None}
+    """
+    return INITIALIZERS.get(identifier)
+
+
+def serialize(initializer: Initializer) -> dict[str, Any]:
+    """Return an initializer as its class and configuration.
+
+    >>> serialize(Constant(2.0))
+    {'class_name': 'Constant', 'config': {'value': 2.0}}
+    """
+    return {"class_name": type(initializer).__name__, "config": initializer.get_config()}
+
+
+def deserialize(
+    config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the initializer that `serialize` described; `custom_objects` adds classes by name.
+
+    >>> deserialize({"class_name": "Constant", "config": {"value": 2.0}}).value
+    2.0
+    """
+    if custom_objects is None:
+        return INITIALIZERS.get(config)
+    return Table("initializer", {**INITIALIZERS, **custom_objects}).get(config)
+
+
+__all__ = [
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "Identity",
+    "IdentityInitializer",
+    "Initializer",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "OrthogonalInitializer",
+    "RandomInitializer",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+    "constant",
+    "deserialize",
+    "get",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "identity",
+    "lecun_normal",
+    "lecun_uniform",
+    "ones",
+    "orthogonal",
+    "random_normal",
+    "random_uniform",
+    "serialize",
+    "truncated_normal",
+    "variance_scaling",
+    "zeros",
+]

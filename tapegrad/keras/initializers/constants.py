@@ -1,0 +1,96 @@
+"""Initializers that leave nothing to chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.operand import as_operand
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ShapeError
+from tapegrad.keras.initializers.base import DEFAULT_DTYPE, Initializer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import as_shape, convert_to_tensor, eye, ones, zeros
+from tapegrad.ops.shape import broadcast_to
+
+
+class Zeros(Initializer):
+    """Fill with 0.
+
+    >>> Zeros()((2,)).numpy().tolist()
+    [0.0, 0.0]
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return zeros."""
+        return zeros(shape, DEFAULT_DTYPE if dtype is None else dtype)
+
+
+class Ones(Initializer):
+    """Fill with 1.
+
+    >>> Ones()((2,), dtype="int32").numpy().tolist()
+    [1, 1]
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return ones."""
+        return ones(shape, DEFAULT_DTYPE if dtype is None else dtype)
+
+
+class Constant(Initializer):
+    """Fill with a number, or with an array that broadcasts to the shape.
+
+    >>> Constant(3.0)((2,)).numpy().tolist()
+    [3.0, 3.0]
+    >>> Constant([1, 2])((2, 2)).numpy().tolist()
+    [[1.0, 2.0], [1.0, 2.0]]
+    """
+
+    def __init__(self, value: Any = 0.0) -> None:
+        super().__init__()
+        self.value = value
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return the value, broadcast."""
+        value = _in_dtype(self.value, DEFAULT_DTYPE if dtype is None else dtype)
+        wanted, own = as_shape(shape), tuple(value.shape)
+        tail = wanted[len(wanted) - len(own) :]
+        if len(own) > len(wanted) or any(n not in (1, m) for n, m in zip(own, tail)):
+            raise ShapeError(
+                f"A value of shape {own} does not broadcast to {wanted}. "
+                "Give Constant a number, or a value of the shape that is asked for."
+            )
+        return broadcast_to(value, wanted)
+
+
+def _in_dtype(value: Any, dtype: Any) -> Any:
+    # What is not a tensor yet goes to its dtype at once: 0.1 in float64 is not the float32 0.1.
+    if not isinstance(value, Tensor | Variable):
+        return convert_to_tensor(value, dtype)
+    value = as_operand(value)
+    return value if value.dtype == as_dtype(dtype) else cast(value, dtype)
+
+
+class Identity(Initializer):
+    """Fill a matrix with `gain` on the diagonal and 0 elsewhere.
+
+    >>> Identity(gain=2.0)((2, 3)).numpy().tolist()
+    [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        super().__init__()
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return the identity matrix times `gain`."""
+        sizes = as_shape(shape)
+        if len(sizes) != 2:
+            raise ShapeError(
+                f"Identity fills matrices: its shape has two sizes. Got {sizes}. "
+                "Use Orthogonal for other shapes."
+            )
+        matrix = eye(*sizes, dtype=DEFAULT_DTYPE if dtype is None else dtype)
+        return matrix if self.gain == 1 else matrix * self.gain

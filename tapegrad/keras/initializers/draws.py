@@ -1,0 +1,103 @@
+"""Initializers that draw from a distribution with given parameters, and random rotations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.errors import ShapeError
+from tapegrad.keras.initializers.base import DEFAULT_DTYPE, RandomInitializer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import as_shape
+from tapegrad.ops.diagonal import matrix_diag_part
+from tapegrad.ops.linalg.decompositions import qr
+from tapegrad.ops.random_draws import draw_normal, draw_truncated_normal, draw_uniform
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import matrix_transpose, reshape
+
+
+class RandomNormal(RandomInitializer):
+    """Draw from a normal distribution.
+
+    >>> RandomNormal(stddev=1.0, seed=1)((2, 3)).shape
+    (2, 3)
+    """
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return normally distributed numbers."""
+        kind = DEFAULT_DTYPE if dtype is None else dtype
+        return draw_normal(self._source(), shape, self.mean, self.stddev, kind)
+
+
+class TruncatedNormal(RandomInitializer):
+    """Draw from a normal distribution that is cut off at two standard deviations.
+
+    >>> bool(abs(TruncatedNormal(stddev=1.0)((100,)).numpy()).max() <= 2)
+    True
+    """
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return numbers less than two standard deviations from the mean."""
+        kind = DEFAULT_DTYPE if dtype is None else dtype
+        return draw_truncated_normal(self._source(), shape, self.mean, self.stddev, kind)
+
+
+class RandomUniform(RandomInitializer):
+    """Draw from the interval [minval, maxval); an integer dtype gives integers.
+
+    >>> RandomUniform(0, 10, seed=1)((2,), dtype="int32").dtype
+    <dtype: 'int32'>
+    """
+
+    def __init__(
+        self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None
+    ) -> None:
+        super().__init__(seed)
+        self.minval, self.maxval = minval, maxval
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return uniformly distributed numbers."""
+        kind = DEFAULT_DTYPE if dtype is None else dtype
+        return draw_uniform(self._source(), shape, self.minval, self.maxval, kind)
+
+
+class Orthogonal(RandomInitializer):
+    """Draw a random matrix with orthonormal columns, or rows where they are fewer, times `gain`.
+
+    Of more than two sizes, all but the last count as rows.
+
+    >>> q = Orthogonal(seed=1)((3, 2))
+    >>> (matrix_transpose(q) @ q).numpy().round(5).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Return orthonormal columns or rows."""
+        sizes = as_shape(shape)
+        if len(sizes) < 2:
+            raise ShapeError(f"Orthogonal needs a shape of at least two sizes. Got {sizes}.")
+        kind = as_dtype(DEFAULT_DTYPE if dtype is None else dtype)
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        # Half precision is drawn and decomposed in float32: no library decomposes it.
+        work = "float32" if kind.is_floating and kind.itemsize < 4 else kind
+        tall = (max(rows, columns), min(rows, columns))
+        q, r = qr(draw_normal(self._source(), tall, 0.0, 1.0, work))
+        # The signs of a decomposition are the library's choice; with those of r taken into q, all
+        # orthogonal matrices are equally likely.
+        q = where(matrix_diag_part(r) < 0, -q, q)
+        q = matrix_transpose(q) if rows < columns else q
+        q = reshape(q if self.gain == 1 else q * self.gain, sizes)
+        return q if q.dtype == kind else cast(q, kind)

@@ -1,0 +1,233 @@
+"""Attention of many heads: what MultiHeadAttention and GroupQueryAttention have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import constraints, initializers, regularizers
+from tapegrad.keras.layers.attention.masks import visible
+from tapegrad.keras.layers.attention.projection import Projection
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.symbolic import KerasTensor
+from tapegrad.ops.attention import scaled_dot_product_attention
+from tapegrad.ops.dropout import dropout
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_generator import Generator
+from tapegrad.ops.rearranging import repeat
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import swapaxes
+from tapegrad.ops.softmax import softmax
+
+Shape = tuple[int | None, ...]
+
+
+class HeadedAttention(Layer):
+    """Base of attention layers with heads: subclasses say how many, and how wide they are."""
+
+    supports_masking = True
+
+    query_heads: int
+    key_heads: int
+    key_size: int
+    value_size: int
+
+    def __init__(
+        self,
+        dropout: float,
+        use_bias: bool,
+        sliding_window: Any,
+        flash_attention: bool | None,
+        kernel_initializer: Any,
+        bias_initializer: Any,
+        kernel_regularizer: Any,
+        bias_regularizer: Any,
+        activity_regularizer: Any,
+        kernel_constraint: Any,
+        bias_constraint: Any,
+        use_gate: bool,
+        seed: int | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not 0.0 <= dropout < 1.0:
+            raise ArgumentError(
+                f"{type(self).__name__} takes a dropout of at least 0 and below 1. Got {dropout!r}."
+            )
+        if sliding_window is not None and (
+            not isinstance(sliding_window, int) or sliding_window < 1
+        ):
+            raise ArgumentError(
+                f"{type(self).__name__} takes a positive sliding_window, or None. "
+                f"Got {sliding_window!r}."
+            )
+        self.dropout, self.use_bias, self.use_gate = dropout, use_bias, use_gate
+        self.sliding_window, self.seed = sliding_window, seed
+        # Only kept: which kernel computes is chosen by what is asked for, not by this.
+        self.flash_attention = flash_attention
+        self._for_projections = {
+            "kernel_initializer": initializers.get(kernel_initializer),
+            "bias_initializer": initializers.get(bias_initializer),
+            "kernel_regularizer": regularizers.get(kernel_regularizer),
+            "bias_regularizer": regularizers.get(bias_regularizer),
+            "activity_regularizer": regularizers.get(activity_regularizer),
+            "kernel_constraint": constraints.get(kernel_constraint),
+            "bias_constraint": constraints.get(bias_constraint),
+        }
+        self._rng = None if seed is None else Generator.from_seed(seed)
+
+    # Weights
+
+    # Keras gives layers of several arguments the shape of each of them.
+    def build(  # type: ignore[override]
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> None:
+        key_shape = value_shape if key_shape is None else key_shape
+        self._check_shapes(query_shape, value_shape, key_shape)
+        queries = (self.query_heads, self.key_size)
+        self.query_dense = self._projection("query", queries, query_shape)
+        self.key_dense = self._projection("key", (self.key_heads, self.key_size), key_shape)
+        if self.use_gate:
+            gates = (self.query_heads, self.value_size)
+            self.gate_dense = self._projection("gate", gates, query_shape, activation="sigmoid")
+        values = (self.key_heads, self.value_size)
+        self.value_dense = self._projection("value", values, value_shape)
+        self.output_dense = self._projection(
+            "attention_output",
+            self.output_sizes(query_shape),
+            (*query_shape[:-1], self.query_heads, self.value_size),
+            contracted=2,
+        )
+
+    def _projection(
+        self, name: str, sizes: tuple[int, ...], input_shape: Any, **options: Any
+    ) -> Projection:
+        layer = Projection(
+            sizes,
+            use_bias=self.use_bias,
+            name=name,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            **options,
+            **self._for_projections,
+        )
+        layer.build(input_shape)
+        layer.built = True
+        return layer
+
+    @abstractmethod
+    def output_sizes(self, query_shape: Any) -> tuple[int, ...]:
+        """The sizes of the axes that take the place of the features of the queries."""
+
+    # Computation
+
+    def call(
+        self,
+        query: Any,
+        value: Any,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        key = value if key is None else key
+        self._check_shapes(query.shape, value.shape, key.shape)
+        rate = self.dropout if training else 0.0
+        # The engine counts from the end where there are more keys; Keras from the start.
+        is_short = not rate and not return_attention_scores
+        is_short_causal = is_short and use_causal_mask and query.shape[-2] == key.shape[-2]
+        mask = visible(
+            query,
+            key,
+            len(query.shape) + 1,
+            attention_mask,
+            query_mask,
+            (value_mask, key_mask),
+            use_causal_mask and not is_short_causal,
+            self.sliding_window,
+        )
+        q, k, v = (
+            swapaxes(project(x), -2, -3)
+            for project, x in (
+                (self.query_dense, query),
+                (self.key_dense, key),
+                (self.value_dense, value),
+            )
+        )
+        scale, scores = 1.0 / math.sqrt(self.key_size), None
+        if is_short:
+            output = scaled_dot_product_attention(q, k, v, mask, is_short_causal, scale)
+        else:
+            output, scores = self._weighted(q * scale, k, v, mask, rate)
+        output = swapaxes(output, -2, -3)
+        if self.use_gate:
+            output = output * self.gate_dense(query)
+        output = self.output_dense(output)
+        return (output, scores) if return_attention_scores else output
+
+    def _weighted(self, q: Any, k: Any, v: Any, mask: Any, rate: float) -> tuple[Any, Any]:
+        """The values by their weights, and the weights themselves."""
+        shared = self.query_heads // self.key_heads
+        if shared > 1:
+            k, v = repeat(k, shared, -3), repeat(v, shared, -3)
+        scores = matmul(q, k, transpose_b=True)
+        if mask is not None:
+            scores = where(mask, scores, -math.inf)
+        weights = softmax(scores)
+        used = dropout(weights, rate, rng=self._rng) if rate else weights
+        return matmul(used, v), weights
+
+    # Shapes
+
+    def _check_shapes(self, query: Any, value: Any, key: Any) -> None:
+        same = len(query) == len(value) == len(key) and len(query) >= 3
+        if not same or not all(_may_equal(a, b) for a, b in zip(value[:-1], key[:-1])):
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes query (batch, queries, "
+                "features), value (batch, keys, features) and key of the shape of value up to "
+                f"its features. Got {tuple(query)}, {tuple(value)} and {tuple(key)}."
+            )
+        if not all(_may_equal(a, b) for a, b in zip(query[:-2], value[:-2])):
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes as many queries as values "
+                f"along all axes before the last two. Got {tuple(query)} and {tuple(value)}."
+            )
+        self.check_rank(len(query))
+
+    @abstractmethod
+    def check_rank(self, rank: int) -> None:
+        """Refuse inputs whose axes do not say along which one to attend."""
+
+    def compute_output_shape(  # type: ignore[override]  # as in build
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> Shape:
+        key_shape = value_shape if key_shape is None else key_shape
+        self._check_shapes(query_shape, value_shape, key_shape)
+        return (*query_shape[:-1], *self.output_sizes(query_shape))
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        with_scores = kwargs.pop("return_attention_scores", False)
+        output = super().compute_output_spec(*args, **kwargs)
+        if not with_scores:
+            return output
+        given = dict(zip(("query", "value"), args)) | kwargs
+        query, value = given["query"].shape, given["value"].shape
+        shape = (*query[:-2], self.query_heads, query[-2], value[-2])
+        return output, KerasTensor(shape, self.compute_dtype)
+
+
+def _may_equal(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def checked_count(layer: Layer, name: str, value: Any) -> int:
+    """Return a number of heads or features, which must be a positive integer."""
+    if not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{type(layer).__name__} takes a positive {name}. Got {value!r}.")
+    return value

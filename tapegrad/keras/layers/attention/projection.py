@@ -1,0 +1,86 @@
+"""The products by which attention layers make heads of features, and features of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tapegrad.errors import ShapeError
+from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.ops.products import matmul
+from tapegrad.ops.shape import reshape
+
+
+class Projection(Layer):
+    """Replace the last axes of a tensor (`contracted` of them) by axes of other sizes.
+
+    The kernel has the shape of the old axes, then the new ones.
+
+    >>> import tapegrad
+    >>> Projection((4, 8))(tapegrad.ones([2, 5, 3])).shape
+    (2, 5, 4, 8)
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        contracted: int = 1,
+        use_bias: bool = True,
+        activation: Any = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.sizes, self.contracted, self.use_bias = tuple(sizes), contracted, use_bias
+        self.activation = None if activation is None else activations.get(activation)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight(
+            (*input_shape[-self.contracted :], *self.sizes),
+            self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            name="kernel",
+        )
+        if self.use_bias:
+            self.bias = self.add_weight(
+                self.sizes,
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                name="bias",
+            )
+
+    def call(self, inputs: Any) -> Any:
+        kernel = self.kernel
+        lead, old = inputs.shape[: -self.contracted], inputs.shape[-self.contracted :]
+        if tuple(old) != tuple(kernel.shape[: self.contracted]):
+            raise ShapeError(
+                f"Layer {self.name!r} was built for {tuple(kernel.shape[: self.contracted])} "
+                f"features. Got an input of shape {tuple(inputs.shape)}."
+            )
+        # One large product of matrices, which is what all devices are best at.
+        flat = inputs if self.contracted == 1 else reshape(inputs, (*lead, prod(old)))
+        x = matmul(flat, reshape(kernel, (prod(old), prod(self.sizes))))
+        if len(self.sizes) > 1:
+            x = reshape(x, (*lead, *self.sizes))
+        if self.use_bias:
+            x = x + self.bias
+        return x if self.activation is None else self.activation(x)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
+        return (*input_shape[: -self.contracted], *self.sizes)

@@ -1,0 +1,133 @@
+"""What all layers of convolution share: their windows, a bias, and an activation at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.spatial_arguments import (
+    Shape,
+    axes_in_letters,
+    channels_axis,
+    channels_format,
+    check_rank,
+    padding_kind,
+    per_dimension,
+    spatial_axes,
+    windows_along,
+)
+from tapegrad.ops.conv_functions import convolution
+from tapegrad.ops.shape import reshape
+
+
+class ConvolutionBase(Layer):
+    """Base of layers that move windows over sequences, images or volumes."""
+
+    rank: int
+    bias: Any
+
+    def __init__(
+        self,
+        *,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str | None,
+        dilation_rate: Any,
+        activation: Any,
+        use_bias: bool,
+        bias_initializer: Any,
+        bias_regularizer: Any,
+        bias_constraint: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kernel_size = per_dimension(self, kernel_size, self.rank, "kernel_size")
+        self.strides = per_dimension(self, strides, self.rank, "strides")
+        self.dilation_rate = per_dimension(self, dilation_rate, self.rank, "dilation_rate")
+        self.padding = padding_kind(self, padding, self._known_paddings())
+        self.data_format = channels_format(self, data_format)
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.bias_constraint = constraints.get(bias_constraint)
+
+    def _known_paddings(self) -> tuple[str, ...]:
+        return ("valid", "same", "causal") if self.rank == 1 else ("valid", "same")
+
+    def _refuse_strides_with_dilation(self) -> None:
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise ArgumentError(
+                f"{type(self).__name__} takes strides or a dilation_rate above 1, not both. Got "
+                f"strides {self.strides} and dilation_rate {self.dilation_rate}."
+            )
+
+    def _channels_in(self, input_shape: Any) -> int:
+        """The number of channels of an input, which must be known."""
+        check_rank(self, input_shape, self.rank, self.data_format)
+        channels = input_shape[channels_axis(self.data_format, self.rank)]
+        if channels is None:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) needs to know the number of "
+                f"channels. Got shape {tuple(input_shape)}; give the channels to Input."
+            )
+        return int(channels)
+
+    def _check_channels(self, inputs: Any, built_for: int) -> None:
+        # Without this, twice as many channels would be taken for two groups.
+        if self._channels_in(inputs.shape) != built_for:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) was built for {built_for} channels. "
+                f"Got an input of shape {tuple(inputs.shape)} ({self.data_format})."
+            )
+
+    def _add_bias(self, channels: int) -> None:
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                (channels,),
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                name="bias",
+            )
+
+    def _reaches(self) -> tuple[int, ...]:
+        """How many elements a window spans along each dimension, gaps included."""
+        return tuple((n - 1) * step + 1 for n, step in zip(self.kernel_size, self.dilation_rate))
+
+    def _convolved(self, inputs: Any, kernel: Any) -> Any:
+        self._window_counts(inputs.shape)
+        padding: Any = self.padding.upper()
+        if self.padding == "causal":
+            padding = ((self._reaches()[0] - 1, 0),)
+        letters = axes_in_letters(self.data_format, self.rank)
+        return convolution(inputs, kernel, self.strides, padding, letters, self.dilation_rate)
+
+    def _finished(self, x: Any) -> Any:
+        """Add the bias, and apply the activation."""
+        if self.use_bias:
+            bias = self.bias
+            if self.data_format == "channels_first":
+                bias = reshape(bias, (bias.shape[0], *(1,) * self.rank))
+            x = x + bias
+        return x if self.activation is None else self.activation(x)
+
+    def _window_counts(self, input_shape: Any) -> Shape:
+        sizes = [input_shape[axis] for axis in spatial_axes(self.data_format, self.rank)]
+        return tuple(
+            windows_along(self, size, reach, stride, self.padding)
+            for size, reach, stride in zip(sizes, self._reaches(), self.strides)
+        )
+
+    def _shape_with(self, batch: int | None, spatial: Shape, channels: int | None) -> Shape:
+        if self.data_format == "channels_first":
+            return (batch, channels, *spatial)
+        return (batch, *spatial, channels)
+
+    def _output_shape(self, input_shape: Any, channels: int | None) -> Shape:
+        check_rank(self, input_shape, self.rank, self.data_format)
+        return self._shape_with(input_shape[0], self._window_counts(input_shape), channels)

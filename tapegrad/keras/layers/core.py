@@ -1,0 +1,285 @@
+"""Dense layers, embeddings, and layers that apply a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.symbolic import KerasTensor, set_operation_layer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.gather import gather
+from tapegrad.ops.products import matmul
+from tapegrad.ops.reduce import reduce_any
+
+Shape = tuple[int | None, ...]
+
+
+def checked_count(value: Any, layer: str, what: str) -> int:
+    """Return a number that must be whole and positive, such as a number of units."""
+    if not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{layer} takes a positive number of {what}. Got {value!r}.")
+    return value
+
+
+class Dense(Layer):
+    """Multiply the last axis by a matrix, add a bias, apply an activation.
+
+    >>> import tapegrad
+    >>> layer = Dense(3, kernel_initializer="ones")
+    >>> layer(tapegrad.constant([[1.0, 2.0]])).numpy().tolist()
+    [[3.0, 3.0, 3.0]]
+    """
+
+    supports_masking = True
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.units, self.use_bias = checked_count(units, "Dense", "units"), use_bias
+        self.activation = activations.get(activation)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) < 2:
+            raise ShapeError(
+                f"Layer {self.name!r} (Dense) takes inputs of at least 2 dimensions, the last of "
+                f"them features. Got shape {tuple(input_shape)}."
+            )
+        self.kernel = self.add_weight(
+            (input_shape[-1], self.units),
+            self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            name="kernel",
+        )
+        if self.use_bias:
+            self.bias = self.add_weight(
+                (self.units,),
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                name="bias",
+            )
+
+    def call(self, inputs: Any) -> Any:
+        kernel = self.kernel
+        if inputs.shape[-1] != kernel.shape[0]:
+            raise ShapeError(
+                f"Layer {self.name!r} (Dense) was built for {kernel.shape[0]} features. Got an "
+                f"input of shape {tuple(inputs.shape)}."
+            )
+        x = matmul(inputs, kernel)
+        if self.use_bias:
+            x = x + self.bias
+        return x if self.activation is None else self.activation(x)
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        return (*input_shape[:-1], self.units)
+
+
+class Embedding(Layer):
+    """Turn whole numbers into rows of a table.
+
+    >>> import tapegrad
+    >>> layer = Embedding(10, 4)
+    >>> layer(tapegrad.constant([[1, 2, 3]])).shape
+    (1, 3, 4)
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        weights: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim, self.mask_zero = input_dim, output_dim, mask_zero
+        self.supports_masking = mask_zero
+        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.embeddings_constraint = constraints.get(embeddings_constraint)
+        self._given = weights
+
+    def build(self, input_shape: Any) -> None:
+        self.embeddings = self.add_weight(
+            (self.input_dim, self.output_dim),
+            self.embeddings_initializer,
+            regularizer=self.embeddings_regularizer,
+            constraint=self.embeddings_constraint,
+            name="embeddings",
+        )
+        if self._given is not None:
+            self.built = True
+            self.set_weights(self._given if isinstance(self._given, list) else [self._given])
+
+    def call(self, inputs: Any) -> Any:
+        if inputs.dtype.is_floating:
+            inputs = cast(inputs, "int32")
+        # Read as a variable, so that its gradient is that of the rows that were read.
+        table = self._in_float32.get("embeddings", None)
+        rows = gather(self.embeddings if table is None else table, inputs)
+        return rows if table is None else cast(rows, self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return not_equal(inputs, 0) if self.mask_zero else None
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        return (*input_shape, self.output_dim)
+
+
+class Activation(Layer):
+    """Apply an activation.
+
+    >>> import tapegrad
+    >>> Activation("relu")(tapegrad.constant([-1.0, 2.0])).numpy().tolist()
+    [0.0, 2.0]
+    """
+
+    supports_masking = True
+
+    def __init__(self, activation: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.activation = activations.get(activation)
+
+    def call(self, inputs: Any) -> Any:
+        return inputs if self.activation is None else self.activation(inputs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+class Identity(Layer):
+    """Return the input.
+
+    >>> import tapegrad
+    >>> float(Identity()(tapegrad.constant(2.0)))
+    2.0
+    """
+
+    supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return inputs
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+class Lambda(Layer):
+    """Apply a function of tensors.
+
+    >>> import tapegrad
+    >>> Lambda(lambda x: x * x)(tapegrad.constant(3.0)).numpy().item()
+    9.0
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        output_shape: Any = None,
+        mask: Any = None,
+        arguments: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not callable(function):
+            raise ArgumentError(f"Lambda takes a function. Got {function!r}.")
+        self.function, self.arguments = function, dict(arguments or {})
+        self._output_shape, self._mask = output_shape, mask
+        self.supports_masking = mask is not None
+
+    def call(self, inputs: Any) -> Any:
+        return self.function(inputs, **self.arguments)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return self._mask(inputs, previous_mask) if callable(self._mask) else self._mask
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        if self._output_shape is None:
+            return super().compute_output_shape(input_shape)
+        if callable(self._output_shape):
+            return tuple(self._output_shape(input_shape))
+        return (input_shape[0], *self._output_shape)
+
+
+class Masking(Layer):
+    """Mask the steps of sequences at which all features are `mask_value`.
+
+    >>> import tapegrad
+    >>> layer = Masking(0.0)
+    >>> x = tapegrad.constant([[[1.0, 2.0], [0.0, 0.0]]])
+    >>> layer.compute_mask(x, None).numpy().tolist()
+    [[True, False]]
+    """
+
+    supports_masking = True
+
+    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mask_value = mask_value
+
+    def call(self, inputs: Any) -> Any:
+        kept = reduce_any(not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
+        return inputs * cast(kept, inputs.dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return reduce_any(not_equal(inputs, self.mask_value), axis=-1)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+class Operation(Layer):
+    """Apply an operator to tensors without values and constants, in a functional model."""
+
+    def __init__(self, function: Callable[..., Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.function = function
+        self.built = True
+
+    def call(self, *operands: Any) -> Any:
+        return self.function(*operands)
+
+    def compute_output_spec(self, *operands: Any, **_: Any) -> Any:
+        shapes = [self._result(operands, size) for size in (2, 3)]
+        sizes = tuple(a if a == b else None for a, b in zip(*shapes))
+        return KerasTensor(sizes, self.compute_dtype)
+
+    def _result(self, operands: Any, size: int) -> Shape:
+        given = nest.map_structure(lambda x: self._zeros(x, size), operands)
+        result: Tensor = self.function(*given)
+        return tuple(result.shape)
+
+    def _zeros(self, value: Any, size: int) -> Any:
+        return self._zeros_like(value.shape, size) if isinstance(value, KerasTensor) else value
+
+
+set_operation_layer(Operation)

@@ -1,0 +1,61 @@
+"""Where a model's inputs come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.symbolic import KerasTensor, Node
+
+
+class InputLayer(Layer):
+    """Stands for an input of a model; `Input` makes one.
+
+    >>> InputLayer((3,), name="point").output
+    <KerasTensor shape=(None, 3), dtype=float32, name=point>
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int | None] | None = None,
+        batch_size: int | None = None,
+        dtype: Any = None,
+        batch_shape: Sequence[int | None] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name)
+        if (shape is None) == (batch_shape is None):
+            raise ArgumentError(
+                "Input takes either the shape of one example, as `shape`, or that of a batch, as "
+                f"`batch_shape`. Got shape={shape}, batch_shape={batch_shape}."
+            )
+        sizes: Any = tuple(batch_shape or ()) if shape is None else (batch_size, *shape)
+        if any(n is not None and (not isinstance(n, int) or n < 0) for n in sizes):
+            raise ArgumentError(f"A shape holds sizes, or None for any size. Got {sizes}.")
+        self.batch_shape = sizes
+        self.input_dtype = "float32" if dtype is None else as_dtype(dtype).name
+        self.output = KerasTensor(sizes, self.input_dtype, name=self.name)
+        Node(self, (), {}).set_outputs(self.output)
+        self.last_output_shape = sizes
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        return inputs
+
+
+def Input(  # noqa: N802  # Keras' name
+    shape: Sequence[int | None] | None = None,
+    batch_size: int | None = None,
+    dtype: Any = None,
+    batch_shape: Sequence[int | None] | None = None,
+    name: str | None = None,
+) -> KerasTensor:
+    """Return a tensor without value, from which a functional model begins.
+
+    >>> Input(shape=(28, 28, 1)).shape
+    (None, 28, 28, 1)
+    """
+    return InputLayer(shape, batch_size, dtype, batch_shape, name).output

@@ -1,0 +1,406 @@
+"""Layer: weights that are made when the shape of the input is known, and a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import nest
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
+from tapegrad.keras.configured import Configured
+from tapegrad.keras.layers.calling import built_afterwards, call_spec, shape_of, shapes_for
+from tapegrad.keras.layers.context import training_flag, training_scope
+from tapegrad.keras.naming import automatic_name, checked_name
+from tapegrad.keras.symbolic import KerasTensor, call_symbolically
+from tapegrad.module import Module
+from tapegrad.ops.cast import cast
+
+Shape = tuple[int | None, ...]
+
+_FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "input_dim")
+"""Arguments by which the first layer of a model may be told what comes in."""
+
+
+class Layer(Configured, Module):
+    """Base of all layers: subclasses make weights in `build` and compute in `call`.
+
+    >>> import tapegrad
+    >>> class Scale(Layer):
+    ...     def build(self, input_shape):
+    ...         self.factor = self.add_weight((input_shape[-1],), initializer="ones", name="factor")
+    ...     def call(self, inputs):
+    ...         return inputs * self.factor
+    >>> layer = Scale()
+    >>> layer(tapegrad.constant([[1.0, 2.0]])).numpy().tolist(), layer.count_params()
+    ([[1.0, 2.0]], 2)
+    """
+
+    supports_masking = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in vars(cls):
+            cls.build = built_afterwards(vars(cls)["build"])  # type: ignore[method-assign]
+
+    def __init__(
+        self,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for key in kwargs:
+            if key not in _FOR_INPUT:
+                raise ArgumentError(
+                    f"{type(self).__name__} does not take the argument {key!r}. All layers take "
+                    "name, dtype, trainable and activity_regularizer."
+                )
+        kind = type(self).__name__
+        self._name = automatic_name(kind) if name is None else checked_name(name)
+        self.dtype_policy = dtype_policies.get(dtype)
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.built = False
+        self._trainable = bool(trainable)
+        self._frozen: set[int] = set()
+        self._regularized: list[tuple[Variable, Any]] = []
+        self._own_losses: list[Any] = []
+        self._in_float32: dict[str, Variable] = {}
+        self._kept_as_is: set[int] = set()
+        self._is_calling = False
+        self.last_output_shape: Any = None
+        self.first_input_shape = _input_shape(kwargs)
+
+    # Weights
+
+    def add_weight(
+        self,
+        shape: Sequence[int] | int | None = None,
+        initializer: Any = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        autocast: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+        aggregation: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Make a variable that belongs to this layer; call it in `build`."""
+        kind = as_dtype(self.variable_dtype if dtype is None else dtype)
+        if initializer is None:
+            initializer = "glorot_uniform" if kind.is_floating else "zeros"
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
+        if any(n is None for n in sizes):
+            raise ShapeError(
+                f"A weight of layer {self.name!r} would have shape {sizes}: the layer needs to "
+                "know these sizes of its input. Give them to Input, or reshape before it."
+            )
+        value = initializers.get(initializer)(sizes, dtype=kind.name)
+        variable = Variable(
+            value,
+            trainable=trainable and self._trainable,
+            name=name,
+            constraint=constraints.get(constraint),
+        )
+        if trainable and not self._trainable:
+            self._frozen.add(variable.number)
+        if regularizer is not None:
+            self._regularized.append((variable, regularizers.get(regularizer)))
+        if not autocast or not kind.is_floating:
+            self._kept_as_is.add(variable.number)
+        return variable
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(value) is Variable and "dtype_policy" in vars(self) and self.dtype_policy.is_mixed:
+            # Kept aside, so that `call` gets it in the dtype of the computation.
+            self.__dict__.pop(name, None)
+            self._in_float32[name] = value
+            return
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        kept = self.__dict__.get("_in_float32", {})
+        if name not in kept:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        variable = kept[name]
+        if self._is_calling and variable.number not in self._kept_as_is:
+            return cast(variable, self.compute_dtype)
+        return variable
+
+    @property
+    def variables(self) -> list[Variable]:  # type: ignore[override]
+        """All variables: of this layer the trainable ones first, then those of inner layers."""
+        own = sorted(self._own_variables(), key=lambda v: not self._is_declared_trainable(v))
+        found = {variable.number: variable for variable in own}
+        for layer in self._inner_layers():
+            found.update({v.number: v for v in layer.variables if v.number not in found})
+        return list(found.values())
+
+    weights = variables
+
+    @property
+    def trainable_variables(self) -> list[Variable]:  # type: ignore[override]
+        return [v for v in self.variables if v.trainable] if self._trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:  # type: ignore[override]
+        return [v for v in self.variables if not (v.trainable and self._trainable)]
+
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+
+    def checkpointed(self) -> dict[str, Any]:
+        """What a checkpoint looks into, by name: the same under every dtype policy."""
+        aside = ("_in_float32", "_arguments", "_regularized")
+        found = {name: value for name, value in self.__dict__.items() if name not in aside}
+        return {**found, **self._in_float32}
+
+    def _own_variables(self) -> Iterator[Variable]:
+        for value in (*self.__dict__.values(), self._in_float32):
+            for leaf in _leaves(value):
+                if isinstance(leaf, Variable):
+                    yield leaf
+
+    def _inner_layers(self) -> Iterator[Layer]:
+        seen: set[int] = set()
+        for name, value in self.__dict__.items():
+            for leaf in _leaves(value) if name != "_arguments" else ():
+                if isinstance(leaf, Layer) and id(leaf) not in seen:
+                    seen.add(id(leaf))
+                    yield leaf
+
+    def _is_declared_trainable(self, variable: Variable) -> bool:
+        return variable.trainable or variable.number in self._frozen
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes this layer; setting it also sets it for all inner layers."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._trainable = bool(value)
+        for variable in self._own_variables():
+            if not value and variable.trainable:
+                self._frozen.add(variable.number)
+                variable.trainable = False
+            elif value and variable.number in self._frozen:
+                self._frozen.discard(variable.number)
+                variable.trainable = True
+        for layer in self._inner_layers():
+            layer.trainable = value
+
+    def count_params(self) -> int:
+        """Return how many numbers the weights hold."""
+        return sum(prod(variable.shape) for variable in self.variables)
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+        """Return the values of all weights as NumPy arrays."""
+        return [variable.numpy() for variable in self.variables]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set all weights, in the order of `get_weights`; nothing is set if one does not fit."""
+        variables = self.variables
+        shapes = [tuple(np.shape(value)) for value in weights]
+        wanted = [tuple(variable.shape) for variable in variables]
+        if shapes != wanted:
+            raise ShapeError(f"Layer {self.name!r} has weights of shapes {wanted}. Got {shapes}.")
+        for variable, value in zip(variables, weights):
+            variable.assign(np.asarray(value, as_dtype(variable.dtype).dtype))
+
+    # Dtypes and names
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the weights."""
+        return self.dtype_policy.variable_dtype
+
+    variable_dtype = dtype
+
+    @property
+    def compute_dtype(self) -> str:
+        """The dtype in which `call` computes."""
+        return self.dtype_policy.compute_dtype
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make a layer like this one, under the same name."""
+        config = super().get_config()
+        config.pop("kwargs", None)
+        return {**config, "name": self.name, "trainable": self.trainable}
+
+    # Losses
+
+    def add_loss(self, loss: Any) -> None:
+        """Add something to what training makes small; call it in `call`."""
+        self._own_losses.extend(nest.flatten(loss))
+
+    @property
+    def losses(self) -> list[Any]:
+        """What was added in the last call, and what regularizers say of the weights."""
+        found = list(self._own_losses)
+        if self._trainable:
+            found += [rule(v.value()) for v, rule in self._regularized if v.trainable]
+        for layer in self._inner_layers():
+            found += layer.losses
+        return found
+
+    def _clear_losses(self) -> None:
+        self._own_losses.clear()
+        for layer in self._inner_layers():
+            layer._clear_losses()
+
+    # Building and calling
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights, for an input of this shape (None: any size)."""
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute; subclasses say how, and may take `training` and `mask`."""
+        raise NotImplementedError(f"{type(self).__name__} must define call(self, inputs).")
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        """Return the mask of the output: that of the input where masks are supported."""
+        return previous_mask if self.supports_masking else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
+            return call_symbolically(self, args, kwargs)
+        args = nest.map_structure(self._as_input, args)
+        kwargs = {name: self._as_input(value) if _is_array(value) else value
+                  for name, value in kwargs.items()}  # fmt: skip
+        spec = call_spec(type(self).call)
+        self._build_for(spec, args, kwargs)
+        training = kwargs.pop("training", None)
+        outer = training_flag.get()
+        if training is None:
+            training = outer
+        if spec.takes_training and training is not None:
+            kwargs["training"] = training
+        if not spec.takes_mask:
+            kwargs.pop("mask", None)
+        return self._computed(args, kwargs, training, is_inner=outer is not None)
+
+    def _computed(self, args: Any, kwargs: Any, training: bool | None, is_inner: bool) -> Any:
+        was_calling, self._is_calling = self._is_calling, True
+        if not is_inner and not was_calling:
+            self._clear_losses()
+        try:
+            with training_scope(training):
+                outputs = self.call(*args, **kwargs)
+        finally:
+            self._is_calling = was_calling
+        if self.last_output_shape is None:
+            self.last_output_shape = shape_of(outputs)
+        if self.activity_regularizer is not None:
+            for output in nest.flatten(outputs):
+                self.add_loss(self.activity_regularizer(output) / output.shape[0])
+        return outputs
+
+    def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
+        if not self.built:
+            self.build(**shapes_for("build", self, spec, args, kwargs))
+            self.built = True
+
+    def _as_input(self, value: Any) -> Any:
+        """A value as a tensor, floating ones in the dtype of the computation."""
+        if _is_array(value):
+            value = to_tensor(value)
+        if isinstance(value, Tensor | Variable) and value.dtype.is_floating:
+            return value if value.dtype.name == self.compute_dtype else cast(
+                value, self.compute_dtype
+            )  # fmt: skip
+        return value
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the shape of the output, None for sizes that are not known.
+
+        Layers that do not say it are tried out, on zeros of two sizes.
+        """
+        shapes = [shape_of(self._tried(input_shape, size)) for size in (2, 3)]
+        return nest.map_structure(_known, *map(_wrapped, shapes))
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Return tensors without values like those that a call on such tensors would give."""
+        spec = call_spec(type(self).call)
+        self._build_for(spec, args, kwargs)
+        given = shapes_for("compute_output_shape", self, spec, args, kwargs)
+        shapes = self.compute_output_shape(**given)
+        return nest.map_structure(
+            lambda shape: KerasTensor(shape.sizes, self.compute_dtype), _wrapped(shapes)
+        )
+
+    def _tried(self, input_shape: Any, size: int) -> Any:
+        zeros = nest.map_structure(
+            lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
+        )
+        return self(zeros, training=False)
+
+    def _zeros_like(self, shape: Sequence[int | None], size: int) -> Any:
+        """Zeros of a shape, with `size` in the place of what is not known."""
+        sizes = [size if n is None else n for n in shape]
+        return to_tensor(np.zeros(sizes, as_dtype(self.compute_dtype).dtype))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+
+class _Shape:
+    """A shape as a single leaf of a structure."""
+
+    def __init__(self, sizes: Sequence[int | None]) -> None:
+        self.sizes = tuple(sizes)
+
+
+def _wrapped(shapes: Any) -> Any:
+    """A structure of shapes with each shape as one leaf."""
+    if isinstance(shapes, list | tuple) and all(n is None or isinstance(n, int) for n in shapes):
+        return _Shape(shapes)
+    if isinstance(shapes, dict):
+        return {name: _wrapped(shape) for name, shape in shapes.items()}
+    return type(shapes)(_wrapped(shape) for shape in shapes)
+
+
+def _known(one: _Shape, other: _Shape) -> Shape:
+    return tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) or (
+        hasattr(value, "__array__") and not isinstance(value, Tensor | Variable)
+    )
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _input_shape(kwargs: dict[str, Any]) -> Shape | None:
+    """The shape of the input, with the batch, if it was given to the layer."""
+    for key in ("batch_shape", "batch_input_shape"):
+        if kwargs.get(key) is not None:
+            return tuple(kwargs[key])
+    if kwargs.get("input_shape") is not None:
+        return (kwargs.get("batch_size"), *kwargs["input_shape"])
+    if kwargs.get("input_dim") is not None:
+        return (kwargs.get("batch_size"), kwargs["input_dim"])
+    return None

@@ -1,0 +1,238 @@
+"""Layers that make one tensor of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.ops.arithmetic import add as sum_of_two
+from tapegrad.ops.arithmetic import multiply as product_of_two
+from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.einsum import einsum
+from tapegrad.ops.joining import concat
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.selection import maximum as larger_of_two
+from tapegrad.ops.selection import minimum as smaller_of_two
+
+Shape = tuple[int | None, ...]
+
+
+class _Merge(Layer):
+    """Base of layers that combine tensors element by element; shorter shapes are broadcast."""
+
+    supports_masking = True
+    least = 2
+
+    def build(self, input_shape: Any) -> None:
+        _check_several(self, input_shape, self.least)
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        return reduce(self.merge, inputs)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        return reduce(lambda a, b: _broadcast(self, a, b), [tuple(s) for s in input_shape])
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        masks = [mask for mask in previous_mask or () if mask is not None]
+        return reduce(logical_and, masks) if masks else None
+
+
+def _check_several(layer: Layer, shapes: Any, least: int) -> None:
+    if not isinstance(shapes, list | tuple) or not all(isinstance(s, list | tuple) for s in shapes):
+        raise ShapeError(
+            f"Layer {layer.name!r} ({type(layer).__name__}) takes a list of tensors. "
+            f"Got one of shape {shapes}."
+        )
+    if len(shapes) < least:
+        raise ShapeError(
+            f"Layer {layer.name!r} ({type(layer).__name__}) takes {least} tensors or more. "
+            f"Got {len(shapes)}."
+        )
+
+
+def _broadcast(layer: Layer, one: Shape, other: Shape) -> Shape:
+    rank = max(len(one), len(other))
+    pairs = zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other)
+    sizes: list[int | None] = []
+    for a, b in pairs:
+        if a == b or b == 1:
+            sizes.append(a)
+        elif a == 1 or a is None:
+            sizes.append(b)
+        elif b is None:
+            sizes.append(a)
+        else:
+            raise ShapeError(
+                f"Layer {layer.name!r} ({type(layer).__name__}) cannot combine tensors of shapes "
+                f"{one} and {other}."
+            )
+    return tuple(sizes)
+
+
+class Add(_Merge):
+    """Add tensors.
+
+    >>> import tapegrad
+    >>> Add()([tapegrad.ones([2]), tapegrad.ones([2])]).numpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return sum_of_two(one, other)
+
+
+class Subtract(_Merge):
+    """Subtract the second tensor from the first.
+
+    >>> import tapegrad
+    >>> Subtract()([tapegrad.ones([2]), tapegrad.ones([2])]).numpy().tolist()
+    [0.0, 0.0]
+    """
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape)
+        if len(input_shape) != 2:
+            raise ShapeError(
+                f"Layer {self.name!r} (Subtract) takes two tensors. Got {len(input_shape)}."
+            )
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return one - other
+
+
+class Multiply(_Merge):
+    """Multiply tensors element by element.
+
+    >>> import tapegrad
+    >>> Multiply()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).numpy().tolist()
+    [3.0, 3.0]
+    """
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return product_of_two(one, other)
+
+
+class Average(_Merge):
+    """Average tensors element by element.
+
+    >>> import tapegrad
+    >>> Average()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).numpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        return reduce(sum_of_two, inputs) / float(len(inputs))
+
+
+class Maximum(_Merge):
+    """Take the largest of tensors, element by element.
+
+    >>> import tapegrad
+    >>> Maximum()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).numpy().tolist()
+    [3.0, 3.0]
+    """
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return larger_of_two(one, other)
+
+
+class Minimum(_Merge):
+    """Take the smallest of tensors, element by element.
+
+    >>> import tapegrad
+    >>> Minimum()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).numpy().tolist()
+    [1.0, 1.0]
+    """
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return smaller_of_two(one, other)
+
+
+class Concatenate(Layer):
+    """Join tensors along an axis.
+
+    >>> import tapegrad
+    >>> Concatenate()([tapegrad.ones([2, 3]), tapegrad.ones([2, 1])]).shape
+    (2, 4)
+    """
+
+    def __init__(self, axis: int = -1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axis = axis
+
+    def build(self, input_shape: Any) -> None:
+        _check_several(self, input_shape, 1)
+        axis = self.axis % len(input_shape[0])
+        others = [tuple(n for k, n in enumerate(shape) if k != axis) for shape in input_shape]
+        if any(not _fits(others[0], other) for other in others):
+            raise ShapeError(
+                f"Layer {self.name!r} (Concatenate) takes tensors that differ along axis "
+                f"{self.axis} only. Got shapes {[tuple(shape) for shape in input_shape]}."
+            )
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        return concat(list(inputs), self.axis)
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        sizes = list(input_shape[0])
+        along = [shape[self.axis] for shape in input_shape]
+        sizes[self.axis] = None if None in along else sum(along)
+        return tuple(sizes)
+
+
+def _fits(one: Shape, other: Shape) -> bool:
+    same = len(one) == len(other)
+    return same and all(a is None or b is None or a == b for a, b in zip(one, other))
+
+
+class Dot(Layer):
+    """Multiply two tensors along one axis each, example by example.
+
+    >>> import tapegrad
+    >>> Dot(1)([tapegrad.ones([2, 3]), tapegrad.ones([2, 3])]).numpy().tolist()
+    [[3.0], [3.0]]
+    """
+
+    def __init__(self, axes: Any, normalize: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axes = (axes, axes) if isinstance(axes, int) else tuple(axes)
+        self.normalize = normalize
+        if len(self.axes) != 2 or 0 in self.axes:
+            raise ArgumentError(
+                f"Dot takes one axis, or one for each tensor, other than that of the batch. "
+                f"Got {axes}."
+            )
+
+    def build(self, input_shape: Any) -> None:
+        _check_several(self, input_shape, 2)
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        a, b = inputs
+        one, other = self._letters(len(a.shape), len(b.shape))
+        first, second = (k % len(x.shape) for k, x in zip(self.axes, (a, b)))
+        if self.normalize:
+            a, b = l2_normalize(a, axis=first), l2_normalize(b, axis=second)
+        kept = [c for k, c in enumerate(one) if k not in (0, first)]
+        kept += [c for k, c in enumerate(other) if k not in (0, second)]
+        result = einsum(f"{''.join(one)},{''.join(other)}->{one[0]}{''.join(kept)}", a, b)
+        return result if kept else result[:, None]
+
+    def _letters(self, rank_a: int, rank_b: int) -> tuple[list[str], list[str]]:
+        letters = iter("bcdefghijklmnopqrstuvwxyz")
+        one = ["a", *[next(letters) for _ in range(rank_a - 1)]]
+        other = ["a", *[next(letters) for _ in range(rank_b - 1)]]
+        other[self.axes[1] % rank_b] = one[self.axes[0] % rank_a]
+        return one, other
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        a, b = (list(shape) for shape in input_shape)
+        first, second = self.axes[0] % len(a), self.axes[1] % len(b)
+        kept = [n for k, n in enumerate(a) if k not in (0, first)]
+        kept += [n for k, n in enumerate(b) if k not in (0, second)]
+        return (a[0], *(kept or [1]))

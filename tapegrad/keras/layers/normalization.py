@@ -1,0 +1,363 @@
+"""Layers that bring numbers to a common scale: over batches, features, groups of channels, norms.
+
+Half precision is normalised in float32, as sums of many squares need it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import normalize_axes
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.keras import constraints, initializers, regularizers
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
+from tapegrad.ops.normalization import normalize_p
+from tapegrad.ops.reduce import reduce_sum
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
+from tapegrad.ops.stop_gradient import stop_gradient
+
+
+class _Normalizing(Layer):
+    """Base of layers whose weights have the sizes of the input along some axes."""
+
+    supports_masking = True
+    axis: Any
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        return normalize_axes(self.axis, rank, f"Layer {self.name!r} ({type(self).__name__})")
+
+    def _measured(self, input_shape: Any) -> tuple[Any, ...]:
+        """Return the sizes that the weights need, and remember them for later calls."""
+        self._sizes = tuple(input_shape[axis] for axis in self._axes(len(input_shape)))
+        return self._sizes
+
+    def _checked(self, inputs: Any) -> tuple[int, ...]:
+        """Return the axes of an input, which must fit the weights."""
+        axes = self._axes(len(inputs.shape))
+        if tuple(inputs.shape[axis] for axis in axes) != self._sizes:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) was built for inputs with sizes "
+                f"{self._sizes} along axis {self.axis}. Got shape {tuple(inputs.shape)}."
+            )
+        return axes
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        self._axes(len(input_shape))
+        return tuple(input_shape)
+
+
+class _Affine(_Normalizing):
+    """Base of layers that scale by `gamma` and shift by `beta` at the end."""
+
+    def __init__(self, center: bool, scale: bool, beta: Any, gamma: Any, **kwargs: Any) -> None:
+        """Take the initializer, the regularizer and the constraint of `beta` and of `gamma`."""
+        super().__init__(**kwargs)
+        self.center, self.scale = center, scale
+        self.beta_initializer, self.gamma_initializer = map(initializers.get, (beta[0], gamma[0]))
+        self.beta_regularizer, self.gamma_regularizer = map(regularizers.get, (beta[1], gamma[1]))
+        self.beta_constraint, self.gamma_constraint = map(constraints.get, (beta[2], gamma[2]))
+
+    def _add_affine(self, shape: tuple[Any, ...]) -> None:
+        self.gamma = self.beta = None
+        if self.scale:
+            given = (self.gamma_initializer, self.gamma_regularizer, self.gamma_constraint)
+            self.gamma = self._add("gamma", shape, *given)
+        if self.center:
+            given = (self.beta_initializer, self.beta_regularizer, self.beta_constraint)
+            self.beta = self._add("beta", shape, *given)
+
+    def _add(
+        self, name: str, shape: Any, initializer: Any, regularizer: Any, constraint: Any
+    ) -> Any:
+        return self.add_weight(
+            shape,
+            initializer,
+            autocast=False,
+            regularizer=regularizer,
+            constraint=constraint,
+            name=name,
+        )
+
+
+class BatchNormalization(_Affine):
+    """Normalise each channel over the batch in training, by moving averages otherwise.
+
+    With `trainable = False` the moving averages are used in training too, and stay as they are.
+
+    >>> import tapegrad
+    >>> layer = BatchNormalization(epsilon=0.0)
+    >>> layer(tapegrad.constant([[1.0], [3.0]]), training=True).numpy().tolist()
+    [[-1.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        renorm: bool = False,
+        renorm_clipping: Any = None,
+        renorm_momentum: float = 0.99,
+        synchronized: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        beta = (beta_initializer, beta_regularizer, beta_constraint)
+        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
+        super().__init__(center, scale, beta, gamma, **kwargs)
+        if renorm or synchronized:
+            raise ArgumentError(
+                "BatchNormalization normalises by one batch on one device: it takes renorm=False "
+                f"and synchronized=False. Got renorm={renorm}, synchronized={synchronized}."
+            )
+        self.axis = _one_axis(axis, "BatchNormalization")
+        self.momentum, self.epsilon = float(momentum), float(epsilon)
+        self.moving_mean_initializer = initializers.get(moving_mean_initializer)
+        self.moving_variance_initializer = initializers.get(moving_variance_initializer)
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) < 2:
+            raise ShapeError(
+                f"Layer {self.name!r} (BatchNormalization) takes inputs of at least 2 dimensions, "
+                f"the batch first. Got shape {tuple(input_shape)}."
+            )
+        sizes = self._measured(input_shape)
+        self._add_affine(sizes)
+        self.moving_mean = self.add_weight(
+            sizes, self.moving_mean_initializer, None, False, False, name="moving_mean"
+        )
+        self.moving_variance = self.add_weight(
+            sizes, self.moving_variance_initializer, None, False, False, name="moving_variance"
+        )
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        (axis,) = self._checked(inputs)
+        x = _wide(inputs)
+        if not training or not self.trainable:
+            return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
+        axes = tuple(k for k in range(len(x.shape)) if k != axis)
+        if mask is None:
+            y, mean, variance = self._normalized(x, axis, axes)
+        else:
+            mean, variance = self._masked_moments(x, mask, axes)
+            y = self._normalized_by(x, mean, variance, axis)
+        self._follow(self.moving_mean, mean)
+        self._follow(self.moving_variance, variance)
+        return y
+
+    def _normalized(self, x: Any, axis: int, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        """Normalise by the moments of the batch, in one step that returns them as well."""
+        nothing = zeros_for(x, (1,) * len(x.shape), x.dtype)
+        y, mean, variance = normalize_p(
+            x,
+            _stretching(self.gamma, x, axis) if self.scale else nothing,
+            _stretching(self.beta, x, axis) if self.center else nothing,
+            axes=axes,
+            epsilon=self.epsilon,
+            center=True,
+            scaled=self.scale,
+            shifted=self.center,
+        )
+        return _as(y, self.compute_dtype), mean, variance
+
+    def _normalized_by(self, x: Any, mean: Any, variance: Any, axis: int) -> Any:
+        mean, variance = _stretching(mean, x, axis), _stretching(variance, x, axis)
+        offset = _stretching(self.beta, x, axis) if self.center else None
+        scale = _stretching(self.gamma, x, axis) if self.scale else None
+        y = batch_normalization(x, mean, variance, offset, scale, self.epsilon)
+        return _as(y, self.compute_dtype)
+
+    def _masked_moments(self, x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+        if tuple(mask.shape) != tuple(x.shape[:-1]):
+            raise ShapeError(
+                f"Layer {self.name!r} (BatchNormalization) takes a mask of shape "
+                f"{tuple(x.shape[:-1])} for this input. Got {tuple(mask.shape)}."
+            )
+        kept = broadcast_to(expand_dims(cast(mask, "bool"), -1), tuple(x.shape))
+        # Where all is masked, 1 in place of 0 keeps the moments finite.
+        count = maximum(reduce_sum(cast(kept, x.dtype), axes, keepdims=True), 1.0)
+        mean = reduce_sum(where(kept, x, 0.0), axes, keepdims=True) / count
+        rest = where(kept, x - mean, 0.0)
+        variance = reduce_sum(rest * rest, axes, keepdims=True) / count
+        return reshape(mean, self._sizes), reshape(variance, self._sizes)
+
+    def _follow(self, average: Any, value: Any) -> None:
+        """Move a moving average towards what this batch had."""
+        kept = _wide(average.value()) * self.momentum
+        new = kept + stop_gradient(value) * (1.0 - self.momentum)
+        average.assign(_as(new, average.dtype), read_value=False)
+
+
+class LayerNormalization(_Affine):
+    """Normalise each example over its features, or over several axes together.
+
+    >>> import tapegrad
+    >>> LayerNormalization(epsilon=0.0)(tapegrad.constant([[1.0, 3.0]])).numpy().tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        beta = (beta_initializer, beta_regularizer, beta_constraint)
+        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
+        super().__init__(center, scale, beta, gamma, **kwargs)
+        self.axis, self.epsilon = _checked_axis(axis, "LayerNormalization"), float(epsilon)
+
+    def build(self, input_shape: Any) -> None:
+        self._add_affine(self._measured(input_shape))
+
+    def call(self, inputs: Any) -> Any:
+        axes = self._checked(inputs)
+        y = layer_norm(_wide(inputs), self.gamma, self.beta, self.epsilon, axes)
+        return _as(y, self.compute_dtype)
+
+
+class GroupNormalization(_Affine):
+    """Normalise each example over groups of channels; `groups=-1` makes each channel a group.
+
+    >>> import tapegrad
+    >>> layer = GroupNormalization(groups=2, epsilon=0.0)
+    >>> layer(tapegrad.constant([[1.0, 3.0, 10.0, 30.0]])).numpy().tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        groups: int = 32,
+        axis: int = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        beta = (beta_initializer, beta_regularizer, beta_constraint)
+        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
+        super().__init__(center, scale, beta, gamma, **kwargs)
+        if groups < 1 and groups != -1:
+            raise ArgumentError(
+                "GroupNormalization takes a positive number of groups, or -1 for one to each "
+                f"channel. Got {groups!r}."
+            )
+        self.groups, self.epsilon = groups, float(epsilon)
+        self.axis = _one_axis(axis, "GroupNormalization")
+
+    def build(self, input_shape: Any) -> None:
+        (channels,) = self._measured(input_shape)
+        if channels is not None and self.groups != -1 and channels % self.groups:
+            raise ShapeError(
+                f"Layer {self.name!r} (GroupNormalization) takes channels, along axis "
+                f"{self.axis}, that {self.groups} groups can share evenly. "
+                f"Got shape {tuple(input_shape)}."
+            )
+        self._add_affine((channels,))
+
+    def call(self, inputs: Any) -> Any:
+        (axis,) = self._checked(inputs)
+        x, last = _wide(inputs), len(inputs.shape) - 1
+        groups = self._sizes[0] if self.groups == -1 else self.groups
+        x = x if axis == last else moveaxis(x, axis, last)
+        y = group_norm(x, groups, self.gamma, self.beta, self.epsilon)
+        return _as(y if axis == last else moveaxis(y, last, axis), self.compute_dtype)
+
+
+class RMSNormalization(_Normalizing):
+    """Divide by the root of the mean square, then multiply by a `scale`.
+
+    >>> import tapegrad
+    >>> RMSNormalization(epsilon=0.0)(tapegrad.constant([[3.0, -3.0]])).numpy().tolist()
+    [[1.0, -1.0]]
+    """
+
+    supports_masking = False
+
+    def __init__(self, axis: Any = -1, epsilon: float = 1e-6, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axis, self.epsilon = _checked_axis(axis, "RMSNormalization"), float(epsilon)
+
+    def build(self, input_shape: Any) -> None:
+        sizes = self._measured(input_shape)
+        self.scale = self.add_weight(sizes, "ones", autocast=False, name="scale")
+
+    def call(self, inputs: Any) -> Any:
+        axes = self._checked(inputs)
+        return _as(rms_norm(_wide(inputs), self.scale, self.epsilon, axes), self.compute_dtype)
+
+
+class UnitNormalization(_Normalizing):
+    """Divide by the Euclidean norm, so that it becomes 1; zeros stay zeros.
+
+    >>> import tapegrad
+    >>> UnitNormalization()(tapegrad.constant([[3.0, 4.0]])).numpy().round(3).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, axis: Any = -1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axis = _checked_axis(axis, "UnitNormalization")
+
+    def call(self, inputs: Any) -> Any:
+        # The bound is that of the squares: norms below 1e-12 count as 1e-12.
+        y = l2_normalize(_wide(inputs), self._axes(len(inputs.shape)), epsilon=1e-24)
+        return _as(y, self.compute_dtype)
+
+
+def _checked_axis(axis: Any, kind: str) -> Any:
+    each = axis if isinstance(axis, list | tuple) else (axis,)
+    if not all(isinstance(one, int) for one in each):
+        raise ArgumentTypeError(f"{kind} takes an axis, or a list of axes. Got {axis!r}.")
+    return axis
+
+
+def _one_axis(axis: Any, kind: str) -> int:
+    if not isinstance(axis, int):
+        raise ArgumentTypeError(f"{kind} takes one axis, that of the channels. Got {axis!r}.")
+    return axis
+
+
+def _wide(x: Any) -> Any:
+    return cast(x, "float32") if x.dtype.itemsize < 4 else x
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def _stretching(value: Any, x: Any, axis: int) -> Any:
+    """One number per channel, in a shape that stretches to that of `x`."""
+    rank = len(x.shape)
+    shape = [1] * rank
+    shape[axis] = x.shape[axis]
+    value = value.value() if hasattr(value, "assign") else value
+    return _wide(value if axis == rank - 1 else reshape(value, tuple(shape)))

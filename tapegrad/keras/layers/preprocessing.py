@@ -1,0 +1,399 @@
+"""Layers that prepare data on the device: scaling, flipping and cropping images, encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.device import device
+from tapegrad.core.operand import as_operand, normalize_axes
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.regularization import RandomLayer
+from tapegrad.keras.layers.spatial_arguments import channels_format, positive
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import arange, constant, one_hot
+from tapegrad.ops.gather import gather
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_draws import draw_mask
+from tapegrad.ops.rearranging import flip
+from tapegrad.ops.reduce import reduce_max, reduce_mean, reduce_sum, reduce_variance
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.shape import expand_dims, moveaxis, reshape, squeeze
+
+# Axes of an image: 0 is its height, 1 its width.
+_MODES = {"horizontal": (1,), "vertical": (0,), "horizontal_and_vertical": (1, 0)}
+
+
+class _Scaling(Layer):
+    """Base of layers that take arrays for arguments, and give their input another scale."""
+
+    supports_masking = True
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make a layer like this one, arrays as lists."""
+        given = super().get_config().items()
+        return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in given}
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return tuple(input_shape)
+
+
+class Rescaling(_Scaling):
+    """Return `x * scale + offset`.
+
+    >>> import tapegrad
+    >>> Rescaling(1 / 2, offset=1.0)(tapegrad.constant([2, 4])).numpy().tolist()
+    [2.0, 3.0]
+    """
+
+    def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scale, self.offset = scale, offset
+
+    def call(self, inputs: Any) -> Any:
+        x = _as(inputs, self.compute_dtype)
+        return x * _next_to(x, self.scale) + _next_to(x, self.offset)
+
+
+class _ImageLayer(RandomLayer):
+    """Base of layers that take images, or batches of them."""
+
+    supports_masking = False
+
+    def __init__(self, data_format: str | None, seed: int | None, **kwargs: Any) -> None:
+        super().__init__(seed, **kwargs)
+        self.data_format = channels_format(self, data_format)
+
+    def _axes(self, shape: Any) -> tuple[int, int]:
+        """Return the axes of height and width."""
+        rank = len(shape)
+        if rank not in (3, 4):
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes an image of 3 dimensions, or "
+                f"a batch of them. Got shape {tuple(shape)}."
+            )
+        first = self.data_format == "channels_first"
+        return (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        self._axes(input_shape)
+        return tuple(input_shape)
+
+
+class RandomFlip(_ImageLayer):
+    """Mirror each image with probability 1/2, along one axis or along both independently.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 2, 2, 1))
+    >>> RandomFlip("horizontal", seed=3)(x, training=False).numpy().ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        mode: str = "horizontal_and_vertical",
+        seed: int | None = None,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format, seed, **kwargs)
+        if mode not in _MODES:
+            raise ArgumentError(f"mode must be one of {', '.join(_MODES)}. Got {mode!r}.")
+        self.mode = mode
+
+    def call(self, inputs: Any, training: Any = True) -> Any:
+        axes = self._axes(inputs.shape)
+        x = _as(inputs, self.compute_dtype)
+        for place in _MODES[self.mode] if training else ():
+            with device(x.device):
+                is_kept = draw_mask(self.seed_generator, (*x.shape[:-3], 1, 1, 1), 0.5)
+            x = where(is_kept, x, flip(x, axes[place]))
+        return x
+
+
+class _Crop(_ImageLayer):
+    """Base of layers that cut images to a size."""
+
+    def __init__(
+        self, height: int, width: int, data_format: str | None, seed: int | None, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format, seed, **kwargs)
+        self.height = positive(self, height, "a height")
+        self.width = positive(self, width, "a width")
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        sizes, (down, across) = list(input_shape), self._axes(input_shape)
+        sizes[down], sizes[across] = self.height, self.width
+        return tuple(sizes)
+
+    def _is_large_enough(self, x: Any) -> bool:
+        wanted = zip(self._axes(x.shape), (self.height, self.width))
+        return all(x.shape[axis] >= size for axis, size in wanted)
+
+    def _centre(self, x: Any, height: int, width: int) -> Any:
+        """Cut the middle out of images."""
+        index = [slice(None)] * len(x.shape)
+        for axis, size in zip(self._axes(x.shape), (height, width)):
+            start = (x.shape[axis] - size) // 2
+            index[axis] = slice(start, start + size)
+        return x[tuple(index)]
+
+    def _resized(self, x: Any) -> Any:
+        """Cut out the largest middle part of the right proportions, and stretch it to the size."""
+        down, across = self._axes(x.shape)
+        height, width = x.shape[down], x.shape[across]
+        part = (
+            max(1, min(height, int(width * self.height / self.width))),
+            max(1, min(width, int(height * self.width / self.height))),
+        )
+        x = self._centre(x, *part)
+        for axis, size, wanted in zip((down, across), part, (self.height, self.width)):
+            if size != wanted:
+                weights = _next_to(x, _bilinear(size, wanted))
+                rows = matmul(moveaxis(x, axis, -1), weights, transpose_b=True)
+                x = moveaxis(rows, -1, axis)
+        return x
+
+
+class CenterCrop(_Crop):
+    """Cut the middle out of images; those that are too small are cut and stretched to the size.
+
+    >>> import tapegrad
+    >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).numpy().tolist()
+    [[[5.0], [6.0]]]
+    """
+
+    def __init__(
+        self, height: int, width: int, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(height, width, data_format, None, **kwargs)
+
+    def call(self, inputs: Any) -> Any:
+        x = _as(inputs, self.compute_dtype)
+        if self._is_large_enough(x):
+            return self._centre(x, self.height, self.width)
+        return self._resized(x)
+
+
+class RandomCrop(_Crop):
+    """Cut a part out of images, at a random place that is the same for the whole batch.
+
+    Outside training, and where images are too small, the largest middle part of the right
+    proportions is stretched to the size.
+
+    >>> import tapegrad
+    >>> RandomCrop(2, 3)(tapegrad.ones([5, 8, 8, 1]), training=True).shape
+    (5, 2, 3, 1)
+    """
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        seed: int | None = None,
+        data_format: str | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(height, width, data_format, seed, name=name, **kwargs)
+
+    def call(self, inputs: Any, training: Any = True) -> Any:
+        x = _as(inputs, self.compute_dtype)
+        if not training or not self._is_large_enough(x):
+            return self._resized(x)
+        for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
+            with device(x.device):
+                start = self.seed_generator.integers((), 0, x.shape[axis] - size + 1)
+                places = start + arange(0, size, dtype="int64")
+            x = gather(x, places, axis=axis)
+        return x
+
+
+class Normalization(_Scaling):
+    """Subtract a mean and divide by a standard deviation, given or learned by `adapt`.
+
+    Along `axis` each place has its own; with `axis=None` there is one for all numbers.
+
+    >>> layer = Normalization()
+    >>> layer.adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
+    >>> layer(np.array([[3.0, 10.0]])).numpy().tolist()
+    [[1.0, -1.0]]
+    """
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        mean: Any = None,
+        variance: Any = None,
+        invert: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        axes = () if axis is None else axis
+        self.axis = tuple(axes) if isinstance(axes, list | tuple) else (axes,)
+        self.input_mean, self.input_variance, self.invert = mean, variance, invert
+        if (mean is None) != (variance is None) or np.shape(mean) != np.shape(variance):
+            raise ArgumentError(
+                "Normalization takes a mean and a variance of the same shape, or neither. "
+                f"Got mean={mean}, variance={variance}."
+            )
+
+    def build(self, input_shape: Any) -> None:
+        who = f"Layer {self.name!r} (Normalization)"
+        self._kept = normalize_axes(self.axis, len(input_shape), who)
+        self._sizes = tuple(input_shape[axis] for axis in self._kept)
+        self._shape = [n if k in self._kept else 1 for k, n in enumerate(input_shape)]
+        if self.input_mean is None:
+            self.adapt_mean = self._state("mean", self._sizes, "zeros")
+            self.adapt_variance = self._state("variance", self._sizes, "ones")
+            self.count = self._state("count", (), "zeros", "int32")
+        elif None in self._sizes or not _stretches(np.shape(self.input_mean), self._sizes):
+            raise ShapeError(
+                f"{who} has a mean of shape {np.shape(self.input_mean)}, which does not stretch "
+                f"to the sizes along axis {self.axis} of inputs of shape {tuple(input_shape)}."
+            )
+
+    def _state(self, name: str, shape: Any, start: str, dtype: Any = None) -> Any:
+        return self.add_weight(shape, start, dtype, trainable=False, autocast=False, name=name)
+
+    def adapt(self, data: Any) -> None:
+        """Learn from an array, or from batches one by one (of tuples, from the first entry)."""
+        if self.input_mean is not None:
+            raise ArgumentError("This Normalization was given its mean and variance: leave adapt.")
+        batches: Iterable[Any] = [data] if hasattr(data, "shape") else data
+        mean, variance, count = None, None, 0
+        for batch in batches:
+            x = as_operand(batch[0] if isinstance(batch, tuple) else batch)
+            if not self.built:
+                self.build(x.shape)
+                self.built = True
+            x = _as(self._checked(x), self.dtype)
+            others = [k for k in range(len(x.shape)) if k not in self._kept]
+            here, spread = reduce_mean(x, others), reduce_variance(x, others)
+            size = prod(x.shape[k] for k in others)
+            count += size
+            if mean is None:
+                mean, variance = here, spread
+                continue
+            share, step = size / count, here - mean
+            mean = mean + step * share
+            variance = variance + (spread - variance + step * step * (1.0 - share)) * share
+        if mean is None:
+            raise ArgumentError("adapt needs data to learn from. Got no batch at all.")
+        self.adapt_mean.assign(mean)
+        self.adapt_variance.assign(variance)
+        self.count.assign(count)
+
+    def _checked(self, x: Any) -> Any:
+        shape = tuple(x.shape)
+        if len(shape) != len(self._shape) or tuple(shape[k] for k in self._kept) != self._sizes:
+            raise ShapeError(
+                f"Layer {self.name!r} (Normalization) was built for inputs with sizes "
+                f"{self._sizes} along axis {self.axis}. Got shape {shape}."
+            )
+        return x
+
+    def call(self, inputs: Any) -> Any:
+        # In the dtype of the weights, as means can be large beside what is left.
+        x = _as(self._checked(inputs), self.dtype)
+        with device(x.device):
+            mean, variance = self.mean, self.variance
+        scale = maximum(sqrt(variance), 1e-7)
+        y = x * scale + mean if self.invert else (x - mean) / scale
+        return _as(y, self.compute_dtype)
+
+    @property
+    def mean(self) -> Any:
+        """The mean, in a shape that stretches to that of inputs; known once the layer is built."""
+        return self._stretched("adapt_mean", self.input_mean)
+
+    @property
+    def variance(self) -> Any:
+        """The variance, like the mean."""
+        return self._stretched("adapt_variance", self.input_variance)
+
+    def _stretched(self, learned: str, given: Any) -> Any:
+        if given is None:
+            return reshape(getattr(self, learned), self._shape)
+        return constant(np.broadcast_to(given, self._sizes).reshape(self._shape), self.dtype)
+
+
+class CategoryEncoding(Layer):
+    """Turn whole numbers below `num_tokens` into rows of zeros and ones, or into counts.
+
+    "one_hot" makes a row of each number; "multi_hot" and "count" one of all along the last axis.
+    Numbers out of range leave no mark.
+
+    >>> import tapegrad
+    >>> CategoryEncoding(4)(tapegrad.constant([[0, 2], [3, 3]])).numpy().tolist()
+    [[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        num_tokens: int | None = None,
+        output_mode: str = "multi_hot",
+        sparse: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_tokens = positive(self, num_tokens, "num_tokens")
+        if output_mode not in ("one_hot", "multi_hot", "count"):
+            raise ArgumentError(
+                f"output_mode must be 'one_hot', 'multi_hot' or 'count'. Got {output_mode!r}."
+            )
+        if sparse:
+            raise ArgumentError("CategoryEncoding makes dense tensors: it takes sparse=False.")
+        self.output_mode, self.sparse = output_mode, sparse
+
+    def call(self, inputs: Any, count_weights: Any = None) -> Any:
+        x = cast(inputs, "int64") if inputs.dtype.is_floating else inputs
+        if count_weights is not None and self.output_mode != "count":
+            raise ArgumentError(
+                f"count_weights are for output_mode='count'. This layer has {self.output_mode!r}."
+            )
+        rank = len(x.shape)
+        if self.output_mode == "one_hot" and rank > 1 and x.shape[-1] == 1:
+            x = squeeze(x, -1)
+        rows = one_hot(x, self.num_tokens, dtype=self.compute_dtype)
+        if self.output_mode == "one_hot" or rank == 0:
+            return rows
+        if self.output_mode == "multi_hot":
+            return reduce_max(rows, -2)
+        if count_weights is not None:
+            rows = rows * expand_dims(_as(count_weights, self.compute_dtype), -1)
+        return reduce_sum(rows, -2)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        shape = tuple(input_shape)
+        if self.output_mode == "one_hot" and (len(shape) < 2 or shape[-1] != 1):
+            return (*shape, self.num_tokens)
+        return (*shape[:-1], self.num_tokens)
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def _next_to(x: Any, value: Any) -> Any:
+    """Return numbers as a tensor where `x` is; a single one stays a number."""
+    if isinstance(value, int | float):
+        return value
+    with device(x.device):
+        return constant(value, x.dtype)
+
+
+def _stretches(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
+    pairs = zip(shape[::-1], wanted[::-1])
+    return len(shape) <= len(wanted) and all(n in (1, m) for n, m in pairs)
+
+
+def _bilinear(size: int, wanted: int) -> Any:
+    """The matrix that takes numbers at the centres of `size` pixels to those of `wanted`."""
+    places = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
+    return np.maximum(1 - np.abs(places[:, None] - np.arange(size)), 0)

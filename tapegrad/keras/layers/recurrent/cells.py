@@ -1,0 +1,207 @@
+"""What the cells of recurrent layers share: their weights, their dropout, and how steps are made.
+
+A cell multiplies the input by one matrix and the state by another. The first product does not
+depend on the state, so a layer does it for all steps at once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.device import device
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import ones, zeros
+from tapegrad.ops.dropout import dropout
+from tapegrad.ops.einsum import einsum
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_generator import Generator
+from tapegrad.ops.shape import expand_dims, reshape
+
+Step = Callable[[Any, list[Any]], tuple[Any, list[Any]]]
+"""What a step does: from a projected input and the state to the output and the next state."""
+
+
+class RecurrentCell(Layer):
+    """Base of cells: subclasses say how many gates there are and what a step does with them."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        units: Any,
+        activation: Any,
+        use_bias: bool,
+        kernel_initializer: Any,
+        recurrent_initializer: Any,
+        bias_initializer: Any,
+        kernel_regularizer: Any,
+        recurrent_regularizer: Any,
+        bias_regularizer: Any,
+        kernel_constraint: Any,
+        recurrent_constraint: Any,
+        bias_constraint: Any,
+        dropout: float,
+        recurrent_dropout: float,
+        seed: int | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(units, int) or units < 1:
+            raise ArgumentError(
+                f"{type(self).__name__} takes a positive number of units. Got {units!r}."
+            )
+        self.units, self.use_bias, self.seed = units, use_bias, seed
+        self.activation = activation_or_none(activation)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.recurrent_initializer = initializers.get(recurrent_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.recurrent_regularizer = regularizers.get(recurrent_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.recurrent_constraint = constraints.get(recurrent_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.dropout = checked_rate(self, "dropout", dropout)
+        self.recurrent_dropout = checked_rate(self, "recurrent_dropout", recurrent_dropout)
+        self._rng = None if seed is None else Generator.from_seed(seed)
+
+    @property
+    def state_size(self) -> Any:
+        """How many features the state has, or a list of such numbers."""
+        return self.units
+
+    @property
+    def output_size(self) -> int:
+        return self.units
+
+    # Weights
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 2:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes the input of one step, of "
+                f"shape (batch, features). Got shape {tuple(input_shape)}."
+            )
+        width = self.gates * self.units
+        self.kernel = self.add_weight(
+            (input_shape[-1], width),
+            self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            name="kernel",
+        )
+        self.recurrent_kernel = self.add_weight(
+            (self.units, width),
+            self.recurrent_initializer,
+            regularizer=self.recurrent_regularizer,
+            constraint=self.recurrent_constraint,
+            name="recurrent_kernel",
+        )
+        if self.use_bias:
+            self.bias = self.add_weight(
+                self.bias_shape(),
+                self.first_bias,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                name="bias",
+            )
+
+    def bias_shape(self) -> tuple[int, ...]:
+        return (self.gates * self.units,)
+
+    def first_bias(self, shape: Any, dtype: Any = None) -> Any:
+        return self.bias_initializer(shape, dtype=dtype)
+
+    def read(self, variable: Any) -> Any:
+        """A weight in the dtype of the computation; layers also ask outside of the cell's call."""
+        same = variable.dtype.name == self.compute_dtype
+        return variable if same else cast(variable, self.compute_dtype)
+
+    # Steps
+
+    def call(self, inputs: Any, states: Any, training: bool | None = None) -> Any:
+        given = list(states) if nest.is_nested(states) else [states]
+        step = self.step(training, given[0])
+        output, new = step(self.project(inputs, training), given)
+        return output, new if nest.is_nested(states) else new[0]
+
+    def project(self, inputs: Any, training: bool | None) -> Any:
+        """Multiply the inputs `[..., batch, features]` of one or of all steps by the kernel."""
+        kernel = self.read(self.kernel)
+        if inputs.shape[-1] != kernel.shape[0]:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) was built for {kernel.shape[0]} "
+                f"features. Got {inputs.shape[-1]}."
+            )
+        if training and self.dropout:
+            # All steps lose the same features.
+            noise = (*(1 for _ in inputs.shape[:-2]), *inputs.shape[-2:])
+            inputs = dropout(inputs, self.dropout, noise, rng=self._rng)
+        x = matmul(inputs, kernel)
+        bias = self.input_bias()
+        return x if bias is None else x + bias
+
+    def input_bias(self) -> Any:
+        """What is added to the product with the input; None for nothing."""
+        return self.read(self.bias) if self.use_bias else None
+
+    @abstractmethod
+    def step(self, training: bool | None, state: Any) -> Step:
+        """Return the function of one step, for states like this one."""
+
+    def recurrence(
+        self, training: bool | None, state: Any, first: int = 0, last: int | None = None
+    ) -> Callable[[Any], Any]:
+        """Return the product of a state with the recurrent kernel of some of the gates."""
+        kernel = self.read(self.recurrent_kernel)
+        gates = (self.gates if last is None else last) - first
+        if gates != self.gates:
+            kernel = kernel[:, first * self.units : (first + gates) * self.units]
+        if not (training and self.recurrent_dropout):
+            return lambda h: matmul(h, kernel)
+        # Each gate loses features of its own, and the same ones in all steps.
+        with device(state.device):
+            like = ones((state.shape[0], gates, self.units), self.compute_dtype)
+        masks = dropout(like, self.recurrent_dropout, rng=self._rng)
+        kernels = reshape(kernel, (self.units, gates, self.units))
+
+        def masked(h: Any) -> Any:
+            product = einsum("bgu,ugv->bgv", expand_dims(h, 1) * masks, kernels)
+            return reshape(product, (h.shape[0], gates * self.units))
+
+        return masked
+
+    # Shapes
+
+    def get_initial_state(self, batch_size: int) -> list[Any]:
+        """Return the state before the first step: zeros."""
+        return [zeros((batch_size, n), self.compute_dtype) for n in sizes_of(self.state_size)]
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        batch = input_shape[0]
+        return (batch, self.units), [(batch, n) for n in sizes_of(self.state_size)]
+
+
+def sizes_of(state_size: Any) -> list[Any]:
+    """A state's sizes as a list, also where there is one."""
+    return list(state_size) if isinstance(state_size, list | tuple) else [state_size]
+
+
+def activation_or_none(identifier: Any) -> Any:
+    """Return an activation; None stands for none, as in Keras."""
+    return activations.get("linear" if identifier is None else identifier)
+
+
+def checked_rate(layer: Layer, name: str, rate: float) -> float:
+    """Return a rate of dropout, which must be at least 0 and below 1."""
+    if not 0.0 <= rate < 1.0:
+        raise ArgumentError(
+            f"{type(layer).__name__} takes a {name} of at least 0 and below 1. Got {rate!r}."
+        )
+    return float(rate)

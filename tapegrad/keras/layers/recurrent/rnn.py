@@ -1,0 +1,238 @@
+"""RNN: a cell that walks along a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.core.device import device
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ShapeError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.recurrent.cells import sizes_of
+from tapegrad.keras.layers.recurrent.copying import revived
+from tapegrad.keras.layers.recurrent.stacked import (
+    StackedRNNCells,
+    check_cell,
+    initial_state_of,
+    output_size_of,
+)
+from tapegrad.keras.layers.recurrent.walking import walk
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.joining import stack, unstack
+from tapegrad.ops.rearranging import flip
+from tapegrad.ops.shape import swapaxes
+
+
+class _Memory:
+    """The states that a layer keeps from call to call; not weights, so weights() has them not."""
+
+    def __init__(self, states: list[Any], dtype: str) -> None:
+        self.states = nest.map_structure(
+            lambda x: Variable(cast(x, dtype), trainable=False, name="rnn_state"), states
+        )
+
+    def keep(self, states: list[Any]) -> None:
+        for variable, state in zip(nest.flatten(self.states), nest.flatten(states), strict=True):
+            variable.assign(cast(state, variable.dtype))
+
+
+class RNN(Layer):
+    """Let a cell walk along the second axis of a tensor, from step to step with its state.
+
+    The cell is a layer with `call(inputs, states)` that returns an output and the next states, and
+    with a `state_size`. Where the mask is False the state stays as it was.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.recurrent.simple_rnn import SimpleRNNCell
+    >>> RNN(SimpleRNNCell(4), return_sequences=True)(tapegrad.ones([2, 5, 3])).shape
+    (2, 5, 4)
+    """
+
+    supports_masking = True
+
+    def __init__(
+        self,
+        cell: Any,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        cell = StackedRNNCells(cell) if isinstance(cell, list | tuple) else revived(cell)
+        check_cell(cell)
+        if kwargs.get("dtype") is None and isinstance(cell, Layer):
+            kwargs["dtype"] = cell.dtype_policy
+        super().__init__(**kwargs)
+        self.cell = cell
+        self.return_sequences, self.return_state = return_sequences, return_state
+        self.go_backwards, self.stateful = go_backwards, stateful
+        # Only kept: a step is always a few calls here, and tf.function makes one program of them.
+        self.unroll = unroll
+        self.zero_output_for_mask = zero_output_for_mask
+        self._memory: _Memory | None = None
+        if not self.trainable:
+            self.trainable = False  # of what is inside, too
+
+    @property
+    def state_size(self) -> list[Any]:
+        return sizes_of(self.cell.state_size)
+
+    # States
+
+    @property
+    def states(self) -> Any:
+        """What a stateful layer remembers of the last call; None before the first one."""
+        return None if self._memory is None else self._memory.states
+
+    def get_initial_state(self, batch_size: int) -> list[Any]:
+        """Return the state before the first step."""
+        return initial_state_of(self.cell, batch_size, self.compute_dtype)
+
+    def reset_state(self) -> None:
+        """Let a stateful layer begin anew."""
+        if self._memory is not None:
+            self._memory.keep(nest.map_structure(zeros_like, self._memory.states))
+
+    reset_states = reset_state
+
+    def _start(self, sequences: Any, given: Any) -> list[Any]:
+        """The state from which this call sets out, in the dtype of the computation."""
+        if self._memory is not None:
+            self._check_batch(sequences.shape[0])
+        if given is None and self._memory is not None:
+            given = nest.map_structure(lambda v: v.value(), self._memory.states)
+        if given is None:
+            with device(sequences.device):  # where the sequences are
+                given = self.get_initial_state(sequences.shape[0])
+        states = list(given) if nest.is_nested(given) else [given]
+        if len(states) != len(self.state_size):
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) has {len(self.state_size)} states. "
+                f"Got an initial_state of {len(states)}."
+            )
+        return [nest.map_structure(self._as_input, state) for state in states]
+
+    def _check_batch(self, batch: int) -> None:
+        kept = nest.flatten(self.states)[0].shape[0]
+        if kept != batch:
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) is stateful and remembers {kept} "
+                f"sequences. Got a batch of {batch}."
+            )
+
+    # Computation
+
+    def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
+        _check_rank(self, sequences_shape)
+        if isinstance(self.cell, Layer) and not self.cell.built:
+            self.cell.build((sequences_shape[0], *sequences_shape[2:]))
+            self.cell.built = True
+        if self.stateful and self._memory is None:
+            if sequences_shape[0] is None:
+                raise ShapeError(
+                    f"Layer {self.name!r} ({type(self).__name__}) is stateful, so it needs the "
+                    "size of the batch. Give `batch_size` to Input."
+                )
+            state = self.get_initial_state(sequences_shape[0])
+            self._memory = _Memory(state, self.variable_dtype)
+
+    def call(
+        self,
+        sequences: Any,
+        initial_state: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        _check_rank(self, sequences.shape)
+        if self.go_backwards:
+            sequences = flip(sequences, 1)
+        outputs, states = walk(
+            self.cell,
+            swapaxes(sequences, 0, 1),
+            self._start(sequences, initial_state),
+            self._step_masks(mask, sequences.shape),
+            training,
+            self.zero_output_for_mask,
+        )
+        if self._memory is not None:
+            self._memory.keep(states)
+        output = stack(outputs, 1) if self.return_sequences else outputs[-1]
+        return (output, *states) if self.return_state else output
+
+    def _step_masks(self, mask: Any, shape: Sequence[int]) -> list[Any] | None:
+        """The mask of each step, in the order in which the steps are done."""
+        if isinstance(mask, list | tuple):
+            mask = mask[0]
+        if mask is None:
+            return None
+        if tuple(mask.shape) != tuple(shape[:2]):
+            raise ShapeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes a mask of shape (batch, "
+                f"steps), here {tuple(shape[:2])}. Got {tuple(mask.shape)}."
+            )
+        steps: list[Any] = unstack(cast(mask, "bool"), axis=1)
+        return steps[::-1] if self.go_backwards else steps
+
+    # Shapes
+
+    def compute_output_shape(self, sequences_shape: Any, initial_state_shape: Any = None) -> Any:
+        batch, length = sequences_shape[:2]
+        size = output_size_of(self.cell)
+        output = (batch, length, size) if self.return_sequences else (batch, size)
+        if not self.return_state:
+            return output
+        states = [nest.map_structure(lambda n: (batch, n), n) for n in self.state_size]
+        return (output, *states)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        if isinstance(previous_mask, list | tuple):
+            previous_mask = previous_mask[0]
+        if not self.return_sequences or previous_mask is None:
+            return None
+        if not self.return_state:
+            return previous_mask
+        return [previous_mask, *nest.map_structure(lambda _: None, self.state_size)]
+
+
+def _check_rank(layer: Layer, shape: Any) -> None:
+    if len(shape) < 3 or shape[1] == 0:
+        raise ShapeError(
+            f"Layer {layer.name!r} ({type(layer).__name__}) takes sequences of shape (batch, "
+            f"steps, features) with at least one step. Got shape {tuple(shape)}."
+        )
+
+
+def of_cell(name: str) -> property:
+    """Return a property of a layer that asks the layer's cell."""
+    return property(lambda self: getattr(self.cell, name), doc=f"The cell's `{name}`.")
+
+
+class OneCellRNN(RNN):
+    """Base of layers that make their own cell: what the cell was told can be asked of the layer."""
+
+    units = of_cell("units")
+    activation = of_cell("activation")
+    use_bias = of_cell("use_bias")
+    kernel_initializer = of_cell("kernel_initializer")
+    recurrent_initializer = of_cell("recurrent_initializer")
+    bias_initializer = of_cell("bias_initializer")
+    kernel_regularizer = of_cell("kernel_regularizer")
+    recurrent_regularizer = of_cell("recurrent_regularizer")
+    bias_regularizer = of_cell("bias_regularizer")
+    kernel_constraint = of_cell("kernel_constraint")
+    recurrent_constraint = of_cell("recurrent_constraint")
+    bias_constraint = of_cell("bias_constraint")
+    dropout = of_cell("dropout")
+    recurrent_dropout = of_cell("recurrent_dropout")
+
+
+def cell_options(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+    """What a layer's own cell takes over of the options that all layers have."""
+    shared = {key: value for key, value in kwargs.items() if key in ("dtype", "trainable")}
+    return {**shared, "name": name}

@@ -1,0 +1,131 @@
+"""SimpleRNN: the state is an activation of one product with the input and one with the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step
+from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options
+
+
+class SimpleRNNCell(RecurrentCell):
+    """One step of SimpleRNN: activation(inputs kernel + state recurrent_kernel + bias).
+
+    >>> import tapegrad
+    >>> cell = SimpleRNNCell(4)
+    >>> output, states = cell(tapegrad.ones([2, 3]), [tapegrad.zeros([2, 4])])
+    >>> output.shape, len(states)
+    ((2, 4), 1)
+    """
+
+    gates = 1
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            units,
+            activation,
+            use_bias,
+            kernel_initializer,
+            recurrent_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            recurrent_regularizer,
+            bias_regularizer,
+            kernel_constraint,
+            recurrent_constraint,
+            bias_constraint,
+            dropout,
+            recurrent_dropout,
+            seed,
+            **kwargs,
+        )
+
+    def step(self, training: bool | None, state: Any) -> Step:
+        recur = self.recurrence(training, state)
+
+        def step(x: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+            h = self.activation(x + recur(states[0]))
+            return h, [h]
+
+        return step
+
+
+class SimpleRNN(OneCellRNN):
+    """Walk along sequences with one state, which is also the output.
+
+    >>> import tapegrad
+    >>> SimpleRNN(4)(tapegrad.ones([2, 5, 3])).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        cell = SimpleRNNCell(
+            units,
+            activation,
+            use_bias,
+            kernel_initializer,
+            recurrent_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            recurrent_regularizer,
+            bias_regularizer,
+            kernel_constraint,
+            recurrent_constraint,
+            bias_constraint,
+            dropout,
+            recurrent_dropout,
+            seed,
+            **cell_options(kwargs, "simple_rnn_cell"),
+        )
+        super().__init__(
+            cell,
+            return_sequences,
+            return_state,
+            go_backwards,
+            stateful,
+            unroll,
+            activity_regularizer=activity_regularizer,
+            **kwargs,
+        )

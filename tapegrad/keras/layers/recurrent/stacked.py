@@ -1,0 +1,100 @@
+"""Several cells as one: the output of each is the input of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.errors import ArgumentTypeError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.recurrent.cells import sizes_of
+from tapegrad.keras.layers.recurrent.copying import revived
+from tapegrad.ops.creation import zeros
+
+
+class StackedRNNCells(Layer):
+    """Let each cell take what the one before it gives; the state is the list of their states.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.recurrent.lstm import LSTMCell
+    >>> from tapegrad.keras.layers.recurrent.rnn import RNN
+    >>> RNN(StackedRNNCells([LSTMCell(4), LSTMCell(2)]))(tapegrad.ones([3, 5, 6])).shape
+    (3, 2)
+    """
+
+    def __init__(self, cells: Sequence[Any], **kwargs: Any) -> None:
+        cells = [revived(cell) for cell in cells]
+        if kwargs.get("dtype") is None and cells and isinstance(cells[0], Layer):
+            kwargs["dtype"] = cells[0].dtype_policy
+        super().__init__(**kwargs)
+        for cell in cells:
+            check_cell(cell)
+        self.cells = cells
+        if not self.trainable:
+            self.trainable = False  # of what is inside, too
+
+    @property
+    def state_size(self) -> list[Any]:
+        return [cell.state_size for cell in self.cells]
+
+    @property
+    def output_size(self) -> int:
+        return output_size_of(self.cells[-1])
+
+    def build(self, input_shape: Any) -> None:
+        for cell in self.cells:
+            if isinstance(cell, Layer) and not cell.built:
+                cell.build(input_shape)
+                cell.built = True
+            input_shape = (input_shape[0], output_size_of(cell))
+
+    def call(self, inputs: Any, states: Sequence[Any], training: bool | None = None) -> Any:
+        new: list[Any] = []
+        for cell, state in zip(self.cells, states, strict=True):
+            given = list(state) if nest.is_nested(state) else [state]
+            inputs, after = cell(inputs, given)
+            new.append(like_state(cell, after))
+        return inputs, new
+
+    def get_initial_state(self, batch_size: int) -> list[Any]:
+        """Return the states before the first step."""
+        return [
+            like_state(cell, initial_state_of(cell, batch_size, self.compute_dtype))
+            for cell in self.cells
+        ]
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        batch = input_shape[0]
+        states = [nest.map_structure(lambda n: (batch, n), cell.state_size) for cell in self.cells]
+        return (batch, self.output_size), states
+
+
+def check_cell(cell: Any) -> None:
+    """Say what is missing of something that should be a cell."""
+    if not callable(getattr(cell, "call", None)) or not hasattr(cell, "state_size"):
+        raise ArgumentTypeError(
+            "A cell is a layer with a call(inputs, states) and with a state_size, a number or a "
+            f"list of numbers. Got {type(cell).__name__}: {cell!r}."
+        )
+
+
+def output_size_of(cell: Any) -> int:
+    """How many features a cell's output has: that of its first state where it does not say."""
+    size = getattr(cell, "output_size", None)
+    return int(sizes_of(cell.state_size)[0] if size is None else size)
+
+
+def like_state(cell: Any, state: Any) -> Any:
+    """A state in the form of the cell's `state_size`: a tensor where that is a number."""
+    if isinstance(cell.state_size, list | tuple):
+        return list(state)
+    return state[0] if nest.is_nested(state) else state
+
+
+def initial_state_of(cell: Any, batch_size: int, dtype: str) -> list[Any]:
+    """The state of any cell before the first step, as a list."""
+    if hasattr(cell, "get_initial_state"):
+        state = cell.get_initial_state(batch_size=batch_size)
+        return list(state) if nest.is_nested(state) else [state]
+    return [zeros((batch_size, n), dtype) for n in sizes_of(cell.state_size)]

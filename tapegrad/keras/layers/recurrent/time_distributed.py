@@ -1,0 +1,69 @@
+"""TimeDistributed: a layer that is applied to each step of a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentTypeError, ShapeError
+from tapegrad.keras.layers.calling import call_spec
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.recurrent.copying import revived
+from tapegrad.ops.shape import reshape
+
+Shape = tuple[int | None, ...]
+
+
+class TimeDistributed(Layer):
+    """Apply a layer to each step, that is to each entry of the second axis.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.core import Dense
+    >>> TimeDistributed(Dense(4))(tapegrad.ones([2, 5, 3])).shape
+    (2, 5, 4)
+    """
+
+    supports_masking = True
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        layer = revived(layer)
+        if not isinstance(layer, Layer):
+            raise ArgumentTypeError(
+                f"TimeDistributed takes a layer. Got {type(layer).__name__}: {layer!r}."
+            )
+        if kwargs.get("dtype") is None:
+            kwargs["dtype"] = layer.dtype_policy
+        super().__init__(**kwargs)
+        self.layer = layer
+        if not self.trainable:
+            self.trainable = False  # of what is inside, too
+
+    def build(self, input_shape: Any) -> None:
+        shape = self._without_steps(input_shape)
+        if not self.layer.built:
+            self.layer.build(shape)
+            self.layer.built = True
+
+    def _without_steps(self, shape: Any) -> Shape:
+        if len(shape) < 3:
+            raise ShapeError(
+                f"Layer {self.name!r} (TimeDistributed) takes inputs of shape (batch, steps, ...) "
+                f"with at least 3 dimensions. Got shape {tuple(shape)}."
+            )
+        return (shape[0], *shape[2:])
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        self._without_steps(inputs.shape)
+        options: dict[str, Any] = {"training": training}
+        # A mask of whole steps says nothing about what is inside a step.
+        if mask is not None and len(mask.shape) > 2 and call_spec(type(self.layer).call).takes_mask:
+            options["mask"] = self._merged(mask)
+        # All steps at once, as if they were examples.
+        outputs = self.layer(self._merged(inputs), **options)
+        return reshape(outputs, (*inputs.shape[:2], *outputs.shape[1:]))
+
+    def _merged(self, x: Any) -> Any:
+        return reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        inner = self.layer.compute_output_shape(self._without_steps(input_shape))
+        return (inner[0], input_shape[1], *inner[1:])

@@ -1,0 +1,80 @@
+"""The loop over the steps of a sequence, with masks that let a step pass by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step
+from tapegrad.keras.layers.recurrent.stacked import StackedRNNCells, like_state
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.joining import stack, unstack
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import reshape
+
+
+def walk(
+    cell: Any,
+    sequences: Any,
+    states: list[Any],
+    masks: list[Any] | None,
+    training: bool | None,
+    zero_masked: bool,
+) -> tuple[list[Any], list[Any]]:
+    """Do all steps of `[steps, batch, ...]`; return their outputs and the last states.
+
+    At a masked step the output is that of the step before, or zero if `zero_masked`.
+    """
+    if isinstance(cell, StackedRNNCells) and type(cell).call is StackedRNNCells.call:
+        return _walk_stack(cell, sequences, states, masks, training, zero_masked)
+    inputs, step = _prepared(cell, sequences, states, training)
+    outputs: list[Any] = []
+    for index, x in enumerate(inputs):
+        output, new = step(x, states)
+        if masks is not None:
+            mask = masks[index]
+            new = [_masked(mask, a, b) for a, b in zip(new, states, strict=True)]
+            before = zeros_like(output) if zero_masked or not outputs else outputs[-1]
+            output = _masked(mask, output, before)
+        outputs.append(output)
+        states = new
+    return outputs, states
+
+
+def _walk_stack(
+    cell: StackedRNNCells,
+    sequences: Any,
+    states: list[Any],
+    masks: list[Any] | None,
+    training: bool | None,
+    zero_masked: bool,
+) -> tuple[list[Any], list[Any]]:
+    # One cell after the other rather than one step after the other: the same numbers, because
+    # masks let all cells pass by together, and each cell multiplies its inputs all at once.
+    after: list[Any] = []
+    outputs: list[Any] = []
+    for inner, state in zip(cell.cells, states, strict=True):
+        given = list(state) if nest.is_nested(state) else [state]
+        x = stack(outputs, 0) if after else sequences
+        outputs, last = walk(inner, x, given, masks, training, zero_masked)
+        after.append(like_state(inner, last))
+    return outputs, after
+
+
+def _prepared(
+    cell: Any, sequences: Any, states: list[Any], training: bool | None
+) -> tuple[list[Any], Step]:
+    """The input of each step, and the function that does a step."""
+    if isinstance(cell, RecurrentCell) and type(cell).call is RecurrentCell.call:
+        return unstack(cell.project(sequences, training)), cell.step(training, states[0])
+
+    def step(x: Any, before: list[Any]) -> tuple[Any, list[Any]]:
+        output, new = cell(x, before)
+        return output, list(new) if nest.is_nested(new) else [new]
+
+    return unstack(sequences), step
+
+
+def _masked(mask: Any, new: Any, old: Any) -> Any:
+    shape = (mask.shape[0], *(1 for _ in new.shape[1:]))
+    return where(reshape(mask, shape), new, old)

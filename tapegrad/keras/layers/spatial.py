@@ -1,0 +1,308 @@
+"""Layers that add a margin to sequences, images and volumes, cut it off, or make them larger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.interpolation import interpolated, kernel_names
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.spatial_arguments import (
+    Shape,
+    channels_format,
+    check_rank,
+    is_whole,
+    per_dimension,
+    positive,
+    spatial_axes,
+)
+from tapegrad.ops.cast import cast
+from tapegrad.ops.padding import pad
+from tapegrad.ops.shape import broadcast_to, reshape
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _pairs(layer: Layer, value: Any, what: str, rank: int) -> Pairs:
+    """One (before, after) per dimension, of a number for all, one for each, or pairs.
+
+    Sequences have one dimension, for which the pair is given as it is.
+    """
+    entries = (value,) * rank if is_whole(value) or rank == 1 else value
+    if isinstance(entries, list | tuple) and len(entries) == rank:
+        pairs = [(entry, entry) if is_whole(entry) else entry for entry in entries]
+        if all(_is_pair(pair) for pair in pairs):
+            return tuple((before, after) for before, after in pairs)
+    several = "a pair" if rank == 1 else f"{rank} of them, or {rank} pairs"
+    raise ArgumentError(
+        f"{type(layer).__name__} takes {what} as a whole number of 0 or more, or {several} "
+        f"(before, after). Got {value!r}."
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    is_two = isinstance(value, list | tuple) and len(value) == 2
+    return is_two and all(is_whole(n) and n >= 0 for n in value)
+
+
+class _ZeroPadding(Layer):
+    rank: int
+    padding: Any
+
+    def __init__(self, padding: Any, data_format: str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.data_format = channels_format(self, data_format)
+        self._margins = _pairs(self, padding, "padding", self.rank)
+        self.padding = self._margins
+
+    def call(self, inputs: Any) -> Any:
+        check_rank(self, inputs.shape, self.rank, self.data_format)
+        pairs = [(0, 0)] * (self.rank + 2)
+        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
+            pairs[axis] = pair
+        return pad(inputs, pairs)
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        check_rank(self, input_shape, self.rank, self.data_format)
+        sizes = list(input_shape)
+        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
+            sizes[axis] = None if sizes[axis] is None else sizes[axis] + sum(pair)
+        return tuple(sizes)
+
+
+class ZeroPadding1D(_ZeroPadding):
+    """Add zeros before and after the steps of sequences `[batch, steps, channels]`.
+
+    >>> import tapegrad
+    >>> ZeroPadding1D((1, 2))(tapegrad.ones([1, 2, 1])).numpy().ravel().tolist()
+    [0.0, 1.0, 1.0, 0.0, 0.0]
+    """
+
+    rank = 1
+
+    def __init__(self, padding: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(padding, data_format, **kwargs)
+        self.padding = self._margins[0]
+
+
+class ZeroPadding2D(_ZeroPadding):
+    """Add a margin of zeros to images `[batch, height, width, channels]`.
+
+    >>> import tapegrad
+    >>> ZeroPadding2D(((1, 0), (2, 2)))(tapegrad.ones([1, 2, 3, 4])).shape
+    (1, 3, 7, 4)
+    """
+
+    rank = 2
+
+    def __init__(
+        self, padding: Any = (1, 1), data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(padding, data_format, **kwargs)
+
+
+class ZeroPadding3D(_ZeroPadding):
+    """Add a margin of zeros to volumes `[batch, depth, height, width, channels]`.
+
+    >>> import tapegrad
+    >>> ZeroPadding3D(2)(tapegrad.ones([1, 2, 3, 4, 5])).shape
+    (1, 6, 7, 8, 5)
+    """
+
+    rank = 3
+
+    def __init__(
+        self,
+        padding: Any = ((1, 1), (1, 1), (1, 1)),
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(padding, data_format, **kwargs)
+
+
+class _Cropping(Layer):
+    rank: int
+    cropping: Any
+
+    def __init__(self, cropping: Any, data_format: str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.data_format = channels_format(self, data_format)
+        self._margins = _pairs(self, cropping, "cropping", self.rank)
+        self.cropping = self._margins
+
+    def call(self, inputs: Any) -> Any:
+        sizes = self.compute_output_shape(inputs.shape)
+        index = [slice(None)] * (self.rank + 2)
+        for axis, (before, _) in zip(spatial_axes(self.data_format, self.rank), self._margins):
+            index[axis] = slice(before, before + (sizes[axis] or 0))
+        return inputs[tuple(index)]
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        check_rank(self, input_shape, self.rank, self.data_format)
+        sizes = list(input_shape)
+        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
+            if sizes[axis] is None:
+                continue
+            if sum(pair) >= sizes[axis]:
+                raise ShapeError(
+                    f"Layer {self.name!r} ({type(self).__name__}) cuts off {pair} along axis "
+                    f"{axis}, which leaves nothing of an input of shape {tuple(input_shape)}. "
+                    "Crop less."
+                )
+            sizes[axis] -= sum(pair)
+        return tuple(sizes)
+
+
+class Cropping1D(_Cropping):
+    """Cut steps off at the beginning and the end of sequences `[batch, steps, channels]`.
+
+    >>> import tapegrad
+    >>> Cropping1D((1, 2))(tapegrad.ones([1, 8, 4])).shape
+    (1, 5, 4)
+    """
+
+    rank = 1
+
+    def __init__(self, cropping: Any = (1, 1), **kwargs: Any) -> None:
+        super().__init__(cropping, None, **kwargs)
+        self.cropping = self._margins[0]
+
+
+class Cropping2D(_Cropping):
+    """Cut a margin off images `[batch, height, width, channels]`.
+
+    >>> import tapegrad
+    >>> Cropping2D(((1, 0), (2, 2)))(tapegrad.ones([1, 8, 8, 4])).shape
+    (1, 7, 4, 4)
+    """
+
+    rank = 2
+
+    def __init__(
+        self, cropping: Any = ((0, 0), (0, 0)), data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(cropping, data_format, **kwargs)
+
+
+class Cropping3D(_Cropping):
+    """Cut a margin off volumes `[batch, depth, height, width, channels]`.
+
+    >>> import tapegrad
+    >>> Cropping3D(1)(tapegrad.ones([1, 4, 5, 6, 2])).shape
+    (1, 2, 3, 4, 2)
+    """
+
+    rank = 3
+
+    def __init__(
+        self,
+        cropping: Any = ((1, 1), (1, 1), (1, 1)),
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(cropping, data_format, **kwargs)
+
+
+class _UpSampling(Layer):
+    rank: int
+    size: Any
+
+    def __init__(self, size: Any, data_format: str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.data_format = channels_format(self, data_format)
+        self._factors = per_dimension(self, size, self.rank, "size")
+        self.size = self._factors
+
+    def _repeated(self, inputs: Any) -> Any:
+        """Repeat along all dimensions in one go: as a broadcast, whose gradient is a sum."""
+        sizes = self.compute_output_shape(inputs.shape)
+        factors = dict(zip(spatial_axes(self.data_format, self.rank), self._factors))
+        apart: list[int] = []
+        spread: list[int] = []
+        for axis, n in enumerate(inputs.shape):
+            apart += [n, 1] if axis in factors else [n]
+            spread += [n, factors[axis]] if axis in factors else [n]
+        return reshape(broadcast_to(reshape(inputs, apart), spread), sizes)
+
+    def compute_output_shape(self, input_shape: Any) -> Shape:
+        check_rank(self, input_shape, self.rank, self.data_format)
+        sizes = list(input_shape)
+        for axis, factor in zip(spatial_axes(self.data_format, self.rank), self._factors):
+            sizes[axis] = None if sizes[axis] is None else sizes[axis] * factor
+        return tuple(sizes)
+
+
+class UpSampling1D(_UpSampling):
+    """Repeat each step of sequences `[batch, steps, channels]`.
+
+    >>> import tapegrad
+    >>> UpSampling1D(2)(tapegrad.constant([[[1.0], [2.0]]])).numpy().ravel().tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
+
+    rank = 1
+
+    def __init__(self, size: int = 2, **kwargs: Any) -> None:
+        super().__init__(size, None, **kwargs)
+        self.size = positive(self, size, "size")
+
+    def call(self, inputs: Any) -> Any:
+        return self._repeated(inputs)
+
+
+class UpSampling2D(_UpSampling):
+    """Make images larger, by repeating or interpolating their elements.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[[[0.0], [4.0]]]])
+    >>> UpSampling2D((1, 2))(x).numpy().ravel().tolist()
+    [0.0, 0.0, 4.0, 4.0]
+    >>> UpSampling2D((1, 2), interpolation="bilinear")(x).numpy().ravel().tolist()
+    [0.0, 1.0, 3.0, 4.0]
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        size: Any = (2, 2),
+        data_format: str | None = None,
+        interpolation: str = "nearest",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(size, data_format, **kwargs)
+        self.interpolation = str(interpolation).lower()
+        known = ("nearest", *kernel_names())
+        if self.interpolation not in known:
+            raise ArgumentError(
+                f"UpSampling2D takes an interpolation among {', '.join(known)}. "
+                f"Got {interpolation!r}."
+            )
+
+    def call(self, inputs: Any) -> Any:
+        if self.interpolation == "nearest":
+            return self._repeated(inputs)
+        check_rank(self, inputs.shape, 2, self.data_format)
+        x = cast(inputs, self.compute_dtype)
+        for axis, factor in zip(spatial_axes(self.data_format, 2), self._factors):
+            x = interpolated(x, axis, factor, self.interpolation)
+        return x
+
+
+class UpSampling3D(_UpSampling):
+    """Repeat the elements of volumes `[batch, depth, height, width, channels]`.
+
+    >>> import tapegrad
+    >>> UpSampling3D((1, 2, 3))(tapegrad.ones([1, 2, 2, 2, 4])).shape
+    (1, 2, 4, 6, 4)
+    """
+
+    rank = 3
+
+    def __init__(
+        self, size: Any = (2, 2, 2), data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(size, data_format, **kwargs)
+
+    def call(self, inputs: Any) -> Any:
+        return self._repeated(inputs)

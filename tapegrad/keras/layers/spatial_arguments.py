@@ -1,0 +1,124 @@
+"""What layers over sequences, images and volumes take: sizes per dimension, padding, formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.layer import Layer
+
+Shape = tuple[int | None, ...]
+
+_LAST, _FIRST = "channels_last", "channels_first"
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not True or False."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def positive(layer: Layer, value: Any, what: str) -> int:
+    """Return a whole number of 1 or more, or say what is wrong with it."""
+    if not is_whole(value) or value < 1:
+        raise ArgumentError(
+            f"{type(layer).__name__} takes {what} as a whole number of 1 or more. Got {value!r}."
+        )
+    return int(value)
+
+
+def per_dimension(
+    layer: Layer, value: Any, rank: int, what: str, least: int = 1
+) -> tuple[int, ...]:
+    """Return one whole number for each of `rank` dimensions; a single one stands for all."""
+    numbers = (value,) * rank if is_whole(value) else value
+    if (
+        not isinstance(numbers, list | tuple)
+        or len(numbers) != rank
+        or not all(is_whole(n) and n >= least for n in numbers)
+    ):
+        several = f" or {rank} of them" if rank > 1 else ""
+        raise ArgumentError(
+            f"{type(layer).__name__} takes {what} as a whole number of {least} or more{several}. "
+            f"Got {value!r}."
+        )
+    return tuple(numbers)
+
+
+def padding_kind(layer: Layer, padding: Any, allowed: Sequence[str] = ("valid", "same")) -> str:
+    """Return the kind of padding in small letters, if the layer knows it."""
+    kind = padding.lower() if isinstance(padding, str) else padding
+    if kind not in allowed:
+        names = ", ".join(map(repr, allowed[:-1]))
+        raise ArgumentError(
+            f"{type(layer).__name__} takes padding {names} or {allowed[-1]!r}. Got {padding!r}."
+        )
+    return str(kind)
+
+
+def channels_format(layer: Layer, data_format: Any) -> str:
+    """Return where the channels are: 'channels_last' (also for None) or 'channels_first'."""
+    if data_format is None:
+        return _LAST
+    if data_format not in (_LAST, _FIRST):
+        raise ArgumentError(
+            f"{type(layer).__name__} takes data_format {_LAST!r} or {_FIRST!r}. "
+            f"Got {data_format!r}."
+        )
+    return str(data_format)
+
+
+def axes_in_letters(data_format: str, rank: int) -> str:
+    """Return a format as convolution and pooling take it.
+
+    >>> axes_in_letters("channels_last", 2), axes_in_letters("channels_first", 1)
+    ('NHWC', 'NCW')
+    """
+    spatial = "DHW"[3 - rank :]
+    return f"N{spatial}C" if data_format == _LAST else f"NC{spatial}"
+
+
+def spatial_axes(data_format: str, rank: int) -> tuple[int, ...]:
+    """Return the axes that are neither the batch nor the channels.
+
+    >>> spatial_axes("channels_last", 2), spatial_axes("channels_first", 2)
+    ((1, 2), (2, 3))
+    """
+    start = 1 if data_format == _LAST else 2
+    return tuple(range(start, start + rank))
+
+
+def channels_axis(data_format: str, rank: int) -> int:
+    """Return the axis of the channels.
+
+    >>> channels_axis("channels_last", 2), channels_axis("channels_first", 2)
+    (3, 1)
+    """
+    return rank + 1 if data_format == _LAST else 1
+
+
+def check_rank(layer: Layer, shape: Sequence[int | None], rank: int, data_format: str) -> None:
+    """Raise a sentence if an input has not a batch, `rank` spatial dimensions and channels."""
+    if len(shape) != rank + 2:
+        spatial = ("depth", "height", "width")[3 - rank :] if rank > 1 else ("steps",)
+        order = (*spatial, "channels") if data_format == _LAST else ("channels", *spatial)
+        raise ShapeError(
+            f"Layer {layer.name!r} ({type(layer).__name__}) takes inputs of {rank + 2} "
+            f"dimensions: batch, {', '.join(order)}. Got shape {tuple(shape)}."
+        )
+
+
+def windows_along(
+    layer: Layer, size: int | None, reach: int, stride: int, padding: str
+) -> int | None:
+    """Return how many windows of `reach` elements there are along a dimension."""
+    if size is None:
+        return None
+    if padding != "valid":
+        return -(-size // stride)
+    if reach > size:
+        raise ShapeError(
+            f"Layer {layer.name!r} ({type(layer).__name__}) has windows that reach over {reach} "
+            f"elements along a dimension of {size}. Use padding='same' or smaller windows."
+        )
+    return (size - reach) // stride + 1

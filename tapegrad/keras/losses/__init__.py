@@ -1,0 +1,205 @@
+"""Losses with the names and defaults of Keras: classes, functions, and both by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.losses.crossentropy import (
+    BinaryCrossentropy,
+    BinaryFocalCrossentropy,
+    CategoricalCrossentropy,
+    CategoricalFocalCrossentropy,
+    SparseCategoricalCrossentropy,
+)
+from tapegrad.keras.losses.crossentropy_functions import (
+    binary_crossentropy,
+    binary_focal_crossentropy,
+    categorical_crossentropy,
+    categorical_focal_crossentropy,
+    sparse_categorical_crossentropy,
+)
+from tapegrad.keras.losses.custom import make
+from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
+from tapegrad.keras.losses.regression import (
+    CategoricalHinge,
+    CosineSimilarity,
+    Dice,
+    Hinge,
+    Huber,
+    KLDivergence,
+    LogCosh,
+    MeanAbsoluteError,
+    MeanAbsolutePercentageError,
+    MeanSquaredError,
+    MeanSquaredLogarithmicError,
+    Poisson,
+    SquaredHinge,
+    Tversky,
+)
+from tapegrad.keras.losses.regression_functions import (
+    categorical_hinge,
+    cosine_similarity,
+    dice,
+    hinge,
+    huber,
+    kl_divergence,
+    log_cosh,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    mean_squared_logarithmic_error,
+    poisson,
+    squared_hinge,
+    tversky,
+)
+
+CLASSES = Table(
+    "loss",
+    {
+        entry.__name__: entry
+        for entry in (
+            BinaryCrossentropy,
+            BinaryFocalCrossentropy,
+            CategoricalCrossentropy,
+            CategoricalFocalCrossentropy,
+            CategoricalHinge,
+            CosineSimilarity,
+            Dice,
+            Hinge,
+            Huber,
+            KLDivergence,
+            LogCosh,
+            MeanAbsoluteError,
+            MeanAbsolutePercentageError,
+            MeanSquaredError,
+            MeanSquaredLogarithmicError,
+            Poisson,
+            SparseCategoricalCrossentropy,
+            SquaredHinge,
+            Tversky,
+        )
+    },
+)
+
+FUNCTIONS = Table(
+    "loss",
+    {
+        **{
+            function.__name__: function
+            for function in (
+                binary_crossentropy,
+                binary_focal_crossentropy,
+                categorical_crossentropy,
+                categorical_focal_crossentropy,
+                categorical_hinge,
+                cosine_similarity,
+                dice,
+                hinge,
+                huber,
+                kl_divergence,
+                log_cosh,
+                mean_absolute_error,
+                mean_absolute_percentage_error,
+                mean_squared_error,
+                mean_squared_logarithmic_error,
+                poisson,
+                sparse_categorical_crossentropy,
+                squared_hinge,
+                tversky,
+            )
+        },
+        "bce": binary_crossentropy,
+        "kld": kl_divergence,
+        "mae": mean_absolute_error,
+        "mape": mean_absolute_percentage_error,
+        "mse": mean_squared_error,
+        "msle": mean_squared_logarithmic_error,
+    },
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the loss that a name, a configuration, a class or an object stands for.
+
+    Names in small letters (and short ones such as "MSE") are functions, which give one number per
+    sample; names in CamelCase are classes, of which an object is made.
+
+    >>> get("mse").__name__
+    'mean_squared_error'
+    >>> get("MeanSquaredError")
+    <MeanSquaredError name=mean_squared_error fn=mean_squared_error>
+    """
+    if isinstance(identifier, str) and (identifier.islower() or identifier.isupper()):
+        return FUNCTIONS.get(identifier)
+    return CLASSES.get(identifier)
+
+
+def serialize(loss: Any) -> Any:
+    """Return what `deserialize` makes the same loss of: a name or a configuration.
+
+    >>> serialize(mean_squared_error)
+    'mean_squared_error'
+    >>> serialize(Huber(2.0))["config"]["delta"]
+    2.0
+    """
+    if isinstance(loss, Configured):
+        return {"class_name": type(loss).__name__, "config": loss.get_config()}
+    return loss.__name__
+
+
+def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """Make a loss of what `serialize` returned; `custom_objects` are looked at first.
+
+    >>> deserialize(serialize(Huber(2.0))).get_config()["delta"]
+    2.0
+    """
+    return make(config, custom_objects, get)
+
+
+__all__ = [
+    "Loss",
+    "LossFunctionWrapper",
+    "BinaryCrossentropy",
+    "BinaryFocalCrossentropy",
+    "CategoricalCrossentropy",
+    "CategoricalFocalCrossentropy",
+    "CategoricalHinge",
+    "CosineSimilarity",
+    "Dice",
+    "Hinge",
+    "Huber",
+    "KLDivergence",
+    "LogCosh",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Poisson",
+    "SparseCategoricalCrossentropy",
+    "SquaredHinge",
+    "Tversky",
+    "binary_crossentropy",
+    "binary_focal_crossentropy",
+    "categorical_crossentropy",
+    "categorical_focal_crossentropy",
+    "categorical_hinge",
+    "cosine_similarity",
+    "dice",
+    "hinge",
+    "huber",
+    "kl_divergence",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_absolute_percentage_error",
+    "mean_squared_error",
+    "mean_squared_logarithmic_error",
+    "poisson",
+    "sparse_categorical_crossentropy",
+    "squared_hinge",
+    "tversky",
+    "deserialize",
+    "get",
+    "serialize",
+]

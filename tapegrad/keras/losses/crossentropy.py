@@ -1,0 +1,148 @@
+"""Cross entropies of probabilities and of logits: the classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.keras.losses import crossentropy_functions as functions
+from tapegrad.keras.losses.loss import LossFunctionWrapper
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.shape import reshape
+
+
+class BinaryCrossentropy(LossFunctionWrapper):
+    """The cross entropy of independent yes-or-no labels.
+
+    >>> loss = BinaryCrossentropy(from_logits=True)
+    >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
+    '0.6931'
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "binary_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
+        super().__init__(functions.binary_crossentropy, reduction, name, dtype, **options)
+
+
+class BinaryFocalCrossentropy(LossFunctionWrapper):
+    """The binary cross entropy in which labels that are easy to tell count less.
+
+    >>> f"{float(BinaryFocalCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
+    '0.1733'
+    """
+
+    def __init__(
+        self,
+        apply_class_balancing: bool = False,
+        alpha: float = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "binary_focal_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            functions.binary_focal_crossentropy,
+            reduction,
+            name,
+            dtype,
+            apply_class_balancing=apply_class_balancing,
+            alpha=alpha,
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class CategoricalCrossentropy(LossFunctionWrapper):
+    """The cross entropy of weights per class, e.g. one-hot labels.
+
+    >>> loss = CategoricalCrossentropy(from_logits=True)
+    >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
+    '0.6931'
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
+        super().__init__(functions.categorical_crossentropy, reduction, name, dtype, **options)
+
+
+class CategoricalFocalCrossentropy(LossFunctionWrapper):
+    """The cross entropy in which classes that are easy to tell count less.
+
+    >>> f"{float(CategoricalFocalCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
+    '0.0433'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_focal_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            functions.categorical_focal_crossentropy,
+            reduction,
+            name,
+            dtype,
+            alpha=alpha,
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class SparseCategoricalCrossentropy(LossFunctionWrapper):
+    """The cross entropy of class numbers; labels of `ignore_class` do not count.
+
+    >>> loss = SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    >>> f"{float(loss([0, -1], [[0.0, 0.0], [5.0, 1.0]])):.4f}"
+    '0.6931'
+    """
+
+    _casts_labels = False
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        ignore_class: int | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        axis: int = -1,
+        name: str | None = "sparse_categorical_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        options = {"from_logits": from_logits, "ignore_class": ignore_class, "axis": axis}
+        super().__init__(
+            functions.sparse_categorical_crossentropy, reduction, name, dtype, **options
+        )
+        self._ignored = ignore_class
+        self._mask_of = None if ignore_class is None else self._counted
+
+    def _counted(self, y_true: Any, values: Any) -> Any:
+        # Cast, because an unsigned label cannot be compared with a class of -1.
+        return reshape(not_equal(cast(y_true, "int32"), self._ignored), values.shape)

@@ -1,0 +1,203 @@
+"""Cross entropies of probabilities and of logits as functions: one number per sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.exponential import log
+from tapegrad.ops.losses import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
+from tapegrad.ops.powers import power
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.selection import clip, where
+from tapegrad.ops.shape import expand_dims, moveaxis, squeeze
+from tapegrad.ops.sigmoids import sigmoid
+from tapegrad.ops.softmax import log_softmax, softmax
+
+EPSILON = 1e-7
+
+
+def _predictions(y_pred: Any) -> Any:
+    """Predictions in a dtype that can tell 1 - 1e-7 from 1: half precision cannot."""
+    predicted = as_operand(y_pred)
+    is_half = as_dtype(predicted.dtype).name in ("float16", "bfloat16")
+    return cast(predicted, "float32") if is_half else predicted
+
+
+def _clipped(probabilities: Any) -> Any:
+    return clip(probabilities, EPSILON, 1.0 - EPSILON)
+
+
+def _binary_pair(y_true: Any, y_pred: Any, label_smoothing: float) -> tuple[Any, Any]:
+    predicted = _predictions(y_pred)
+    true, predicted = match_ranks(as_dtype_of(y_true, predicted.dtype), predicted)
+    if label_smoothing:
+        true = true * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    return true, predicted
+
+
+def _binary_terms(true: Any, predicted: Any, from_logits: bool) -> Any:
+    if from_logits:
+        return sigmoid_cross_entropy_with_logits(labels=true, logits=predicted)
+    predicted = _clipped(predicted)
+    return -(true * log(predicted) + (1.0 - true) * log(1.0 - predicted))
+
+
+def binary_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Any:
+    """Return the mean cross entropy of independent yes-or-no labels.
+
+    >>> loss = binary_crossentropy([[0, 1]], [[0.5, 0.5]])
+    >>> f"{loss.numpy()[0]:.4f}"
+    '0.6931'
+    """
+    true, predicted = _binary_pair(y_true, y_pred, label_smoothing)
+    return mean(_binary_terms(true, predicted, from_logits), axis=axis)
+
+
+def binary_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    apply_class_balancing: bool = False,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Any:
+    """Return the binary cross entropy in which labels that are easy to tell count less.
+
+    Each term is multiplied by (1 - probability of the right answer) ** gamma, and with
+    `apply_class_balancing` by `alpha` for ones and 1 - `alpha` for zeros.
+
+    >>> loss = binary_focal_crossentropy([[0, 1]], [[0.5, 0.5]])
+    >>> f"{loss.numpy()[0]:.4f}"
+    '0.1733'
+    """
+    true, predicted = _binary_pair(y_true, y_pred, label_smoothing)
+    terms = _binary_terms(true, predicted, from_logits)
+    chance = sigmoid(predicted) if from_logits else predicted
+    right = true * chance + (1.0 - true) * (1.0 - chance)
+    terms = power(1.0 - right, gamma) * terms
+    if apply_class_balancing:
+        terms = (true * alpha + (1.0 - true) * (1.0 - alpha)) * terms
+    return mean(terms, axis=axis)
+
+
+def _categorical_pair(
+    y_true: Any, y_pred: Any, label_smoothing: float, axis: int
+) -> tuple[Any, Any]:
+    predicted = _predictions(y_pred)
+    true = as_dtype_of(y_true, predicted.dtype)
+    if label_smoothing:
+        true = true * (1.0 - label_smoothing) + label_smoothing / predicted.shape[axis]
+    return true, predicted
+
+
+def _normalized(predicted: Any, axis: int) -> Any:
+    """Probabilities that add up to 1 and have a logarithm."""
+    return _clipped(predicted / sum_of(predicted, axis=axis, keepdims=True))
+
+
+def categorical_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Any:
+    """Return the cross entropy of weights per class, e.g. one-hot labels.
+
+    >>> loss = categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])
+    >>> f"{loss.numpy()[0]:.4f}"
+    '0.6931'
+    """
+    true, predicted = _categorical_pair(y_true, y_pred, label_smoothing, axis)
+    if from_logits:
+        return softmax_cross_entropy_with_logits(labels=true, logits=predicted, axis=axis)
+    return -sum_of(true * log(_normalized(predicted, axis)), axis=axis)
+
+
+def categorical_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Any:
+    """Return the cross entropy times alpha * (1 - probability of the class) ** gamma.
+
+    >>> loss = categorical_focal_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])
+    >>> f"{loss.numpy()[0]:.4f}"
+    '0.0433'
+    """
+    true, predicted = _categorical_pair(y_true, y_pred, label_smoothing, axis)
+    if from_logits:
+        chance = _clipped(softmax(predicted, axis=axis))
+        logarithm = log_softmax(predicted, axis=axis)
+    else:
+        chance = _normalized(predicted, axis)
+        logarithm = log(chance)
+    return -sum_of(alpha * power(1.0 - chance, gamma) * true * logarithm, axis=axis)
+
+
+def class_numbers(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Return labels as integers of the predictions' shape without the axis of classes.
+
+    >>> class_numbers([[1.0], [0.0]], [[0.1, 0.9], [0.5, 0.5]]).numpy().tolist()
+    [1, 0]
+    """
+    true, predicted = as_operand(y_true), as_operand(y_pred)
+    if len(true.shape) == len(predicted.shape) and true.shape[axis] == 1:
+        true = squeeze(true, axis)
+    # Narrow integers could hold neither the number of classes nor a class of -1 to ignore.
+    return true if true.dtype in ("int32", "int64") else cast(true, "int32")
+
+
+def sparse_categorical_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    ignore_class: int | None = None,
+    axis: int = -1,
+) -> Any:
+    """Return the cross entropy of class numbers; it is 0 where a label is `ignore_class`.
+
+    >>> loss = sparse_categorical_crossentropy([1], [[0.5, 0.5]])
+    >>> f"{loss.numpy()[0]:.4f}"
+    '0.6931'
+    """
+    predicted = _predictions(y_pred)
+    place = normalize_axis(axis, len(predicted.shape), "sparse_categorical_crossentropy")
+    labels = class_numbers(y_true, predicted, axis)
+    if place != len(predicted.shape) - 1:
+        predicted = moveaxis(predicted, place, -1)
+    if ignore_class is None:
+        return _sparse_terms(labels, predicted, from_logits)
+    counted = not_equal(labels, ignore_class)
+    # Replaced before and after: a NaN in what is ignored shall reach neither loss nor gradient.
+    predicted = where(expand_dims(counted, -1), predicted, 0.0)
+    terms = _sparse_terms(where(counted, labels, 0), predicted, from_logits)
+    return where(counted, terms, 0.0)
+
+
+def _sparse_terms(labels: Any, predicted: Any, from_logits: bool) -> Any:
+    # Logarithms of probabilities are logits whose softmax brings the probabilities back.
+    logits = predicted if from_logits else log(_clipped(predicted))
+    return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)

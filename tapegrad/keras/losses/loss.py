@@ -1,0 +1,102 @@
+"""The base class of losses, and the one that makes a loss of a function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.keras import dtype_policies
+from tapegrad.keras.configured import Configured
+from tapegrad.keras.losses.weighting import (
+    as_dtype_of,
+    check_reduction,
+    match_ranks,
+    reduce_weighted,
+)
+from tapegrad.keras.naming import automatic_name
+
+
+def computing_dtype(dtype: Any) -> str:
+    """Return the dtype in which losses and metrics compute: float32 if none is given.
+
+    >>> computing_dtype(None), computing_dtype("float64")
+    ('float32', 'float64')
+    """
+    return dtype_policies.get(dtype or "float32").compute_dtype
+
+
+class Loss(Configured, ABC):
+    """Base of losses: `call` gives one number per sample, which are weighted and reduced.
+
+    >>> from tapegrad.ops.magnitude import abs
+    >>> class Distance(Loss):
+    ...     def call(self, y_true, y_pred):
+    ...         return abs(y_true - y_pred)
+    >>> float(Distance(reduction="sum")([1, 2], [1.5, 0.0]))
+    2.5
+    """
+
+    # Class numbers stay integers: as floats, large ones would not be exact.
+    _casts_labels = True
+
+    def __init__(
+        self,
+        name: str | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        dtype: Any = None,
+    ) -> None:
+        self.name = name or automatic_name(type(self).__name__)
+        self.reduction = check_reduction(reduction)
+        self._dtype = computing_dtype(dtype)
+        self._mask_of: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype in which the loss is computed."""
+        return self._dtype
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        predicted = as_dtype_of(y_pred, self._dtype)
+        true = as_dtype_of(y_true, self._dtype) if self._casts_labels else as_operand(y_true)
+        values = as_dtype_of(self.call(true, predicted), self._dtype)
+        mask = None if self._mask_of is None else self._mask_of(true, values)
+        return reduce_weighted(values, sample_weight, mask, self.reduction)
+
+    @abstractmethod
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return the loss of each sample."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}>"
+
+
+class LossFunctionWrapper(Loss):
+    """A loss made of a function of labels and predictions.
+
+    >>> from tapegrad.ops.regression_losses import mean_squared_error
+    >>> float(LossFunctionWrapper(mean_squared_error)([[0.0, 0.0]], [[1.0, 3.0]]))
+    5.0
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.fn = fn
+        self._options = kwargs
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        y_true, y_pred = match_ranks(y_true, y_pred)
+        return self.fn(y_true, y_pred, **self._options)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} name={self.name} fn={getattr(self.fn, '__name__', self.fn)}>"
+        )

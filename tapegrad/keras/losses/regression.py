@@ -1,0 +1,240 @@
+"""Losses that compare numbers, signs and regions: the classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.keras.losses import regression_functions as functions
+from tapegrad.keras.losses.loss import LossFunctionWrapper
+
+
+class MeanSquaredError(LossFunctionWrapper):
+    """The mean of squared differences.
+
+    >>> float(MeanSquaredError()([[0.0, 1.0]], [[1.0, 1.0]]))
+    0.5
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_squared_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.mean_squared_error, reduction, name, dtype)
+
+
+class MeanAbsoluteError(LossFunctionWrapper):
+    """The mean of absolute differences.
+
+    >>> float(MeanAbsoluteError()([[0.0, 1.0]], [[1.0, 1.0]]))
+    0.5
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_absolute_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.mean_absolute_error, reduction, name, dtype)
+
+
+class MeanAbsolutePercentageError(LossFunctionWrapper):
+    """The mean difference relative to the labels, in percent.
+
+    >>> float(MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
+    25.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_absolute_percentage_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.mean_absolute_percentage_error, reduction, name, dtype)
+
+
+class MeanSquaredLogarithmicError(LossFunctionWrapper):
+    """The mean of squared differences of log(1 + y).
+
+    >>> float(MeanSquaredLogarithmicError()([[3.0]], [[3.0]]))
+    0.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_squared_logarithmic_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.mean_squared_logarithmic_error, reduction, name, dtype)
+
+
+class LogCosh(LossFunctionWrapper):
+    """The mean of log(cosh(difference)): nearly quadratic near 0, linear far away.
+
+    >>> float(LogCosh()([[2.0]], [[2.0]]))
+    0.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "log_cosh",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.log_cosh, reduction, name, dtype)
+
+
+class Hinge(LossFunctionWrapper):
+    """The mean of max(1 - y_true * y_pred, 0) for labels -1 and 1, or 0 and 1.
+
+    >>> float(Hinge()([[-1.0, 1.0]], [[0.5, 0.5]]))
+    1.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.hinge, reduction, name, dtype)
+
+
+class SquaredHinge(LossFunctionWrapper):
+    """The mean of max(1 - y_true * y_pred, 0) ** 2.
+
+    >>> float(SquaredHinge()([[-1.0, 1.0]], [[0.5, 0.5]]))
+    1.25
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "squared_hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.squared_hinge, reduction, name, dtype)
+
+
+class CategoricalHinge(LossFunctionWrapper):
+    """How much the score of the right class fails to be 1 above all others.
+
+    >>> float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]]))
+    1.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.categorical_hinge, reduction, name, dtype)
+
+
+class KLDivergence(LossFunctionWrapper):
+    """The sum of y_true * log(y_true / y_pred).
+
+    >>> float(KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
+    0.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "kl_divergence",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.kl_divergence, reduction, name, dtype)
+
+
+class Poisson(LossFunctionWrapper):
+    """The mean of y_pred - y_true * log(y_pred).
+
+    >>> float(Poisson()([[0.0, 0.0]], [[1.0, 3.0]]))
+    2.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "poisson",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.poisson, reduction, name, dtype)
+
+
+class Huber(LossFunctionWrapper):
+    """The mean of a loss that is quadratic up to `delta` and linear beyond.
+
+    >>> float(Huber()([[0.0, 0.0]], [[1.0, 3.0]]))
+    1.5
+    """
+
+    def __init__(
+        self,
+        delta: float = 1.0,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "huber_loss",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.huber, reduction, name, dtype, delta=delta)
+
+
+class CosineSimilarity(LossFunctionWrapper):
+    """Minus the cosine of the angle between labels and predictions.
+
+    >>> float(CosineSimilarity()([[0.0, 1.0]], [[0.0, 2.0]]))
+    -1.0
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "cosine_similarity",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.cosine_similarity, reduction, name, dtype, axis=axis)
+
+
+class Dice(LossFunctionWrapper):
+    """One minus the overlap of labels and predictions, relative to their mean size.
+
+    >>> float(Dice()([[1.0, 1.0]], [[0.0, 0.0]]))
+    1.0
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "dice",
+        axis: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.dice, reduction, name, dtype, axis=axis)
+
+
+class Tversky(LossFunctionWrapper):
+    """One minus an overlap that weighs what is missed by `alpha`, false alarms by `beta`.
+
+    >>> f"{float(Tversky(alpha=1.0)([[1.0, 1.0]], [[1.0, 0.0]])):.4f}"
+    '0.5000'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "tversky",
+        axis: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            functions.tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis
+        )

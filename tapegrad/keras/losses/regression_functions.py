@@ -1,0 +1,155 @@
+"""Distances, hinges, divergences and overlaps as functions: one number per sample.
+
+The arithmetic is that of `tapegrad.losses`; here labels and predictions of shapes (batch,) and
+(batch, 1) meet sample by sample first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.ops import regression_losses as plain
+from tapegrad.ops.reduction import sum as sum_of
+
+EPSILON = 1e-7
+
+
+def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    y_pred = as_operand(y_pred)
+    return match_ranks(as_dtype_of(y_true, y_pred.dtype), y_pred)
+
+
+def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of squared differences along the last axis.
+
+    >>> mean_squared_error([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    [5.0]
+    """
+    return plain.mean_squared_error(*_pair(y_true, y_pred))
+
+
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of absolute differences along the last axis.
+
+    >>> mean_absolute_error([[0.0, 0.0]], [[1.0, -3.0]]).numpy().tolist()
+    [2.0]
+    """
+    return plain.mean_absolute_error(*_pair(y_true, y_pred))
+
+
+def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
+    """Return 100 times the mean of differences relative to the labels.
+
+    >>> mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).numpy().tolist()
+    [25.0]
+    """
+    return plain.mean_absolute_percentage_error(*_pair(y_true, y_pred))
+
+
+def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of squared differences of log(1 + y).
+
+    >>> mean_squared_logarithmic_error([[3.0]], [[3.0]]).numpy().tolist()
+    [0.0]
+    """
+    return plain.mean_squared_logarithmic_error(*_pair(y_true, y_pred))
+
+
+def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
+    """Return the mean of a loss that is quadratic up to `delta` and linear beyond.
+
+    >>> huber([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    [1.5]
+    """
+    return plain.huber(*_pair(y_true, y_pred), delta=delta)
+
+
+def log_cosh(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of log(cosh(difference)).
+
+    >>> log_cosh([[2.0]], [[2.0]]).numpy().tolist()
+    [0.0]
+    """
+    return plain.log_cosh(*_pair(y_true, y_pred))
+
+
+def hinge(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of max(1 - y_true * y_pred, 0) for labels -1 and 1, or 0 and 1.
+
+    >>> hinge([[-1.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    [1.0]
+    """
+    return plain.hinge(*_pair(y_true, y_pred))
+
+
+def squared_hinge(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of max(1 - y_true * y_pred, 0) ** 2.
+
+    >>> squared_hinge([[-1.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    [1.25]
+    """
+    return plain.squared_hinge(*_pair(y_true, y_pred))
+
+
+def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
+    """Return how much the score of the right class fails to be 1 above all others.
+
+    >>> categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    [1.0]
+    """
+    return plain.categorical_hinge(*_pair(y_true, y_pred))
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Any:
+    """Return the sum of y_true * log(y_true / y_pred) along the last axis.
+
+    >>> kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]).numpy().tolist()
+    [0.0]
+    """
+    return plain.kl_divergence(*_pair(y_true, y_pred))
+
+
+def poisson(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of y_pred - y_true * log(y_pred).
+
+    >>> poisson([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    [2.0]
+    """
+    return plain.poisson(*_pair(y_true, y_pred))
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Return minus the cosine of the angle between labels and predictions.
+
+    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).numpy().tolist()
+    [-1.0]
+    """
+    return plain.cosine_similarity(*_pair(y_true, y_pred), axis=axis)
+
+
+def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Any:
+    """Return 1 minus the overlap of labels and predictions, relative to their mean size.
+
+    >>> float(dice([[1.0, 1.0]], [[0.0, 0.0]]))
+    1.0
+    """
+    true, predicted = _pair(y_true, y_pred)
+    both = sum_of(true * predicted, axis)
+    return 1.0 - 2.0 * both / (sum_of(true, axis) + sum_of(predicted, axis) + EPSILON)
+
+
+def tversky(
+    y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
+) -> Any:
+    """Return 1 minus an overlap that weighs what is missed by `alpha`, false alarms by `beta`.
+
+    >>> f"{float(tversky([[1.0, 1.0]], [[1.0, 0.0]], alpha=1.0)):.4f}"
+    '0.5000'
+    """
+    true, predicted = _pair(y_true, y_pred)
+    both = sum_of(true * predicted, axis)
+    missed = sum_of((1.0 - predicted) * true, axis)
+    alarms = sum_of(predicted * (1.0 - true), axis)
+    return 1.0 - both / (both + alpha * missed + beta * alarms + EPSILON)

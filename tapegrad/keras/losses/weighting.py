@@ -1,0 +1,98 @@
+"""From one loss per sample to one number: ranks that fit, sample weights, reductions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.cast import cast
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.shape import expand_dims, squeeze
+
+REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None)
+
+
+def as_dtype_of(x: Any, dtype: Any) -> Any:
+    """Return `x` as a tensor of a dtype.
+
+    >>> as_dtype_of([1, 2], "float32").numpy().tolist()
+    [1.0, 2.0]
+    """
+    x = as_operand(x)
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:
+    """Let (batch, 1) and (batch,) meet, where broadcasting would give (batch, batch).
+
+    Of two tensors whose ranks differ by one, a last axis of length 1 is added to a vector, or
+    taken from the one that has it.
+
+    >>> a, b = match_ranks([[1.0], [2.0]], [1.0, 2.0])
+    >>> tuple(a.shape), tuple(b.shape)
+    ((2, 1), (2, 1))
+    """
+    x, y = as_operand(x), as_operand(y)
+    if len(y.shape) == len(x.shape) + 1:
+        y, x = match_ranks(y, x, expand_vectors)
+    elif len(x.shape) == len(y.shape) + 1 and x.shape[-1] == 1:
+        if len(y.shape) == 1 and expand_vectors:
+            y = expand_dims(y, -1)
+        else:
+            x = squeeze(x, -1)
+    return x, y
+
+
+def check_reduction(reduction: str | None) -> str | None:
+    """Return a reduction if it is one.
+
+    >>> check_reduction("sum")
+    'sum'
+    """
+    if reduction not in REDUCTIONS:
+        names = ", ".join(repr(name) for name in REDUCTIONS)
+        raise ArgumentError(f"The reduction of a loss is one of {names}. Got {reduction!r}.")
+    return reduction
+
+
+def reduce_weighted(
+    values: Any, sample_weight: Any = None, mask: Any = None, reduction: str | None = "mean"
+) -> Any:
+    """Weight the losses of samples and reduce them.
+
+    Samples that the `mask` leaves out neither cost anything nor count in a mean.
+
+    >>> float(reduce_weighted([1.0, 3.0], sample_weight=[1.0, 0.0]))
+    0.5
+    >>> float(reduce_weighted([1.0, 3.0], sample_weight=[1.0, 0.0], mask=[True, False]))
+    1.0
+    """
+    values = as_operand(values)
+    weight = None if sample_weight is None else as_dtype_of(sample_weight, values.dtype)
+    if mask is not None:
+        weight = _masked(weight, mask, values.dtype, reduction)
+    if weight is not None:
+        values, weight = match_ranks(values, weight)
+        values = values * weight
+    if reduction in (None, "none") or tuple(values.shape) in ((), (0,)):
+        return values
+    if reduction == "sum":
+        return sum_of(values)
+    if reduction == "mean_with_sample_weight" and weight is not None:
+        return divide_no_nan(sum_of(values), sum_of(weight))
+    return mean(values)
+
+
+def _masked(weight: Any, mask: Any, dtype: Any, reduction: str | None) -> Any:
+    """Weights that are 0 where the mask is; for a mean, the others make up for them."""
+    kept = cast(as_operand(mask), dtype)
+    if reduction in ("mean", "sum_over_batch_size"):
+        kept = kept * divide_no_nan(float(prod(kept.shape)), sum_of(kept))
+    if weight is None:
+        return kept
+    kept, weight = match_ranks(kept, weight)
+    return kept * weight

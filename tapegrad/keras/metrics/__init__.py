@@ -1,0 +1,233 @@
+"""Metrics with the names and defaults of Keras: classes, functions, and classes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapegrad.keras.configured import Table
+from tapegrad.keras.losses import (
+    binary_crossentropy,
+    binary_focal_crossentropy,
+    categorical_crossentropy,
+    categorical_focal_crossentropy,
+    categorical_hinge,
+    hinge,
+    huber,
+    kl_divergence,
+    log_cosh,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    mean_squared_logarithmic_error,
+    poisson,
+    sparse_categorical_crossentropy,
+    squared_hinge,
+)
+from tapegrad.keras.losses.custom import make
+from tapegrad.keras.metrics.accuracy import (
+    Accuracy,
+    BinaryAccuracy,
+    CategoricalAccuracy,
+    SparseCategoricalAccuracy,
+    SparseTopKCategoricalAccuracy,
+    TopKCategoricalAccuracy,
+    accuracy_for,
+)
+from tapegrad.keras.metrics.confusion import (
+    F1Score,
+    FalseNegatives,
+    FalsePositives,
+    FBetaScore,
+    Precision,
+    Recall,
+    TrueNegatives,
+    TruePositives,
+)
+from tapegrad.keras.metrics.crossentropy import (
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
+    SparseCategoricalCrossentropy,
+)
+from tapegrad.keras.metrics.curves import (
+    AUC,
+)
+from tapegrad.keras.metrics.functions import (
+    binary_accuracy,
+    categorical_accuracy,
+    sparse_categorical_accuracy,
+    sparse_top_k_categorical_accuracy,
+    top_k_categorical_accuracy,
+)
+from tapegrad.keras.metrics.metric import Metric
+from tapegrad.keras.metrics.reduction import (
+    Mean,
+    MeanMetricWrapper,
+    Sum,
+)
+from tapegrad.keras.metrics.regression import (
+    CategoricalHinge,
+    CosineSimilarity,
+    Hinge,
+    KLDivergence,
+    LogCoshError,
+    MeanAbsoluteError,
+    MeanAbsolutePercentageError,
+    MeanSquaredError,
+    MeanSquaredLogarithmicError,
+    Poisson,
+    RootMeanSquaredError,
+    SquaredHinge,
+)
+from tapegrad.keras.metrics.whole import (
+    MeanIoU,
+    R2Score,
+)
+
+CLASSES = Table(
+    "metric",
+    {
+        **{
+            entry.__name__: entry
+            for entry in (
+                AUC,
+                Accuracy,
+                BinaryAccuracy,
+                BinaryCrossentropy,
+                CategoricalAccuracy,
+                CategoricalCrossentropy,
+                CategoricalHinge,
+                CosineSimilarity,
+                F1Score,
+                FBetaScore,
+                FalseNegatives,
+                FalsePositives,
+                Hinge,
+                KLDivergence,
+                LogCoshError,
+                Mean,
+                MeanAbsoluteError,
+                MeanAbsolutePercentageError,
+                MeanIoU,
+                MeanMetricWrapper,
+                MeanSquaredError,
+                MeanSquaredLogarithmicError,
+                Poisson,
+                Precision,
+                R2Score,
+                Recall,
+                RootMeanSquaredError,
+                SparseCategoricalAccuracy,
+                SparseCategoricalCrossentropy,
+                SparseTopKCategoricalAccuracy,
+                SquaredHinge,
+                Sum,
+                TopKCategoricalAccuracy,
+                TrueNegatives,
+                TruePositives,
+            )
+        },
+        "bce": BinaryCrossentropy,
+        "mae": MeanAbsoluteError,
+        "mape": MeanAbsolutePercentageError,
+        "mse": MeanSquaredError,
+        "msle": MeanSquaredLogarithmicError,
+    },
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the metric that a name, a configuration, a class or an object stands for.
+
+    "accuracy" is the share of predictions that equal their labels; which accuracy fits a model
+    is told by the shapes: see `accuracy_for`.
+
+    >>> get("mse"), get("top_k_categorical_accuracy").name
+    (<MeanSquaredError name=mean_squared_error>, 'top_k_categorical_accuracy')
+    """
+    return CLASSES.get(identifier)
+
+
+def serialize(metric: Any) -> Any:
+    """Return what `deserialize` makes the same metric of, without its state.
+
+    >>> serialize(BinaryAccuracy(threshold=0.7))["config"]["threshold"]
+    0.7
+    """
+    if isinstance(metric, Metric):
+        return {"class_name": type(metric).__name__, "config": metric.get_config()}
+    return metric.__name__
+
+
+def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """Make a metric of what `serialize` returned; `custom_objects` are looked at first.
+
+    >>> deserialize(serialize(BinaryAccuracy(threshold=0.7))).get_config()["threshold"]
+    0.7
+    """
+    return make(config, custom_objects, get)
+
+
+__all__ = [
+    "Metric",
+    "AUC",
+    "Accuracy",
+    "BinaryAccuracy",
+    "BinaryCrossentropy",
+    "CategoricalAccuracy",
+    "CategoricalCrossentropy",
+    "CategoricalHinge",
+    "CosineSimilarity",
+    "F1Score",
+    "FBetaScore",
+    "FalseNegatives",
+    "FalsePositives",
+    "Hinge",
+    "KLDivergence",
+    "LogCoshError",
+    "Mean",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanIoU",
+    "MeanMetricWrapper",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Poisson",
+    "Precision",
+    "R2Score",
+    "Recall",
+    "RootMeanSquaredError",
+    "SparseCategoricalAccuracy",
+    "SparseCategoricalCrossentropy",
+    "SparseTopKCategoricalAccuracy",
+    "SquaredHinge",
+    "Sum",
+    "TopKCategoricalAccuracy",
+    "TrueNegatives",
+    "TruePositives",
+    "binary_accuracy",
+    "binary_crossentropy",
+    "binary_focal_crossentropy",
+    "categorical_accuracy",
+    "categorical_crossentropy",
+    "categorical_focal_crossentropy",
+    "categorical_hinge",
+    "hinge",
+    "huber",
+    "kl_divergence",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_absolute_percentage_error",
+    "mean_squared_error",
+    "mean_squared_logarithmic_error",
+    "poisson",
+    "sparse_categorical_accuracy",
+    "sparse_categorical_crossentropy",
+    "sparse_top_k_categorical_accuracy",
+    "squared_hinge",
+    "top_k_categorical_accuracy",
+    "accuracy_for",
+    "deserialize",
+    "get",
+    "serialize",
+]

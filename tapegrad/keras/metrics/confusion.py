@@ -1,0 +1,258 @@
+"""Counts of right and wrong answers, and the scores made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.losses.weighting import as_dtype_of
+from tapegrad.keras.metrics.metric import Metric, add_to
+from tapegrad.keras.metrics.thresholds import EPSILON, NEVER, Counter, as_thresholds
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import greater, greater_equal, logical_and
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.reduction import max as max_of
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.shape import expand_dims
+
+
+def _single_or_all(values: Any) -> Any:
+    return values[0] if values.shape[0] == 1 else values
+
+
+class Count(Metric):
+    """Base of the metrics that count one kind of answer at each threshold."""
+
+    _kind = "tp"
+
+    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.thresholds = as_thresholds(thresholds)
+        self._counter = Counter(self.thresholds, dtype=self.dtype)
+        self.accumulator = self.add_variable((len(self.thresholds),), name="accumulator")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        (count,) = self._counter([self._kind], y_true, y_pred, sample_weight)
+        add_to(self.accumulator, count)
+
+    def result(self) -> Any:
+        return _single_or_all(self.accumulator.value())
+
+
+class TruePositives(Count):
+    """The number of ones that are predicted as such.
+
+    >>> float(TruePositives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
+    1.0
+    """
+
+
+class TrueNegatives(Count):
+    """The number of zeros that are predicted as such.
+
+    >>> float(TrueNegatives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
+    1.0
+    """
+
+    _kind = "tn"
+
+
+class FalsePositives(Count):
+    """The number of zeros that are predicted as ones.
+
+    >>> float(FalsePositives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
+    1.0
+    """
+
+    _kind = "fp"
+
+
+class FalseNegatives(Count):
+    """The number of ones that are predicted as zeros.
+
+    >>> float(FalseNegatives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
+    1.0
+    """
+
+    _kind = "fn"
+
+
+class Share(Metric):
+    """Base of precision and recall: the share of true positives among them and one other kind."""
+
+    _other = "fp"
+
+    def __init__(
+        self,
+        thresholds: Any = None,
+        top_k: int | None = None,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.thresholds = as_thresholds(thresholds, 0.5 if top_k is None else NEVER)
+        self.top_k = top_k
+        self.class_id = class_id
+        self._counter = Counter(self.thresholds, top_k, class_id, dtype=self.dtype)
+        names = {"fp": "false_positives", "fn": "false_negatives"}
+        self.true_positives = self.add_variable((len(self.thresholds),), name="true_positives")
+        self._others = self.add_variable((len(self.thresholds),), name=names[self._other])
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        hits, others = self._counter(["tp", self._other], y_true, y_pred, sample_weight)
+        add_to(self.true_positives, hits)
+        add_to(self._others, others)
+
+    def result(self) -> Any:
+        hits = self.true_positives.value()
+        return _single_or_all(divide_no_nan(hits, hits + self._others))
+
+
+class Precision(Share):
+    """The share of ones among what is predicted as such.
+
+    With `top_k`, a class counts as predicted if it is among the `k` largest of its sample;
+    with `class_id`, only that class is looked at.
+
+    >>> float(Precision()([0, 1, 1, 1], [1.0, 0.0, 1.0, 1.0], sample_weight=[0, 0, 1, 0]))
+    1.0
+    """
+
+    @property
+    def false_positives(self) -> Variable:
+        """The number of zeros that were predicted as ones."""
+        return self._others
+
+
+class Recall(Share):
+    """The share of what is predicted as such among all ones.
+
+    >>> float(Recall()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
+    0.5
+    """
+
+    _other = "fn"
+
+    @property
+    def false_negatives(self) -> Variable:
+        """The number of ones that were predicted as zeros."""
+        return self._others
+
+
+class FBeta(Metric):
+    """Base of the F scores: means of precision and recall, class by class or averaged."""
+
+    def __init__(
+        self,
+        average: str | None,
+        beta: float,
+        threshold: float | None,
+        name: str | None,
+        dtype: Any,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        if average not in (None, "micro", "macro", "weighted"):
+            raise ArgumentError(
+                "The average of an F score is None, 'micro', 'macro' or 'weighted'. "
+                f"Got {average!r}."
+            )
+        if not beta > 0:
+            raise ArgumentError(f"The beta of an F score is a number above 0. Got {beta!r}.")
+        if threshold is not None and not 0 < threshold <= 1:
+            raise ArgumentError(
+                "The threshold of an F score is None or a number above 0 and at most 1. "
+                f"Got {threshold!r}."
+            )
+        self.average = average
+        self.beta = beta
+        self.threshold = threshold
+        self._counts: dict[str, Variable] = {}
+
+    def _state(self, y_true: Any, y_pred: Any) -> dict[str, Variable]:
+        """The counts, made when the number of classes is first known."""
+        if len(y_pred.shape) != 2 or len(y_true.shape) != 2:
+            raise ShapeError(
+                "An F score needs labels and predictions of shape (samples, classes). "
+                f"Got {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+            )
+        if not self._counts:
+            shape = () if self.average == "micro" else (y_pred.shape[-1],)
+            for name in ("true_positives", "false_positives", "false_negatives", "labels"):
+                self._counts[name] = self.add_variable(shape, name=name)
+        return self._counts
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        true, predicted = as_dtype_of(y_true, self.dtype), as_dtype_of(y_pred, self.dtype)
+        state = self._state(true, predicted)
+        chosen = self._chosen(predicted)
+        weight = None
+        if sample_weight is not None:
+            weight = expand_dims(as_dtype_of(sample_weight, self.dtype), -1)
+        axis = None if self.average == "micro" else 0
+        terms = (chosen * true, chosen * (1.0 - true), (1.0 - chosen) * true, true)
+        for count, term in zip(state.values(), terms, strict=True):
+            add_to(count, sum_of(term if weight is None else term * weight, axis=axis))
+
+    def _chosen(self, predicted: Any) -> Any:
+        if self.threshold is not None:
+            return cast(greater(predicted, self.threshold), self.dtype)
+        top = greater_equal(predicted, max_of(predicted, axis=-1, keepdims=True))
+        # A row of zeros predicts nothing, though each of them is its maximum.
+        return cast(logical_and(top, greater(absolute(predicted), 1e-9)), self.dtype)
+
+    def result(self) -> Any:
+        if not self._counts:
+            raise ArgumentError(
+                "An F score has no result before its first update_state(y_true, y_pred)."
+            )
+        hits, alarms, missed, labels = [count.value() for count in self._counts.values()]
+        precision = hits / (hits + alarms + EPSILON)
+        recall = hits / (hits + missed + EPSILON)
+        square = self.beta**2
+        score = (1.0 + square) * precision * recall / (square * precision + recall + EPSILON)
+        if self.average == "weighted":
+            return sum_of(score * labels / (sum_of(labels) + EPSILON))
+        return score if self.average is None else mean(score)
+
+
+class FBetaScore(FBeta):
+    """The mean of precision and recall in which recall counts `beta` times as much.
+
+    Without a threshold, the largest prediction of each sample is the one that counts.
+
+    >>> score = FBetaScore(beta=2.0, threshold=0.5)
+    >>> score([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.6, 0.8]]).numpy().round(2)
+    array([0.83, 1.  ], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        average: str | None = None,
+        beta: float = 1.0,
+        threshold: float | None = None,
+        name: str | None = "fbeta_score",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(average, beta, threshold, name, dtype)
+
+
+class F1Score(FBeta):
+    """The harmonic mean of precision and recall.
+
+    >>> score = F1Score(threshold=0.5)
+    >>> score([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.6, 0.8]]).numpy().round(2)
+    array([0.67, 1.  ], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        average: str | None = None,
+        threshold: float | None = None,
+        name: str | None = "f1_score",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(average, 1.0, threshold, name, dtype)

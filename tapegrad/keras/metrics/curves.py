@@ -1,0 +1,168 @@
+"""The area under a curve that thresholds draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.losses.weighting import as_dtype_of
+from tapegrad.keras.metrics.metric import Metric, add_to
+from tapegrad.keras.metrics.thresholds import EPSILON, Counter
+from tapegrad.ops.comparison import equal, greater, logical_and
+from tapegrad.ops.exponential import log
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.sigmoids import sigmoid
+
+_CURVES = ("ROC", "PR", "PRGAIN")
+_METHODS = ("interpolation", "minoring", "majoring")
+_KINDS = {
+    "tp": "true_positives",
+    "fp": "false_positives",
+    "tn": "true_negatives",
+    "fn": "false_negatives",
+}
+
+
+class AUC(Metric):
+    """The area under the ROC curve, or under the curve of precision over recall.
+
+    Both curves are drawn through `num_thresholds` points; more of them make the area more exact.
+    With `multi_label` each column is a question of its own, and the areas are averaged.
+
+    >>> float(AUC(num_thresholds=3)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
+    0.75
+    """
+
+    def __init__(
+        self,
+        num_thresholds: int = 200,
+        curve: str = "ROC",
+        summation_method: str = "interpolation",
+        name: str | None = None,
+        dtype: Any = None,
+        thresholds: Sequence[float] | None = None,
+        multi_label: bool = False,
+        num_labels: int | None = None,
+        label_weights: Any = None,
+        from_logits: bool = False,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.curve = _one_of("curve", _CURVES, curve.upper())
+        self.summation_method = _one_of("summation_method", _METHODS, summation_method.lower())
+        self.thresholds = _drawn(num_thresholds, thresholds)
+        self.num_thresholds = len(self.thresholds)
+        self.multi_label = multi_label
+        self.label_weights = label_weights
+        self.from_logits = from_logits
+        # A list, not a tensor of its own: it goes to wherever the predictions are.
+        self._weights = None if label_weights is None else [float(w) for w in label_weights]
+        self._counter = Counter(self.thresholds, per_label=multi_label, dtype=self.dtype)
+        self._counts: dict[str, Variable] = {}
+        if num_labels and not multi_label:
+            raise ArgumentError("AUC takes num_labels only together with multi_label=True.")
+        if num_labels or not multi_label:
+            self._make_state(num_labels)
+
+    def _make_state(self, labels: int | None) -> None:
+        shape = (self.num_thresholds,) if labels is None else (self.num_thresholds, labels)
+        for kind, name in _KINDS.items():
+            self._counts[kind] = self.add_variable(shape, name=name)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        predicted = as_dtype_of(y_pred, self.dtype)
+        if self.multi_label and len(predicted.shape) != 2:
+            raise ShapeError(
+                "AUC with multi_label=True needs predictions of shape (samples, labels). "
+                f"Got {tuple(predicted.shape)}."
+            )
+        if not self._counts:
+            self._make_state(predicted.shape[-1])
+        if self.from_logits:
+            predicted = sigmoid(predicted)
+        shared = None if self.multi_label else self._weights
+        counts = self._counter(_KINDS, y_true, predicted, sample_weight, shared)
+        for kind, count in zip(_KINDS, counts, strict=True):
+            add_to(self._counts[kind], count)
+
+    def result(self) -> Any:
+        if not self._counts:
+            raise ArgumentError(
+                "AUC with multi_label=True has no result before its first update_state. "
+                "Give num_labels to have one from the start."
+            )
+        counts = {kind: count.value() for kind, count in self._counts.items()}
+        if self.curve == "PR" and self.summation_method == "interpolation":
+            return self._average(_interpolated_precision(**counts))
+        x, y = _points(self.curve, **counts)
+        heights = _between(self.summation_method, y[:-1], y[1:])
+        return self._average((x[:-1] - x[1:]) * heights)
+
+    def _average(self, parts: Any) -> Any:
+        """The sum of the parts of an area, or the weighted mean of such sums."""
+        if not self.multi_label:
+            return sum_of(parts)
+        areas = sum_of(parts, axis=0)
+        if self._weights is None:
+            return mean(areas)
+        return divide_no_nan(sum_of(areas * self._weights), sum(self._weights))
+
+
+def _one_of(argument: str, allowed: Sequence[str], given: str) -> str:
+    if given not in allowed:
+        names = ", ".join(repr(name) for name in allowed)
+        raise ArgumentError(f"The {argument} of AUC is one of {names}. Got {given!r}.")
+    return given
+
+
+def _drawn(number: int, thresholds: Sequence[float] | None) -> list[float]:
+    """The thresholds in order, with one below and one above all predictions."""
+    if thresholds is not None:
+        inner = sorted(float(t) for t in thresholds)
+        if any([not 0 <= t <= 1 for t in inner]):
+            raise ArgumentError(f"The thresholds of AUC are from 0 to 1. Got {thresholds!r}.")
+    elif number > 1:
+        inner = [k / (number - 1) for k in range(1, number - 1)]
+    else:
+        raise ArgumentError(f"AUC needs num_thresholds of 2 or more. Got {number}.")
+    return [-EPSILON, *inner, 1.0 + EPSILON]
+
+
+def _points(curve: str, tp: Any, fp: Any, tn: Any, fn: Any) -> tuple[Any, Any]:
+    """The points of a curve, one per threshold, from the lowest threshold on."""
+    recall = divide_no_nan(tp, tp + fn)
+    if curve == "ROC":
+        return divide_no_nan(fp, fp + tn), recall
+    if curve == "PR":
+        return recall, divide_no_nan(tp, tp + fp)
+    odds = divide_no_nan(tp + fn, tn + fp)
+    nothing = equal(tp, 0.0)
+    recall_gain = where(nothing, 0.0, 1.0 - odds * divide_no_nan(fn, tp))
+    precision_gain = where(nothing, 1.0, 1.0 - odds * divide_no_nan(fp, tp))
+    return maximum(recall_gain, 0.0), precision_gain
+
+
+def _between(method: str, first: Any, second: Any) -> Any:
+    if method == "interpolation":
+        return (first + second) / 2.0
+    return minimum(first, second) if method == "minoring" else maximum(first, second)
+
+
+def _interpolated_precision(tp: Any, fp: Any, tn: Any, fn: Any) -> Any:
+    """Parts of the area under precision over recall, after Davis and Goadrich (2006).
+
+    Between two thresholds, true positives are linear in the number of positives p: with
+    tp = slope * p + start, the integral of tp / p is slope * (change of tp + start * log ratio).
+    """
+    positives = tp + fp
+    higher, lower = positives[:-1], positives[1:]
+    change = tp[:-1] - tp[1:]
+    slope = divide_no_nan(change, maximum(higher - lower, 0.0))
+    start = tp[1:] - slope * lower
+    both = logical_and(greater(higher, 0.0), greater(lower, 0.0))
+    ratio = where(both, divide_no_nan(higher, maximum(lower, 0.0)), 1.0)
+    return divide_no_nan(slope * (change + start * log(ratio)), maximum(tp[1:] + fn[1:], 0.0))

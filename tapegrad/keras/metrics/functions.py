@@ -1,0 +1,118 @@
+"""What metrics are means of: functions of labels and predictions with one number per sample."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.keras import losses
+from tapegrad.keras.configured import Table
+from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import equal, greater
+from tapegrad.ops.reduction import any as any_of
+from tapegrad.ops.reduction import argmax
+from tapegrad.ops.shape import expand_dims, reshape, squeeze
+from tapegrad.ops.sorting import in_top_k
+
+
+def _hits(x: Any, y: Any) -> Any:
+    return cast(equal(x, y), "float32")
+
+
+def accuracy(y_true: Any, y_pred: Any) -> Any:
+    """Return 1 where labels and predictions are equal and 0 elsewhere.
+
+    >>> accuracy([1, 2, 3], [1, 2, 4]).numpy().tolist()
+    [1.0, 1.0, 0.0]
+    """
+    y_pred = as_operand(y_pred)
+    return _hits(*match_ranks(as_dtype_of(y_true, y_pred.dtype), y_pred))
+
+
+def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
+    """Return 1 where predictions are on the label's side of the threshold.
+
+    >>> binary_accuracy([[1], [0]], [[0.9], [0.8]]).numpy().tolist()
+    [[1.0], [0.0]]
+    """
+    true, predicted = match_ranks(y_true, y_pred)
+    return _hits(true, cast(greater(predicted, threshold), true.dtype))
+
+
+def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
+    """Return 1 where the largest prediction is that of the largest label.
+
+    >>> categorical_accuracy([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]).numpy().tolist()
+    [1.0, 0.0]
+    """
+    return _hits(argmax(y_true, axis=-1), argmax(y_pred, axis=-1))
+
+
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
+    """Return 1 where the largest prediction is that of the label's class.
+
+    >>> sparse_categorical_accuracy([1, 0], [[0.1, 0.9], [0.2, 0.8]]).numpy().tolist()
+    [1.0, 0.0]
+    """
+    true, predicted = as_operand(y_true), as_operand(y_pred)
+    if len(true.shape) == len(predicted.shape) and true.shape[-1] == 1:
+        true = squeeze(true, -1)
+    hits = _hits(true, as_dtype_of(argmax(predicted, axis=-1), true.dtype))
+    return squeeze(hits, -1) if len(hits.shape) > 1 and hits.shape[-1] == 1 else hits
+
+
+def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
+    """Return 1 where the class of the largest label is among the `k` largest predictions.
+
+    >>> top_k_categorical_accuracy([[0, 0, 1]], [[0.1, 0.5, 0.4]], k=2).numpy().tolist()
+    [1.0]
+    """
+    return sparse_top_k_categorical_accuracy(argmax(y_true, axis=-1), y_pred, k)
+
+
+def sparse_top_k_categorical_accuracy(
+    y_true: Any, y_pred: Any, k: int = 5, from_sorted_ids: bool = False
+) -> Any:
+    """Return 1 where the label's class is among the `k` largest predictions.
+
+    With `from_sorted_ids`, predictions are class numbers already, the likeliest first.
+
+    >>> sparse_top_k_categorical_accuracy([2], [[0.1, 0.5, 0.4]], k=2).numpy().tolist()
+    [1.0]
+    """
+    true, predicted = as_operand(y_true), as_operand(y_pred)
+    shape = tuple(true.shape)
+    labels = reshape(true, (prod(shape),))
+    rows = reshape(predicted, (prod(predicted.shape[:-1]), predicted.shape[-1]))
+    if from_sorted_ids:
+        labels = expand_dims(as_dtype_of(labels, rows.dtype), 1)
+        hits = any_of(equal(labels, rows[:, :k]), axis=1)
+    else:
+        hits = in_top_k(as_dtype_of(labels, "int32"), rows, k)
+    return reshape(cast(hits, "float32"), shape)
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Return the cosine of the angle between labels and predictions: as a metric, not negated.
+
+    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).numpy().tolist()
+    [1.0]
+    """
+    return -losses.cosine_similarity(y_true, y_pred, axis=axis)
+
+
+FUNCTIONS = Table(
+    "function of a metric",
+    {
+        **{name: losses.FUNCTIONS[name] for name in losses.FUNCTIONS},
+        "accuracy": accuracy,
+        "binary_accuracy": binary_accuracy,
+        "categorical_accuracy": categorical_accuracy,
+        "sparse_categorical_accuracy": sparse_categorical_accuracy,
+        "top_k_categorical_accuracy": top_k_categorical_accuracy,
+        "sparse_top_k_categorical_accuracy": sparse_top_k_categorical_accuracy,
+        "cosine_similarity": cosine_similarity,
+    },
+)

@@ -1,0 +1,175 @@
+"""Counting right and wrong answers at thresholds: what precision, recall and curves are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import greater
+from tapegrad.ops.creation import one_hot
+from tapegrad.ops.cumulative import cumsum
+from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.rounding import ceil
+from tapegrad.ops.segment_functions import unsorted_segment_sum
+from tapegrad.ops.selection import clip, where
+from tapegrad.ops.shape import broadcast_to, expand_dims, reshape, transpose
+from tapegrad.ops.sorting import top_k as largest
+
+EPSILON = 1e-7
+NEVER = -1e10
+"""A prediction that is above no threshold."""
+
+
+def as_thresholds(thresholds: Any, default: float = 0.5) -> list[float]:
+    """Return thresholds, one or several, as a list; all are between 0 and 1.
+
+    >>> as_thresholds(None), as_thresholds([0.2, 0.8])
+    ([0.5], [0.2, 0.8])
+    """
+    if thresholds is None:
+        return [default]
+    listed = list(thresholds) if isinstance(thresholds, Sequence | np.ndarray) else [thresholds]
+    if not listed or any([t is None or not 0 <= t <= 1 for t in listed]):
+        raise ArgumentError(
+            f"Thresholds are numbers from 0 to 1, one or several. Got {thresholds!r}."
+        )
+    return [float(t) for t in listed]
+
+
+class Counter:
+    """Counts true and false positives and negatives of a batch at each threshold.
+
+    >>> counter = Counter([0.5])
+    >>> counts = counter(["tp", "fn"], [1, 1, 0], [0.9, 0.1, 0.8])
+    >>> [count.numpy().tolist() for count in counts]
+    [[1.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        thresholds: Sequence[float],
+        top_k: int | None = None,
+        class_id: int | None = None,
+        per_label: bool = False,
+        dtype: str = "float32",
+    ) -> None:
+        self.thresholds = list(thresholds)
+        self.top_k = top_k
+        self.class_id = class_id
+        self.per_label = per_label
+        self.dtype = dtype
+        self.even = _are_even(self.thresholds)
+
+    def __call__(
+        self,
+        wanted: Iterable[str],
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        label_weights: list[float] | None = None,
+    ) -> list[Any]:
+        """Return the wanted counts ("tp", "fp", "tn", "fn"), one number per threshold."""
+        predicted, true = match_ranks(
+            as_dtype_of(y_pred, self.dtype), as_dtype_of(y_true, self.dtype)
+        )
+        weight = self._weight(true, sample_weight)
+        true, predicted = self._chosen(true, predicted)
+        share = cast(true != 0, self.dtype)
+        shares = {"p": share, "n": 1.0 - share}
+        for factor in (weight, label_weights):
+            if factor is not None:
+                shares = {key: value * factor for key, value in shares.items()}
+        if not self.per_label:
+            predicted = _flat(predicted)
+            shares = {key: _flat(value) for key, value in shares.items()}
+        if self.even:
+            return self._count_in_bins(wanted, predicted, shares)
+        return self._count_each(wanted, predicted, shares)
+
+    def _weight(self, true: Any, sample_weight: Any) -> Any:
+        """Weights per sample with an axis for the labels of a sample, if it has several."""
+        if sample_weight is None:
+            return None
+        weight = as_dtype_of(sample_weight, self.dtype)
+        if weight.shape and len(weight.shape) == len(true.shape) - 1:
+            return expand_dims(weight, -1)
+        return match_ranks(true, weight, expand_vectors=False)[1]
+
+    def _chosen(self, true: Any, predicted: Any) -> tuple[Any, Any]:
+        """What is left of the predictions under `top_k` and `class_id`."""
+        if (self.top_k is not None or self.class_id is not None) and len(predicted.shape) < 2:
+            raise ShapeError(
+                "With top_k or class_id, predictions have the shape (samples, classes). "
+                f"Got {tuple(predicted.shape)}."
+            )
+        if self.top_k is not None:
+            places = largest(predicted, self.top_k).indices
+            chosen = sum_of(one_hot(places, predicted.shape[-1], dtype=self.dtype), axis=-2)
+            predicted = where(chosen > 0, predicted, NEVER)
+        if self.class_id is not None:
+            one = slice(self.class_id, self.class_id + 1)
+            true, predicted = true[..., one], predicted[..., one]
+        return true, predicted
+
+    def _count_each(
+        self, wanted: Iterable[str], predicted: Any, shares: dict[str, Any]
+    ) -> list[Any]:
+        """Compare each prediction with each threshold."""
+        # A list, not a tensor of its own: it goes to wherever the predictions are.
+        levels = np.reshape(self.thresholds, (-1, *[1] * len(predicted.shape))).tolist()
+        above = greater(expand_dims(predicted, 0), levels)
+        counts = {
+            "tp": lambda: where(above, shares["p"], 0.0),
+            "fp": lambda: where(above, shares["n"], 0.0),
+            "tn": lambda: where(above, 0.0, shares["n"]),
+            "fn": lambda: where(above, 0.0, shares["p"]),
+        }
+        return [sum_of(counts[name](), axis=1) for name in wanted]
+
+    def _count_in_bins(
+        self, wanted: Iterable[str], predicted: Any, shares: dict[str, Any]
+    ) -> list[Any]:
+        """Sort predictions into the bins between thresholds, and sum up the bins.
+
+        Bin k holds what is above k thresholds. The work does not grow with their number.
+        """
+        number = len(self.thresholds)
+        bins = ceil(clip(predicted, 0.0, 1.0) * (number - 1.0))
+        # With a first threshold just below 0, every prediction is above at least one.
+        bins = cast(clip(bins, float(self.thresholds[0] < 0), float(number)), "int32")
+        sums = {key: self._sum_bins(share, bins, number + 1) for key, share in shares.items()}
+        counts = {
+            "tp": lambda: cumsum(sums["p"], reverse=True)[1:],
+            "fp": lambda: cumsum(sums["n"], reverse=True)[1:],
+            "tn": lambda: cumsum(sums["n"])[:-1],
+            "fn": lambda: cumsum(sums["p"])[:-1],
+        }
+        return [counts[name]() for name in wanted]
+
+    def _sum_bins(self, share: Any, bins: Any, number: int) -> Any:
+        share = broadcast_to(share, bins.shape)
+        if not self.per_label:
+            return unsorted_segment_sum(share, bins, number)
+        labels = bins.shape[-1]
+        own = bins + [number * label for label in range(labels)]
+        sums = unsorted_segment_sum(share, own, number * labels)
+        return transpose(reshape(sums, (labels, number)))
+
+
+def _flat(x: Any) -> Any:
+    x = as_operand(x)
+    return x if len(x.shape) == 1 else reshape(x, (prod(x.shape),))
+
+
+def _are_even(thresholds: Sequence[float]) -> bool:
+    """Whether thresholds go from 0 to 1 in equal steps."""
+    number = len(thresholds)
+    even = np.arange(number) / max(number - 1, 1)
+    return number >= 3 and bool(np.allclose(thresholds, even, atol=EPSILON))

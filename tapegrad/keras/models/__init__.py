@@ -1,0 +1,7 @@
+"""Models, under Keras' names."""
+
+from tapegrad.keras.models.functional import Functional
+from tapegrad.keras.models.model import Model
+from tapegrad.keras.models.sequential import Sequential
+
+__all__ = ["Functional", "Model", "Sequential"]

@@ -1,0 +1,127 @@
+"""Models that were put together from tensors without values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.calling import call_spec
+from tapegrad.keras.models.model import Model
+from tapegrad.keras.symbolic import KerasTensor, Node, nodes_between
+
+
+class Functional(Model):
+    """A model of all layers between inputs and outputs; `Model(inputs, outputs)` makes one.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.core import Dense
+    >>> from tapegrad.keras.layers.input_layer import Input
+    >>> x = Input((3,))
+    >>> model = Model(x, Dense(2)(x) + 1.0)
+    >>> model(tapegrad.zeros([4, 3])).shape
+    (4, 2)
+    """
+
+    def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._input_structure, self._output_structure = inputs, outputs
+        self.inputs: list[KerasTensor] = nest.flatten(inputs)
+        self.outputs: list[KerasTensor] = nest.flatten(outputs)
+        if len({id(x) for x in self.inputs}) != len(self.inputs):
+            raise ArgumentError(f"An input is given twice: {[x.name for x in self.inputs]}.")
+        self._nodes = nodes_between(self.inputs, self.outputs)
+        self._operations = list({id(node.layer): node.layer for node in self._nodes}.values())
+        self.built = True
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers, inputs first, in the order in which they are called."""
+        starts = [x.node.layer for x in self.inputs if x.node is not None and not x.node.inputs]
+        return [*starts, *self._operations]
+
+    @property
+    def input_shape(self) -> Any:
+        return nest.map_structure(lambda x: x.shape, self._input_structure)
+
+    @property
+    def output_shape(self) -> Any:
+        return nest.map_structure(lambda x: x.shape, self._output_structure)
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        values = self._given(inputs)
+        masks: dict[int, Any] = dict(zip(map(id, self.inputs), nest.flatten(mask) if mask else ()))
+        for node in self._nodes:
+            _run(node, values, masks)
+        return nest.map_structure(lambda x: values[id(x)], self._output_structure)
+
+    def _given(self, inputs: Any) -> dict[int, Any]:
+        """The values of the inputs: in their structure, as a list, or by their names."""
+        if isinstance(inputs, dict) and not isinstance(self._input_structure, dict):
+            missing = [x.name for x in self.inputs if x.name not in inputs]
+            if missing:
+                raise ArgumentError(
+                    f"Model {self.name!r} takes inputs {[x.name for x in self.inputs]}. "
+                    f"Missing: {missing}."
+                )
+            given = [inputs[x.name] for x in self.inputs]
+        else:
+            given = nest.flatten(inputs)
+        if len(given) != len(self.inputs):
+            raise ArgumentError(
+                f"Model {self.name!r} takes {len(self.inputs)} inputs, "
+                f"{[x.name for x in self.inputs]}. Got {len(given)}."
+            )
+        for place, value in zip(self.inputs, given):
+            if not _fits(place.shape, tuple(value.shape)):
+                raise ShapeError(
+                    f"Model {self.name!r} takes {place.name!r} of shape {place.shape}. "
+                    f"Got {tuple(value.shape)}."
+                )
+        return {id(x): value for x, value in zip(self.inputs, given)}
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        shapes = self.output_shape
+        flat = nest.flatten(self._input_structure)
+        batch = input_shape[0] if len(flat) == 1 else nest.flatten(input_shape)[0]
+        if isinstance(self._output_structure, KerasTensor):
+            return (batch, *shapes[1:])
+        return nest.map_structure(lambda x: (batch, *x.shape[1:]), self._output_structure)
+
+
+def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
+    """Call a layer on the values of its inputs, and keep the values and masks of its outputs."""
+
+    def value_of(x: Any) -> Any:
+        return values[id(x)] if isinstance(x, KerasTensor) else x
+
+    def mask_of(x: Any) -> Any:
+        return masks.get(id(x)) if isinstance(x, KerasTensor) else None
+
+    args = nest.map_structure(value_of, node.args)
+    kwargs = {name: nest.map_structure(value_of, value) for name, value in node.kwargs.items()}
+    first = node.args[0] if node.args else next(iter(node.kwargs.values()), None)
+    mask = nest.map_structure(mask_of, first)
+    known = any(m is not None for m in nest.flatten(mask))
+    spec = call_spec(type(node.layer).call)
+    if known and spec.takes_mask and "mask" not in kwargs:
+        kwargs["mask"] = mask
+    for name, value in {**dict(zip(spec.names, node.args)), **node.kwargs}.items():
+        # Layers of several tensors ask for the mask of each: query_mask, value_mask.
+        if f"{name}_mask" in spec.names and f"{name}_mask" not in kwargs:
+            kwargs[f"{name}_mask"] = mask_of(value)
+    outputs = node.layer(*args, **kwargs)
+    for place, value in zip(nest.flatten(node.outputs), nest.flatten(outputs)):
+        values[id(place)] = value
+    made = node.layer.compute_mask(args[0] if args else None, mask if known else None)
+    if made is not None:
+        for place, one in zip(nest.flatten(node.outputs), nest.flatten(made)):
+            masks[id(place)] = one
+
+
+def _fits(wanted: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    same = len(wanted) == len(shape)
+    return same and all(n is None or n == m for n, m in zip(wanted, shape))
+
+
+Model.functional = Functional

@@ -1,0 +1,144 @@
+"""Model: a layer that can be looked at, and trained as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tapegrad.core import nest
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.models.summary import summary_of
+from tapegrad.keras.models.training import Trainer
+from tapegrad.keras.saving.weights import load_weights, save_weights
+from tapegrad.keras.symbolic import KerasTensor
+
+
+class Model(Trainer, Layer):
+    """A network: `Model(inputs, outputs)` from tensors without values, or a subclass with `call`.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.core import Dense
+    >>> class Pair(Model):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.first, self.second = Dense(4, "relu"), Dense(1)
+    ...     def call(self, inputs):
+    ...         return self.second(self.first(inputs))
+    >>> model = Pair()
+    >>> model(tapegrad.ones([2, 3])).shape, len(model.trainable_variables)
+    ((2, 1), 4)
+    """
+
+    functional: ClassVar[type[Model] | None] = None
+    """The class of models that are made from inputs and outputs."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Model and _are_ends(args, kwargs) and Model.functional is not None:
+            return super().__new__(Model.functional, *args, **kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if _are_ends(args, kwargs):
+            ends = dict(zip(("inputs", "outputs"), args))
+            ends.update({k: kwargs.pop(k) for k in ("inputs", "outputs") if k in kwargs})
+            super().__init__(**kwargs)
+            assert Model.functional is not None
+            self._network: Any = Model.functional(**ends)
+            return
+        if args:
+            raise ArgumentError(
+                "A Model is made from inputs and outputs, both tensors without values, or by a "
+                f"subclass that defines call. Got {args!r}."
+            )
+        super().__init__(**kwargs)
+        self._network = None
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        if self._network is None:
+            raise NotImplementedError(f"{type(self).__name__} must define call(self, inputs).")
+        return self._network(*args, **kwargs)
+
+    def _as_input(self, value: Any) -> Any:
+        """A value as a tensor; its layers bring it to the dtypes in which they compute."""
+        is_known = isinstance(value, Tensor | Variable) or not hasattr(value, "__array__")
+        return value if is_known else to_tensor(value)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers that this model is made of, in the order in which they were set."""
+        inner = self if self._network is None else self._network
+        return list(inner._inner_layers())
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """Return one of the layers, by its name or its number."""
+        layers = self.layers
+        if index is not None:
+            if not -len(layers) <= index < len(layers):
+                raise ArgumentError(f"The model has {len(layers)} layers. Got index {index}.")
+            return layers[index]
+        for layer in layers:
+            if layer.name == name:
+                return layer
+        names = ", ".join(layer.name for layer in layers)
+        raise ArgumentError(f"There is no layer {name!r} in the model. There are: {names}.")
+
+    def summary(
+        self, line_length: int | None = None, expand_nested: bool = False, print_fn: Any = print
+    ) -> None:
+        """Print the layers with the shapes of their outputs and the numbers of their weights."""
+        print_fn(summary_of(self, line_length or 78, expand_nested))
+
+    def named_variables(self) -> dict[str, Any]:
+        """All variables by their paths, such as "dense/kernel": how weights are saved."""
+        found: dict[str, Any] = {}
+        for path, variable in _paths(self, ""):
+            name, number = path, 1
+            while name in found and found[name] is not variable:
+                number += 1
+                name = f"{path}_{number}"
+            found[name] = variable
+        return found
+
+    def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
+        """Write all variables to a safetensors file, under their paths."""
+        if not overwrite and Path(filepath).exists():
+            raise ArgumentError(f"There is a file {str(filepath)!r} already, and overwrite=False.")
+        self._check_built("save")
+        save_weights(self.named_variables(), filepath)
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
+        """Read all variables from a file; one that does not fit changes nothing."""
+        self._check_built("load")
+        load_weights(self.named_variables(), filepath, strict=not skip_mismatch)
+
+    def _check_built(self, what: str) -> None:
+        if not self.variables:
+            raise ArgumentError(
+                f"Model {self.name!r} has no weights to {what} yet: they are made at its first "
+                "call. Call it on a batch, or build it with the shape of its input."
+            )
+
+    def build(self, input_shape: Any) -> None:
+        """Weights are made by the layers, when they are called."""
+
+
+def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    given = [*args, *[kwargs[k] for k in ("inputs", "outputs") if k in kwargs]]
+    leaves = [leaf for value in given for leaf in nest.flatten(value)]
+    return len(given) == 2 and bool(leaves) and all(isinstance(x, KerasTensor) for x in leaves)
+
+
+def _paths(layer: Layer, prefix: str) -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
+    for inner in layer._inner_layers():
+        for path, variable in _paths(inner, f"{prefix}{inner.name}/"):
+            seen.add(variable.number)
+            yield path, variable
+    for variable in layer._own_variables():
+        if variable.number not in seen:
+            yield f"{prefix}{variable.name.removesuffix(':0')}", variable

@@ -1,0 +1,126 @@
+"""Models whose layers follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.layers.calling import call_spec, shape_of
+from tapegrad.keras.layers.input_layer import InputLayer
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.models.model import Model
+from tapegrad.keras.symbolic import KerasTensor
+
+
+class Sequential(Model):
+    """A stack of layers: what one of them returns is what the next one gets.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.layers.core import Dense
+    >>> model = Sequential([Dense(4, activation="relu"), Dense(2)])
+    >>> model(tapegrad.ones([5, 3])).shape, model.count_params()
+    ((5, 2), 26)
+    """
+
+    def __init__(
+        self,
+        layers: Iterable[Any] | None = None,
+        trainable: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(trainable=trainable, name=name)
+        self._stack: list[Layer] = []
+        self._start: InputLayer | None = None
+        self._outputs: list[KerasTensor] = []
+        for layer in layers or ():
+            self.add(layer)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers, without the one that stands for the input."""
+        return list(self._stack)
+
+    def add(self, layer: Any) -> None:
+        """Put a layer on top; the first may be an Input."""
+        if isinstance(layer, KerasTensor) and layer.node is not None:
+            layer = layer.node.layer
+        if isinstance(layer, InputLayer):
+            if self._stack or self._start is not None:
+                raise ArgumentError("An Input can only be the first entry of a Sequential model.")
+            self._start = layer
+            return
+        if not isinstance(layer, Layer):
+            raise ArgumentTypeError(
+                f"Sequential takes layers. Got {type(layer).__name__}: {layer!r}. Wrap functions "
+                "in a Lambda layer."
+            )
+        if any(layer.name == other.name for other in self._stack):
+            raise ArgumentError(
+                f"The model has a layer called {layer.name!r} already. Names must differ."
+            )
+        if not self._stack and self._start is None and layer.first_input_shape is not None:
+            self._start = InputLayer(batch_shape=layer.first_input_shape)
+        self._stack.append(layer)
+        if self._start is not None:
+            self._build_last()
+
+    def _build_last(self) -> None:
+        """Make the weights of the last layer, whose input's shape is known."""
+        assert self._start is not None
+        x = self._start.output if len(self._stack) == 1 else self._outputs[-1]
+        self._outputs.append(self._stack[-1](x))
+        self.built = True
+
+    def pop(self) -> Layer:
+        """Take the last layer off, and return it."""
+        if not self._stack:
+            raise ArgumentError("There is no layer to take off.")
+        if self._start is not None:
+            self._outputs.pop()
+        return self._stack.pop()
+
+    @property
+    def inputs(self) -> list[KerasTensor]:
+        return [] if self._start is None else [self._start.output]
+
+    @property
+    def outputs(self) -> list[KerasTensor]:
+        return [] if self._start is None or not self._stack else [self._outputs[-1]]
+
+    def build(self, input_shape: Any = None) -> None:
+        """Make all weights, for inputs of this shape with the batch in front."""
+        if self._start is None and input_shape is not None:
+            self._start = InputLayer(batch_shape=tuple(input_shape))
+            stack, self._stack = self._stack, []
+            for layer in stack:
+                self._stack.append(layer)
+                self._build_last()
+            self.built = True
+
+    def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
+        if not self.built and self._stack:
+            self.build((None, *shape_of(args[0])[1:]))  # batches of other sizes may follow
+        self.built = True
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        x = inputs
+        for layer in self._stack:
+            takes_mask = mask is not None and call_spec(type(layer).call).takes_mask
+            before, x = x, layer(x, mask=mask) if takes_mask else layer(x)
+            if mask is not None or layer.supports_masking:
+                mask = layer.compute_mask(before, mask)
+        return x
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        shape = input_shape
+        for layer in self._stack:
+            if not layer.built:
+                layer.build(shape)
+                layer.built = True
+            shape = layer.compute_output_shape(shape)
+        return shape
+
+    @property
+    def output_shape(self) -> Any:
+        return shape_of(self.outputs[0]) if self.outputs else None

@@ -1,0 +1,33 @@
+"""Optimizers with the names, arguments and defaults of Keras 3, found by name too."""
+
+from tapegrad.keras.optimizers import schedules
+from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam
+from tapegrad.keras.optimizers.base import Optimizer
+from tapegrad.keras.optimizers.known import SGD, Adagrad, Adam, AdamW, RMSprop
+from tapegrad.keras.optimizers.layerwise import Adafactor, Lamb
+from tapegrad.keras.optimizers.linear import Ftrl, Lion
+from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
+from tapegrad.keras.optimizers.muon import Muon
+from tapegrad.keras.optimizers.table import deserialize, get, serialize
+
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Ftrl",
+    "Lamb",
+    "Lion",
+    "LossScaleOptimizer",
+    "Muon",
+    "Nadam",
+    "Optimizer",
+    "RMSprop",
+    "deserialize",
+    "get",
+    "schedules",
+    "serialize",
+]

@@ -1,0 +1,304 @@
+"""What Keras' optimizers have beyond `tapegrad.optimizers`: configurations, loss scaling by a
+number, gradients that are summed over several calls, and averages that replace the variables."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self, TypedDict
+
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.keras.configured import Configured
+from tapegrad.keras.optimizers import schedules
+from tapegrad.keras.optimizers.conditional import Pairs, divided, on_device, run_where
+from tapegrad.ops.comparison import equal
+from tapegrad.ops.creation import ones_like, zeros_like
+from tapegrad.ops.selection import where
+from tapegrad.optimizers import base
+
+
+class CommonOptions(TypedDict, total=False):
+    """The arguments that all optimizers take by name."""
+
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+    loss_scale_factor: float | None
+    gradient_accumulation_steps: int | None
+    name: str | None
+
+
+class Options(CommonOptions, total=False):
+    """The same with weight decay, for optimizers whose default is none."""
+
+    weight_decay: float | None
+
+
+DEFAULTS: Mapping[str, Any] = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "clipvalue": None,
+    "global_clipnorm": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+    "name": None,
+}
+
+
+class Optimizer(base.Optimizer, Configured):
+    """Base of Keras' optimizers; see `tapegrad.optimizers.Optimizer` for how to write one.
+
+    >>> import tapegrad
+    >>> class Halved(Optimizer):
+    ...     def update(self, p, g, slots, scalars):
+    ...         return (p - scalars.rate * g * 0.5,)
+    >>> w = tapegrad.Variable(1.0)
+    >>> optimizer = Halved(1.0, gradient_accumulation_steps=2)
+    >>> for gradient in (3.0, -1.0):
+    ...     _ = optimizer.apply_gradients([(gradient, w)])
+    >>> float(w), optimizer.get_config()["gradient_accumulation_steps"]
+    (0.5, 2)
+    """
+
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        **others: Any,
+    ) -> None:
+        _check_count("gradient_accumulation_steps", gradient_accumulation_steps, 2)
+        _check_count("ema_overwrite_frequency", ema_overwrite_frequency, 1)
+        if not 0.0 <= ema_momentum <= 1.0:
+            raise ArgumentError(f"ema_momentum must be between 0 and 1. Got {ema_momentum}.")
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self._calls = Variable(0, trainable=False, name="calls", dtype="int64")
+        self._sums: dict[int, Variable] = {}
+        super().__init__(learning_rate, use_ema=use_ema, ema_momentum=ema_momentum, **others)
+        self.use_ema = use_ema
+        self.ema_overwrite_frequency = ema_overwrite_frequency
+        self.loss_scale_factor = loss_scale_factor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = _full_signature(cls)
+
+    @property
+    def learning_rate(self) -> Any:
+        """The rate of the next step: a variable, or what the schedule gives.
+
+        Where gradients are summed, schedules count the calls and not the steps, as in Keras.
+        """
+        if self._schedule is None:
+            return self._rate
+        return self._schedule(self._calls if self.gradient_accumulation_steps else self.iterations)
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        _set_learning_rate(self, value)
+
+    lr = learning_rate
+
+    @property
+    def built(self) -> bool:
+        """Whether there are slots for some variables."""
+        return bool(self._known)
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Everything to save: counts, the rate, slots, averages and summed gradients."""
+        counts = [self._calls] if self.gradient_accumulation_steps else []
+        return [*super().variables, *counts, *self._sums.values()]
+
+    def build(self, var_list: Iterable[Variable]) -> None:
+        """Make what is kept for the given variables now instead of at the first step."""
+        variables = list(var_list)
+        super().build(variables)
+        make_averages(self, variables)
+        if self.gradient_accumulation_steps:
+            for variable in variables:
+                self._sum_of(variable)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Return the loss to differentiate; its gradients are scaled back before they are used.
+
+        >>> Optimizer(0.5, loss_scale_factor=4.0).scale_loss(3.0)
+        12.0
+        """
+        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+
+    def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> Variable:
+        """Differentiate the scaled `loss` (a function, or a tensor and its tape) and step."""
+        if callable(loss):
+            return super().minimize(lambda: self.scale_loss(loss()), var_list, tape)
+        if tape is None:
+            raise ArgumentError(
+                "minimize() takes a function, or a loss tensor together with tape=."
+            )
+        variables = list(var_list() if callable(var_list) else var_list)
+        weight = self.scale_loss(ones_like(loss))
+        gradients = tape.gradient(loss, variables, output_gradients=weight)
+        return self.apply_gradients(list(zip(gradients, variables)))
+
+    def before_step(self) -> None:
+        """Change what all variables of a step share; `iterations` counts those before it."""
+
+    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+        if self.loss_scale_factor is not None:
+            factor = float(self.loss_scale_factor)
+            pairs = [(divided(gradient, factor), variable) for gradient, variable in pairs]
+        if self.gradient_accumulation_steps:
+            self._add_up(pairs, self.gradient_accumulation_steps)
+        else:
+            self._make_step(pairs)
+
+    def _make_step(self, pairs: list[tuple[Any, Variable]]) -> None:
+        variables = [variable for _, variable in pairs]
+        make_averages(self, variables)
+        self.before_step()
+        super()._apply(pairs)
+        start_averages(self, variables)
+        if self.use_ema and self.ema_overwrite_frequency:
+            is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
+            run_where(is_due, variables, partial(self.finalize_variable_values, variables))
+
+    def _add_up(self, pairs: Pairs, steps: int) -> None:
+        """Add the gradients to the sums; every so many calls their mean makes a step."""
+        variables = [variable for _, variable in pairs]
+        self.build(variables)
+        is_due = equal((self._calls.value() + 1) % steps, 0)
+        sums = [self._sum_of(variable) for variable in variables]
+        for total, (gradient, _) in zip(sums, pairs, strict=True):
+            dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
+            total.assign_add(dense, read_value=False)
+        means = [(total.value() / float(steps), v) for total, v in zip(sums, variables)]
+        places = [*variables, *self.variables]
+        run_where(is_due, places, partial(self._make_step, means))
+        for total in sums:
+            here = on_device(is_due, total.device)
+            value = total.value()
+            total.assign(where(here, zeros_like(value), value), read_value=False)
+        self._calls.assign_add(1, read_value=False)
+
+    def _sum_of(self, variable: Variable) -> Variable:
+        total = self._sums.get(variable.number)
+        if total is None:
+            label = f"{variable.name.removesuffix(':0')}/gradient_accumulator"
+            total = Variable(zeros_like(variable.value()), trainable=False, name=label)
+            self._sums[variable.number] = total
+        return total
+
+    def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
+        """Replace variables by their moving averages, where there are any."""
+        for variable in var_list:
+            average = self._averages.get(variable.number)
+            if average is not None:
+                variable.assign(average, read_value=False)
+
+    def set_weights(self, weights: Iterable[Any]) -> None:
+        """Assign values to `variables`, in their order."""
+        values = list(weights)
+        if len(values) != len(self.variables):
+            raise ShapeError(
+                f"{type(self).__name__} has {len(self.variables)} variables. Got {len(values)} "
+                "values; call build(variables) first if it has not made a step yet."
+            )
+        for place, value in zip(self.variables, values):
+            place.assign(value, read_value=False)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an optimizer like this one."""
+        given = super().get_config()
+        given.pop("learning_rate", None)
+        shared = {name: getattr(self, name) for name in DEFAULTS if name != "ema_momentum"}
+        shared["ema_momentum"] = given.get("ema_momentum", DEFAULTS["ema_momentum"])
+        config = {**given, **shared, "learning_rate": rate_config(self)}
+        accepted = type(self).__signature__.parameters
+        return {name: value for name, value in config.items() if name in accepted}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        """Make an optimizer from what `get_config` returned."""
+        return cls(**with_rate(config, custom_objects))
+
+
+_set_learning_rate: Any = base.Optimizer.learning_rate.fset  # type: ignore[attr-defined]  # a property
+
+
+def make_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> None:
+    """Make the moving averages that are not there yet, where an optimizer keeps any."""
+    if optimizer.ema_momentum is None:
+        return
+    for variable in variables:
+        if variable.number not in optimizer._averages:
+            optimizer._slots_of(variable)
+            optimizer._average(variable, optimizer.ema_momentum)
+
+
+def start_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> None:
+    """Let the averages be the variables themselves after the very first step."""
+    if optimizer.ema_momentum is None:
+        return
+    is_first = equal(optimizer.iterations.value(), 1)
+    for variable in variables:
+        average = optimizer._averages[variable.number]
+        here = on_device(is_first, variable.device)
+        average.assign(where(here, variable.value(), average.value()), read_value=False)
+
+
+def rate_config(optimizer: base.Optimizer) -> Any:
+    """Return the learning rate as a number, the configuration of a schedule, or a name."""
+    schedule = optimizer._schedule
+    if schedule is None:
+        return float(optimizer._rate)
+    if isinstance(schedule, schedules.LearningRateSchedule):
+        return schedules.serialize(schedule)
+    return getattr(schedule, "__name__", type(schedule).__name__)
+
+
+def with_rate(config: Mapping[str, Any], custom_objects: Any = None) -> dict[str, Any]:
+    """Return a configuration whose learning rate is an object again."""
+    rate = config.get("learning_rate")
+    if isinstance(rate, str):
+        raise ArgumentTypeError(
+            f"The learning rate of this configuration is the function {rate!r}, which cannot be "
+            "made from its name. Put the function itself in its place."
+        )
+    if isinstance(rate, Mapping):
+        return {**config, "learning_rate": schedules.deserialize(rate, custom_objects)}
+    return dict(config)
+
+
+def _full_signature(cls: type) -> inspect.Signature:
+    """The constructor's signature with the shared options by name, for help() and editors."""
+    parameters = list(
+        inspect.signature(inspect.getattr_static(cls, "__init__")).parameters.values()
+    )
+    own = [p for p in parameters[1:] if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    if len(own) == len(parameters) - 1:
+        return inspect.Signature(own)
+    names = {p.name for p in own}
+    kind = inspect.Parameter.KEYWORD_ONLY
+    shared = [inspect.Parameter(n, kind, default=d) for n, d in DEFAULTS.items() if n not in names]
+    return inspect.Signature([*own, *shared])
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if value is not None and (not isinstance(value, int) or value < least):
+        raise ArgumentError(f"{name} must be a whole number of at least {least}. Got {value!r}.")

@@ -1,0 +1,122 @@
+"""Optimizers that look at a variable as a whole: Lamb and Adafactor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from tapegrad.core.variable import Variable
+from tapegrad.keras.optimizers.base import Options
+from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward, wide_dtype
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.reduce import reduce_euclidean_norm, reduce_mean
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.shape import expand_dims
+
+
+class Lamb(TensorRule):
+    """Adam with steps as long as the variable itself, times the learning rate.
+
+    >>> import tapegrad
+    >>> w = tapegrad.Variable([3.0, 4.0])
+    >>> _ = Lamb(0.1).apply_gradients([([1.0, 0.0], w)])
+    >>> w.numpy().round(4).tolist()
+    [2.5, 4.0]
+    """
+
+    slots = ("momentum", "velocity")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **options: Unpack[Options],
+    ) -> None:
+        check_share("beta_1", beta_1)
+        check_share("beta_2", beta_2)
+        super().__init__(learning_rate, **options)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+
+    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
+        m, v = slots
+        m = toward(m, g, 1.0 - self.beta_1)
+        v = toward(v, g * g, 1.0 - self.beta_2)
+        mean = m / cast(1.0 - self.beta_1**count, p.dtype)
+        root = sqrt(v / cast(1.0 - self.beta_2**count, p.dtype))
+        change = mean / (root + self.epsilon)
+        size, length = reduce_euclidean_norm(p), reduce_euclidean_norm(change)
+        is_scaled = logical_and(size > 0.0, length > 0.0)
+        ratio = where(is_scaled, size / where(is_scaled, length, 1.0), 1.0)
+        return p - cast(rate, p.dtype) * ratio * change, m, v
+
+
+class Adafactor(TensorRule):
+    """Steps divided by a second moment that is kept as row and column means only.
+
+    The last two axes are factored; variables with fewer axes keep their moment in full.
+
+    >>> import tapegrad
+    >>> w = tapegrad.Variable([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    >>> optimizer = Adafactor(0.5)
+    >>> _ = optimizer.apply_gradients([(w * 2.0, w)])
+    >>> w.numpy().round(4).tolist()
+    [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
+    >>> [tuple(slot.shape) for slot in optimizer.variables[2:]]
+    [(2,), (3,)]
+    """
+
+    slots = ("row", "column", "velocity")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_2_decay: float = -0.8,
+        epsilon_1: float = 1e-30,
+        epsilon_2: float = 1e-3,
+        clip_threshold: float = 1.0,
+        relative_step: bool = True,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        self.beta_2_decay, self.clip_threshold = beta_2_decay, clip_threshold
+        self.epsilon_1, self.epsilon_2 = epsilon_1, epsilon_2
+        # Kept for its name: the step is at most 1/sqrt(count) either way, as in Keras.
+        self.relative_step = relative_step
+
+    def slots_for(self, variable: Variable) -> Sequence[str]:
+        return ("row", "column") if variable.ndim >= 2 else ("velocity",)
+
+    def _new_slot(self, name: str, variable: Variable) -> Variable:
+        if name == "velocity":
+            return super()._new_slot(name, variable)
+        *batch, rows, columns = variable.shape
+        shape = (*batch, rows) if name == "row" else (*batch, columns)
+        value = zeros_for(variable.value(), shape, wide_dtype(variable.dtype))
+        label = f"{variable.name.removesuffix(':0')}/{name}"
+        return Variable(value, trainable=False, name=label)
+
+    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
+        share = cast(count**self.beta_2_decay, p.dtype)
+        squares = g * g + self.epsilon_1
+        if len(slots) == 2:
+            rows = toward(slots[0], reduce_mean(squares, axis=-1), share)
+            columns = toward(slots[1], reduce_mean(squares, axis=-2), share)
+            parts = rows / reduce_mean(rows, axis=-1, keepdims=True)
+            v = expand_dims(parts, -1) * expand_dims(columns, -2)
+            kept = [rows, columns]
+        else:
+            v = toward(slots[0], squares, share)
+            kept = [v]
+        change = g / sqrt(v)
+        change = change / maximum(_rms(change) / self.clip_threshold, 1.0)
+        size = cast(minimum(rate, 1.0 / sqrt(count)), p.dtype) * maximum(_rms(p), self.epsilon_2)
+        return p - size * change, *kept
+
+
+def _rms(x: Any) -> Any:
+    return sqrt(reduce_mean(x * x))

@@ -1,0 +1,166 @@
+"""LossScaleOptimizer: losses scaled so that gradients in half precision do not vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Self
+
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.optimizers.base import Optimizer, make_averages, start_averages
+from tapegrad.keras.optimizers.conditional import (
+    are_finite,
+    divided,
+    on_device,
+    run_where,
+    zero_unless,
+)
+from tapegrad.keras.optimizers.table import OPTIMIZERS, deserialize, serialize
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import equal, logical_and
+from tapegrad.ops.selection import where
+from tapegrad.optimizers import base
+
+
+class LossScaleOptimizer(Optimizer):
+    """An optimizer whose loss is scaled by a factor that finds its own size.
+
+    A step with a gradient that is not finite is left out and halves the factor; after
+    `dynamic_growth_steps` good steps in a row it doubles. All of it is decided on the device.
+
+    >>> import tapegrad
+    >>> from tapegrad.keras.optimizers import SGD
+    >>> w = tapegrad.Variable(1.0)
+    >>> optimizer = LossScaleOptimizer(SGD(0.25), initial_scale=8.0)
+    >>> _ = optimizer.minimize(lambda: w * w, [w])
+    >>> float(w)
+    0.5
+    >>> _ = optimizer.apply_gradients([(float("inf"), w)])
+    >>> float(w), float(optimizer.dynamic_scale)
+    (0.5, 4.0)
+    """
+
+    def __init__(
+        self,
+        inner_optimizer: base.Optimizer,
+        initial_scale: float = 2.0**15,
+        dynamic_growth_steps: int = 2000,
+        name: str | None = None,
+    ) -> None:
+        _check(inner_optimizer, initial_scale, dynamic_growth_steps)
+        self.inner_optimizer = inner_optimizer
+        # Its own rate is set to itself: here and there are one.
+        super().__init__(inner_optimizer._schedule or inner_optimizer._rate, name=name)
+        self.iterations = inner_optimizer.iterations
+        self.initial_scale = initial_scale
+        self.dynamic_growth_steps = dynamic_growth_steps
+        self.dynamic_scale = Variable(
+            float(initial_scale), trainable=False, name="dynamic_scale", dtype="float32"
+        )
+        self.step_counter = Variable(0, trainable=False, name="step_counter", dtype="int64")
+        if isinstance(inner_optimizer, Optimizer):
+            inner_optimizer.loss_scale_factor = None  # or gradients would be scaled back twice
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the inner optimizer."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        self.inner_optimizer.learning_rate = value
+
+    lr = learning_rate
+
+    @property
+    def built(self) -> bool:
+        """Whether there are slots for some variables."""
+        return bool(self.inner_optimizer._known)
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Everything to save: the scale, the count of good steps, and the inner variables."""
+        return [self.step_counter, self.dynamic_scale, *self.inner_optimizer.variables]
+
+    def build(self, var_list: Iterable[Variable]) -> None:
+        """Make what the inner optimizer keeps for the given variables."""
+        variables = list(var_list)
+        self.inner_optimizer.build(variables)
+        make_averages(self.inner_optimizer, variables)
+        self._known.update((variable.number, variable) for variable in variables)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Return the loss times the present scale, a tensor."""
+        loss = to_tensor(loss)
+        return loss * cast(on_device(self.dynamic_scale.value(), loss.device), loss.dtype)
+
+    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+        variables = [variable for _, variable in pairs]
+        self.build(variables)
+        finite = are_finite([gradient for gradient, _ in pairs], self.dynamic_scale.device)
+        scale = self.dynamic_scale.value()
+        # Zeros in place of a gradient that does not count, so that no arithmetic has to warn.
+        unscaled = [(zero_unless(finite, divided(g, scale)), v) for g, v in pairs]
+        places = [*variables, *self.inner_optimizer.variables]
+        run_where(finite, places, partial(self._inner_step, unscaled))
+        self._adapt_scale(finite)
+
+    def _inner_step(self, pairs: list[tuple[Any, Variable]]) -> None:
+        self.inner_optimizer._apply(pairs)
+        start_averages(self.inner_optimizer, [variable for _, variable in pairs])
+
+    def _adapt_scale(self, finite: Any) -> None:
+        scale, count = self.dynamic_scale.value(), self.step_counter.value()
+        grows = logical_and(finite, equal(count, self.dynamic_growth_steps - 1))
+        factor = where(finite, where(grows, 2.0, 1.0), 0.5)
+        self.dynamic_scale.assign(scale * cast(factor, "float32"), read_value=False)
+        goes_on = cast(where(grows, False, finite), "int64")
+        self.step_counter.assign((count + 1) * goes_on, read_value=False)
+
+    def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
+        """Replace variables by the moving averages that the inner optimizer keeps."""
+        for variable in var_list:
+            average = self.inner_optimizer._averages.get(variable.number)
+            if average is not None:
+                variable.assign(average, read_value=False)
+
+    def swap_in_averages(self) -> None:
+        """Exchange each variable with the inner optimizer's moving average of it."""
+        self.inner_optimizer.swap_in_averages()
+
+    def exclude_from_weight_decay(
+        self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
+    ) -> None:
+        """Let the inner optimizer not decay these variables."""
+        self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an optimizer like this one."""
+        return {
+            "name": self.name,
+            "inner_optimizer": serialize(self.inner_optimizer),
+            "initial_scale": self.initial_scale,
+            "dynamic_growth_steps": self.dynamic_growth_steps,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        """Make an optimizer from what `get_config` returned."""
+        inner = deserialize(config["inner_optimizer"], custom_objects)
+        return cls(**{**config, "inner_optimizer": inner})
+
+
+def _check(inner: Any, scale: float, steps: int) -> None:
+    if not isinstance(inner, base.Optimizer):
+        raise ArgumentTypeError(
+            f"LossScaleOptimizer wraps an optimizer. Got {type(inner).__name__}: {inner!r}."
+        )
+    if not scale > 0:
+        raise ArgumentError(f"initial_scale must be positive. Got {scale}.")
+    if steps < 1:
+        raise ArgumentError(f"dynamic_growth_steps must be at least 1. Got {steps}.")
+
+
+OPTIMIZERS.add("lossscaleoptimizer", LossScaleOptimizer)

@@ -1,0 +1,109 @@
+"""Optimizers whose step is written with functions of tensors: base of those that Keras adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.dtypes import DType, float32
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.tensor import wrap
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.keras.optimizers.base import Optimizer
+from tapegrad.ops.cast import cast
+from tapegrad.optimizers.groups import Rule, Scalars
+
+
+class TensorRule(Optimizer):
+    """Base of optimizers that define `step` in place of `update`.
+
+    Half precision is computed in single precision, in which the slots are kept too.
+
+    >>> import tapegrad
+    >>> class Doubled(TensorRule):
+    ...     def step(self, p, g, slots, rate, count):
+    ...         return (p - cast(2.0 * rate, p.dtype) * g,)
+    >>> w = tapegrad.Variable(1.0)
+    >>> _ = Doubled(0.25).apply_gradients([(1.0, w)])
+    >>> float(w)
+    0.5
+    """
+
+    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
+        """Return the parameter and its slots after a step; all are tensors.
+
+        The learning rate and the number of this step, from 1, come in double precision: in single
+        precision 1 - beta has only four digits at first.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define step().")
+
+    def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
+        x = wrap(p)
+        dtype = wide_dtype(x.dtype)
+        rate, count = [cast(wrap(scalar), "float64") for scalar in scalars]
+        tensors = [wrap(slot) for slot in slots]
+        p, *slots = self.step(_in(dtype, x), _in(dtype, wrap(g)), tensors, rate, count)
+        return [_in(x.dtype, p).array, *[slot.array for slot in slots]]
+
+    def _moved(
+        self,
+        gradient: Any,
+        variable: Variable,
+        slots: list[Variable],
+        scalars: Scalars,
+        rule: Rule | None,
+    ) -> Any:
+        """The arrays of a variable and its slots after a step; nothing is changed yet."""
+        p = _in(wide_dtype(variable.dtype), wrap(variable.array))
+        amount = self.decay_for(variable)
+        if amount and variable.number not in self._without_decay:
+            p = p - cast(cast(wrap(scalars.rate), "float64") * amount, p.dtype) * p
+        arrays = [slot.array for slot in slots]
+        if type(gradient) is IndexedSlices:
+            new, *arrays = self.update_rows(p.array, gradient, arrays, scalars)
+        else:
+            new, *arrays = self.update(p.array, gradient.array, arrays, scalars)
+        return [_in(variable.dtype, wrap(new)).array, *arrays]
+
+    def decay_for(self, variable: Variable) -> float | None:
+        """The weight decay of a variable, unless it is excluded from it."""
+        return self.weight_decay
+
+    def slots_for(self, variable: Variable) -> Sequence[str]:
+        """The names of the slots of a variable."""
+        return self.slots
+
+    def _slots_of(self, variable: Variable) -> list[Variable]:
+        slots = self._slots.get(variable.number)
+        if slots is None:
+            if variable.dtype.is_complex:
+                raise DTypeError(
+                    f"{type(self).__name__} moves real variables. {variable.name!r} has "
+                    f"{variable.dtype}; use SGD, Adam, RMSprop or Adagrad for it."
+                )
+            slots = [self._new_slot(name, variable) for name in self.slots_for(variable)]
+            self._slots[variable.number] = slots
+            self._known[variable.number] = variable
+        return slots
+
+
+def _in(dtype: DType, x: Any) -> Any:
+    """A tensor in a dtype; a cast to its own would copy it."""
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def wide_dtype(dtype: DType) -> DType:
+    """The dtype to compute in: single precision for half precision, else the same."""
+    return float32 if dtype.name in ("float16", "bfloat16") else dtype
+
+
+def toward(x: Any, target: Any, share: Any) -> Any:
+    """x + share * (target - x)."""
+    return x + (target - x) * share
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what is not between 0 and 1."""
+    if not 0.0 <= value <= 1.0:
+        raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")

@@ -1,0 +1,191 @@
+"""Penalties on weights and activities, under the names of `keras.regularizers`."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.configured import Configured, Table
+from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.diagonal import triu
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.products import matmul
+from tapegrad.ops.reduce import reduce_sum
+from tapegrad.ops.squares import sum_of_squares
+
+
+class Regularizer(Configured, ABC):
+    """Base of regularizers: callables that return the penalty of a tensor, a number to add.
+
+    >>> class Mean(Regularizer):
+    ...     def __call__(self, x):
+    ...         return 0.1 * reduce_sum(x) / x.size
+    >>> import tapegrad as tf
+    >>> f"{float(Mean()(tf.constant([1.0, 3.0]))):.2f}"
+    '0.20'
+    """
+
+    def __init__(self) -> None:
+        # Without it, Python would let subclasses that take no arguments be given some.
+        super().__init__()
+
+    @abstractmethod
+    def __call__(self, x: Any) -> Any:
+        """Return the penalty of a tensor."""
+
+
+def _factor(name: str, value: Any, default: float | None = None) -> float:
+    value = default if value is None else value
+    if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ArgumentError(f"{name} must be a finite number from 0 on. Got {value!r}.")
+    return float(value)
+
+
+class L1(Regularizer):
+    """Add up absolute values: `l1 * sum(|x|)`.
+
+    >>> import tapegrad as tf
+    >>> float(L1(0.5)(tf.constant([-1.0, 3.0])))
+    2.0
+    """
+
+    def __init__(self, l1: float | None = 0.01) -> None:
+        super().__init__()
+        self.l1 = _factor("l1", l1, 0.01)
+
+    def __call__(self, x: Any) -> Any:
+        """Return the penalty of a tensor."""
+        return self.l1 * reduce_sum(absolute(x))
+
+
+class L2(Regularizer):
+    """Add up squares: `l2 * sum(x²)`.
+
+    >>> import tapegrad as tf
+    >>> float(L2(0.5)(tf.constant([-1.0, 3.0])))
+    5.0
+    """
+
+    def __init__(self, l2: float | None = 0.01) -> None:
+        super().__init__()
+        self.l2 = _factor("l2", l2, 0.01)
+
+    def __call__(self, x: Any) -> Any:
+        """Return the penalty of a tensor."""
+        return self.l2 * sum_of_squares(x)
+
+
+class L1L2(Regularizer):
+    """Add up absolute values and squares: `l1 * sum(|x|) + l2 * sum(x²)`.
+
+    >>> import tapegrad as tf
+    >>> float(L1L2(l1=1.0, l2=0.5)(tf.constant([-1.0, 3.0])))
+    9.0
+    """
+
+    def __init__(self, l1: float | None = 0.0, l2: float | None = 0.0) -> None:
+        super().__init__()
+        self.l1, self.l2 = _factor("l1", l1, 0.0), _factor("l2", l2, 0.0)
+
+    def __call__(self, x: Any) -> Any:
+        """Return the penalty of a tensor."""
+        x = as_operand(x)
+        penalty = zeros_for(x, (), x.dtype)
+        if self.l1:
+            penalty = penalty + self.l1 * reduce_sum(absolute(x))
+        if self.l2:
+            penalty = penalty + self.l2 * sum_of_squares(x)
+        return penalty
+
+
+class OrthogonalRegularizer(Regularizer):
+    """Penalise rows (or columns) of a matrix that are not at right angles to each other.
+
+    The penalty is `factor` times the mean of |cos| of the angle over all pairs.
+
+    >>> import tapegrad as tf
+    >>> float(OrthogonalRegularizer(factor=1.0)(tf.constant([[1.0, 0.0], [3.0, 4.0]])))
+    0.6000000238418579
+    """
+
+    def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
+        super().__init__()
+        if mode not in ("rows", "columns"):
+            raise ArgumentError(f"mode must be 'rows' or 'columns'. Got {mode!r}.")
+        self.factor, self.mode = _factor("factor", factor), mode
+
+    def __call__(self, x: Any) -> Any:
+        """Return the penalty of a matrix."""
+        x = as_operand(x)
+        if len(x.shape) != 2:
+            raise ShapeError(f"OrthogonalRegularizer takes a matrix. Got shape {tuple(x.shape)}.")
+        by_rows = self.mode == "rows"
+        unit = l2_normalize(x, axis=1 if by_rows else 0)
+        cosines = matmul(unit, unit, transpose_a=not by_rows, transpose_b=by_rows)
+        vectors = cosines.shape[0]
+        pairs = max(1, vectors * (vectors - 1) // 2)
+        return self.factor / pairs * reduce_sum(absolute(triu(cosines, 1)))
+
+
+l1 = L1
+l2 = L2
+l1_l2 = L1L2
+orthogonal_regularizer = OrthogonalRegularizer
+
+REGULARIZERS = Table(
+    "regularizer",
+    {"l1": L1, "l2": L2, "l1_l2": L1L2, "orthogonal_regularizer": OrthogonalRegularizer},
+)
+
+
+def get(identifier: Any) -> Any:
+    """Return the regularizer that a name, a configuration, a class or an object stands for.
+
+    >>> get("l2").get_config()
+    {'l2': 0.01}
+    """
+    return REGULARIZERS.get(identifier)
+
+
+def serialize(regularizer: Regularizer) -> dict[str, Any]:
+    """Return a regularizer as its class and configuration.
+
+    >>> serialize(L1(0.5))
+    {'class_name': 'L1', 'config': {'l1': 0.5}}
+    """
+    return {"class_name": type(regularizer).__name__, "config": regularizer.get_config()}
+
+
+def deserialize(
+    config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the regularizer that `serialize` described; `custom_objects` adds classes by name.
+
+    >>> deserialize({"class_name": "L1", "config": {"l1": 0.5}}).l1
+    0.5
+    """
+    if custom_objects is None:
+        return REGULARIZERS.get(config)
+    return Table("regularizer", {**REGULARIZERS, **custom_objects}).get(config)
+
+
+__all__ = [
+    "L1",
+    "L1L2",
+    "L2",
+    "OrthogonalRegularizer",
+    "Regularizer",
+    "deserialize",
+    "get",
+    "l1",
+    "l1_l2",
+    "l2",
+    "orthogonal_regularizer",
+    "serialize",
+]

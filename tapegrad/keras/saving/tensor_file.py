@@ -1,0 +1,170 @@
+"""Arrays in files of the safetensors format: written in one go, read one by one.
+
+The format's header is in tensor_header.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.backend import backend_of
+from tapegrad.core.convert import device_array
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import DTypeError
+from tapegrad.keras.saving.atomic import replacing
+from tapegrad.keras.saving.tensor_header import (
+    LENGTH_BYTES,
+    MAX_HEADER,
+    Entry,
+    make_header,
+    parse_header,
+    refuse,
+)
+
+
+def write_tensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write named arrays, tensors or variables to a file, sorted by name.
+
+    What lies on a GPU is copied to the host one by one. If anything goes wrong, a file that was
+    there before stays as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_tensors(f"{folder}/a.safetensors", {"w": Variable([1.0, 2.0])})
+    ...     with TensorFile(f"{folder}/a.safetensors") as file:
+    ...         file["w"]
+    array([1., 2.], dtype=float32)
+    """
+    arrays = {name: _array_of(tensors[name]) for name in sorted(tensors)}
+    kinds = {name: (_dtype_of(array).name, tuple(array.shape)) for name, array in arrays.items()}
+    header = make_header(kinds, metadata)
+    with replacing(path) as file:
+        file.write(header)
+        for array in arrays.values():
+            file.write(_bytes_of(array))
+
+
+def _array_of(value: Any) -> Any:
+    """The raw array of a value, where it lies."""
+    if isinstance(value, Tensor | Variable):
+        return value.array
+    on_device = device_array(value)
+    return np.asarray(value) if on_device is None else on_device
+
+
+def _dtype_of(array: Any) -> np.dtype[Any]:
+    return array.dtype if isinstance(array, np.ndarray) else backend_of(array).dtype_of(array)
+
+
+def _bytes_of(array: Any) -> Any:
+    if not isinstance(array, np.ndarray):
+        array = host.fetch(array, None, "write_tensors()")
+    array = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+    return array.reshape(-1).view(np.uint8).data
+
+
+class TensorFile(Mapping[str, Any]):
+    """The arrays of a safetensors file by name, each read when it is asked for.
+
+    Opening checks the whole header. The file stays open until `close`, so that all arrays come
+    from the same file even if another one takes its place meanwhile.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/a.safetensors"
+    ...     write_tensors(path, {"w": np.zeros((2, 3)), "b": np.ones(1)}, {"epoch": "3"})
+    ...     with TensorFile(path) as file:
+    ...         list(file), file.entries["w"].shape, file.metadata
+    (['b', 'w'], (2, 3), {'epoch': '3'})
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._file = open(self.path, "rb")  # noqa: SIM115  # closed by `close`
+        try:
+            self._begin, text, size = self._read_header()
+            self.entries, self.metadata = parse_header(text, size, self.path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read_header(self) -> tuple[int, bytes, int]:
+        """Where the arrays begin, the header, and how many bytes the arrays have."""
+        size = os.fstat(self._file.fileno()).st_size
+        if size < LENGTH_BYTES:
+            refuse(self.path, f"it has {size} bytes and needs at least {LENGTH_BYTES}")
+        length = int.from_bytes(self._file.read(LENGTH_BYTES), "little")
+        if length > MAX_HEADER:
+            refuse(self.path, f"its header has {length:,} bytes; allowed are {MAX_HEADER:,}")
+        begin = LENGTH_BYTES + length
+        if begin > size:
+            refuse(self.path, f"its header needs {begin:,} bytes and there are {size:,}")
+        return begin, self._file.read(length), size - begin
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        entry = self.entries[name]
+        array = self._empty(name, entry)
+        self._file.seek(self._begin + entry.start)
+        count = self._file.readinto(array.reshape(-1).view(np.uint8).data)
+        if count != array.nbytes:
+            refuse(self.path, f"it ends within array {name!r}: it was cut off")
+        if entry.dtype == "bool" and array.view(np.uint8).max(initial=0) > 1:
+            refuse(self.path, f"array {name!r} of BOOL has bytes other than 0 and 1")
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+    def _empty(self, name: str, entry: Entry) -> np.ndarray[Any, Any]:
+        dtype = _numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")
+        try:
+            return np.empty(entry.shape, dtype.newbyteorder("<"))
+        except ValueError as error:  # more axes, or a longer one, than NumPy has
+            refuse(self.path, f"array {name!r} has the shape {list(entry.shape)}: {error}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.entries))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def close(self) -> None:
+        """Give the file back to the system; arrays that were read stay."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _numpy_dtype(name: str, whose: str) -> np.dtype[Any]:
+    if name != "bfloat16" and not name.startswith("float8"):
+        return np.dtype(name)
+    try:
+        library = importlib.import_module("ml_dtypes")
+    except ImportError as error:
+        raise DTypeError(
+            f"{whose} has dtype {name}, which needs ml_dtypes, and that is not installed. "
+            "Run: pip install ml_dtypes."
+        ) from error
+    kind: Any = getattr(library, name, None)
+    if kind is None:
+        raise DTypeError(
+            f"{whose} has dtype {name}, which needs a newer ml_dtypes than the one installed. "
+            "Run: pip install --upgrade ml_dtypes."
+        )
+    dtype: np.dtype[Any] = np.dtype(kind)
+    return dtype

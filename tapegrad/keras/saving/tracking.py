@@ -1,0 +1,151 @@
+"""What a checkpoint holds: the variables and plain values found in objects, by path-like names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from operator import setitem
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.random_generator import Generator
+from tapegrad.optimizers.base import Optimizer
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@runtime_checkable
+class HasVariables(Protocol):
+    """A module, a layer, an optimizer, a metric: an object with variables in its attributes."""
+
+    variables: Any
+
+
+@runtime_checkable
+class HasState(Protocol):
+    """An object that gives its state as JSON and takes it back, e.g. a dataset's iterator."""
+
+    def state(self) -> Any:
+        """Return the state: lists, dicts with texts as keys, texts, numbers, truths, None."""
+
+    def set_state(self, state: Any) -> Any:
+        """Go on from what `state` returned."""
+
+
+class Place(NamedTuple):
+    """Where a value that JSON can hold is read and written."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """All that was found, by name."""
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    optimizers: dict[str, Optimizer] = field(default_factory=dict)
+
+
+class _Found(NamedTuple):
+    """A value on the way; `put` replaces it where it stands, if that can be done."""
+
+    name: str
+    value: Any
+    put: Callable[[Any], Any] | None
+    is_attribute: bool  # where numbers and texts are how an object was made, not its state
+
+
+def track(objects: dict[str, Any]) -> Tracked:
+    """Find all variables and plain values; what is met twice keeps its shortest name.
+
+    Names consist of attributes, keys and positions, public attributes before private ones.
+
+    >>> tracked = track({"step": 3, "nets": [{"w": Variable(1.0)}]})
+    >>> list(tracked.variables), list(tracked.places)
+    (['nets/0/w'], ['step'])
+    """
+    tracked = Tracked()
+    seen: set[int] = set()
+    queue = deque(_children("", objects, False))
+    while queue:
+        found = queue.popleft()
+        if isinstance(found.value, _PLAIN):
+            if not found.is_attribute:
+                _add_plain(found, tracked)
+        elif id(found.value) not in seen:
+            seen.add(id(found.value))
+            queue.extend(_visit(found, tracked))
+    return tracked
+
+
+def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
+    """Take note of a value and return what it consists of."""
+    name, value = found.name, found.value
+    if isinstance(value, Variable):
+        _add(name, value, tracked.variables)
+    elif isinstance(value, Generator):
+        return [_Found(name, value.state, None, found.is_attribute)]
+    elif isinstance(value, list | tuple | Mapping):
+        return _children(f"{name}/", value, found.is_attribute)
+    elif isinstance(value, HasVariables) and not isinstance(value, type):
+        if isinstance(value, Optimizer):
+            _add(name, value, tracked.optimizers)
+        return _children(f"{name}/", _attributes(value), True)
+    elif not found.is_attribute:
+        _add_state(found, tracked)
+    return ()
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, public ones first."""
+    given = getattr(value, "checkpointed", None)
+    found = getattr(value, "__dict__", {}) if given is None else given()
+    names = sorted(found, key=lambda name: (name.startswith("_"), name))
+    if isinstance(value, Optimizer):
+        # Its tables go by numbers that differ from run to run; see slots.py.
+        names = [name for name in names if isinstance(found[name], Variable | HasVariables)]
+    return {name: found[name] for name in names}
+
+
+def _children(prefix: str, holder: Any, is_attribute: bool) -> Iterator[_Found]:
+    items = holder.items() if isinstance(holder, Mapping) else enumerate(holder)
+    for key, value in items:
+        # So that a "/" in a key is not taken for the border of two.
+        part = str(key).replace("~", "~0").replace("/", "~1")
+        put = partial(setitem, holder, key) if isinstance(holder, dict | list) else None
+        yield _Found(prefix + part, value, put, is_attribute)
+
+
+def _add(name: str, value: Any, table: dict[str, Any]) -> None:
+    if name in table:
+        raise ArgumentError(
+            f"Two values of a checkpoint have the name {name!r}. Use texts as keys of dicts."
+        )
+    table[name] = value
+
+
+def _add_plain(found: _Found, tracked: Tracked) -> None:
+    if found.put is None:
+        raise ArgumentTypeError(
+            f"A checkpoint cannot put a restored value back to {found.name!r}: it stands in a "
+            "tuple or in a mapping that cannot change. Use a list or a dict."
+        )
+    value = found.value
+    _add(found.name, Place(lambda: value, found.put), tracked.places)
+
+
+def _add_state(found: _Found, tracked: Tracked) -> None:
+    value = found.value
+    if not isinstance(value, HasState):
+        raise ArgumentTypeError(
+            "A checkpoint holds modules, optimizers, variables, random generators, numbers, texts, "
+            "dicts and lists of these, and objects with state() and set_state(). "
+            f"Got {type(value).__name__} for {found.name!r}; put a tensor or an array into a "
+            "Variable."
+        )
+    _add(found.name, Place(value.state, value.set_state), tracked.places)

@@ -1,0 +1,126 @@
+"""Weights in files: variables written by name, and read back all or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.tensor import wrap
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
+from tapegrad.keras.saving.tensor_header import Entry, describe
+
+_SHOWN = 10
+
+
+def save_weights(
+    named_variables: Mapping[str, Variable],
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write variables to a safetensors file; an old one stays until the new one is complete.
+
+    >>> import tempfile
+    >>> w = Variable([1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_weights({"dense/kernel": w}, f"{folder}/w.safetensors")
+    ...     _ = w.assign([0.0, 0.0])
+    ...     load_weights({"dense/kernel": w}, f"{folder}/w.safetensors")
+    >>> w.numpy()
+    array([1., 2.], dtype=float32)
+    """
+    _check_variables(named_variables)
+    write_tensors(path, named_variables, metadata)
+
+
+def load_weights(
+    named_variables: Mapping[str, Variable], path: str | os.PathLike[str], strict: bool = True
+) -> None:
+    """Assign the arrays of a safetensors file to the variables of the same names.
+
+    Nothing is assigned unless all names, shapes and dtypes fit. With `strict=False` names may be
+    missing on either side.
+
+    >>> import tempfile
+    >>> a, b = Variable(1.0), Variable(2.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_weights({"a": Variable(5.0)}, f"{folder}/w.safetensors")
+    ...     load_weights({"a": a, "b": b}, f"{folder}/w.safetensors", strict=False)
+    >>> float(a), float(b)
+    (5.0, 2.0)
+    """
+    _check_variables(named_variables)
+    with TensorFile(path) as file:
+        missing = [name for name in named_variables if name not in file]
+        unexpected = [name for name in file if name not in named_variables]
+        different = differences(named_variables, file.entries)
+        if different or (strict and (missing or unexpected)):
+            hint = "." if not strict or different else ", or pass strict=False."
+            raise ArgumentError(
+                f"The weights in {file.path!r} do not fit, and nothing was loaded. "
+                f"{_listed('Missing in the file', missing)}"
+                f"{_listed('Only in the file', unexpected)}"
+                f"{_listed('Different', different)}"
+                f"Build the same model as the one that was saved{hint}"
+            )
+        # All of them before any is assigned: a file that cannot be read changes nothing.
+        values = {name: file[name] for name in named_variables if name in file}
+    assign_all(named_variables, values)
+
+
+def _check_variables(named_variables: Mapping[str, Variable]) -> None:
+    for name, variable in named_variables.items():
+        if not isinstance(variable, Variable):
+            raise ArgumentTypeError(
+                f"Weights are given as a mapping from names to variables. "
+                f"Got {type(variable).__name__} for {name!r}."
+            )
+
+
+def differences(named_variables: Mapping[str, Variable], entries: Mapping[str, Entry]) -> list[str]:
+    """Return a text for each variable whose array in a file has another dtype or shape.
+
+    >>> differences({"w": Variable([1.0])}, {"w": Entry("float32", (2,), 0, 8)})
+    ["'w' is float32[1] here and float32[2] in the file"]
+    """
+    texts = []
+    for name, variable in named_variables.items():
+        entry = entries.get(name)
+        here = describe(variable.dtype.name, tuple(variable.shape))
+        if entry is not None and str(entry) != here:
+            texts.append(f"{name!r} is {here} here and {entry} in the file")
+    return texts
+
+
+def assign_all(
+    named_variables: Mapping[str, Variable], values: Mapping[str, np.ndarray[Any, Any]]
+) -> None:
+    """Assign host arrays to the variables of the same names, each on its device.
+
+    >>> w = Variable([1.0])
+    >>> assign_all({"w": w}, {"w": np.array([3.0], "float32")})
+    >>> float(w)
+    3.0
+    """
+    for name, value in values.items():
+        variable = named_variables[name]
+        variable.assign(wrap(host.place_like(value, variable.array)), read_value=False)
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    return f"{title}: {shortened(items)}. " if items else ""
+
+
+def shortened(items: Sequence[str]) -> str:
+    """Return the first items as text, and how many more there are.
+
+    >>> shortened(["a", "b"])
+    'a, b'
+    """
+    more = len(items) - _SHOWN
+    return ", ".join(items[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,138 @@
+"""Tensors without values, which remember the layers that would compute them.
+
+A call of a layer on a `KerasTensor` is a `Node`; from the nodes between its inputs and its outputs
+a functional model is made.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+Shape = tuple[int | None, ...]
+
+_numbers = count()
+_operation_layer: list[Callable[..., Any]] = []
+
+
+class KerasTensor:
+    """A tensor with a shape and a dtype, and no value yet; sizes that are not known are None.
+
+    >>> KerasTensor((None, 3), "float32", name="x")
+    <KerasTensor shape=(None, 3), dtype=float32, name=x>
+    """
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def __init__(self, shape: Sequence[int | None], dtype: str, name: str | None = None) -> None:
+        self.shape: Shape = tuple(shape)
+        self.dtype = dtype
+        self.name = name or f"keras_tensor_{next(_numbers)}"
+        self.node: Node | None = None
+        self.index = 0
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={self.name}>"
+
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError(
+            "A KerasTensor has no value while the model is put together, so nothing can depend on "
+            "it. Put such code into the `call` of a layer."
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise ArgumentTypeError(
+            "A KerasTensor has no value while the model is put together. Wrap functions of "
+            "tensors in a Lambda layer, or in the `call` of a layer of your own."
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        return apply(operator.getitem, self, index)
+
+    def __neg__(self) -> Any:
+        return apply(operator.neg, self)
+
+    def __abs__(self) -> Any:
+        return apply(operator.abs, self)
+
+
+def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: apply(function, self, other)
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: apply(function, other, self)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
+    setattr(KerasTensor, f"__r{_name}__", _reflected(getattr(operator, _name)))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
+
+
+def apply(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return what an operator gives on tensors without values."""
+    return _operation_layer[0](function)(*operands)
+
+
+def set_operation_layer(make: Callable[..., Any]) -> None:
+    """Say which layer applies an operator; the module of layers does."""
+    _operation_layer[:] = [make]
+
+
+class Node:
+    """One call of a layer: its arguments, with tensors without values among them, and results."""
+
+    def __init__(self, layer: Any, args: Any, kwargs: Any) -> None:
+        self.layer, self.args, self.kwargs = layer, args, kwargs
+        self.inputs = [x for x in nest.flatten((args, kwargs)) if isinstance(x, KerasTensor)]
+        self.number = next(_numbers)
+        self.outputs: Any = None
+
+    def set_outputs(self, outputs: Any) -> Any:
+        self.outputs = outputs
+        for index, tensor in enumerate(nest.flatten(outputs)):
+            tensor.node, tensor.index = self, index
+        return outputs
+
+
+def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
+    """Note a call of a layer on tensors without values, and return its results."""
+    node = Node(layer, args, kwargs)
+    outputs = node.set_outputs(layer.compute_output_spec(*args, **kwargs))
+    layer.last_output_shape = nest.map_structure(lambda x: x.shape, outputs)
+    return outputs
+
+
+def nodes_between(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> list[Node]:
+    """Return the calls that lead from inputs to outputs, each after those it needs."""
+    known = {id(tensor) for tensor in inputs}
+    ordered: dict[int, Node] = {}
+    waiting: list[tuple[KerasTensor, bool]] = [(tensor, False) for tensor in reversed(outputs)]
+    while waiting:
+        tensor, is_ready = waiting.pop()
+        node = tensor.node
+        if id(tensor) in known or (node is not None and node.number in ordered):
+            continue
+        if node is None or not node.inputs:
+            raise ArgumentError(
+                f"The output depends on {tensor!r}, which is not among the model's inputs "
+                f"{[x.name for x in inputs]}. Add it to the inputs."
+            )
+        if is_ready:
+            ordered[node.number] = node
+        else:
+            waiting.append((tensor, True))
+            waiting.extend((x, False) for x in reversed(node.inputs))
+    return list(ordered.values())

@@ -1,0 +1,36 @@
+"""What metrics refuse, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tapegrad.keras import metrics
+
+REFUSED = {
+    "threshold": (lambda: metrics.Precision(thresholds=[0.2, 1.5]), "numbers from 0 to 1"),
+    "average": (lambda: metrics.F1Score(average="mean"), "'macro' or 'weighted'. Got 'mean'"),
+    "beta": (lambda: metrics.FBetaScore(beta=0.0), "a number above 0. Got 0.0"),
+    "one threshold": (lambda: metrics.F1Score(threshold=0.0), "above 0 and at most 1. Got 0.0"),
+    "curve": (lambda: metrics.AUC(curve="DET"), "one of 'ROC', 'PR', 'PRGAIN'. Got 'DET'"),
+    "method": (lambda: metrics.AUC(summation_method="mid"), "'majoring'. Got 'mid'"),
+    "points": (lambda: metrics.AUC(1), "num_thresholds of 2 or more. Got 1"),
+    "levels": (lambda: metrics.AUC(thresholds=[2.0]), "thresholds of AUC are from 0 to 1"),
+    "labels": (lambda: metrics.AUC(num_labels=3), "only together with multi_label=True"),
+    "no labels yet": (lambda: metrics.AUC(multi_label=True).result(), "before its first update"),
+    "vector": (lambda: metrics.AUC(multi_label=True)([1], [0.5]), r"\(samples, labels\). Got"),
+    "vectors": (lambda: metrics.F1Score()([1], [0.5]), r"\(samples, classes\). Got \(1,\)"),
+    "no score yet": (lambda: metrics.F1Score().result(), "before its first update_state"),
+    "class of a vector": (lambda: metrics.Recall(class_id=0)([1], [0.5]), "With top_k or class_id"),
+    "aggregation": (lambda: metrics.R2Score("sum"), "'variance_weighted_average'. Got 'sum'"),
+    "regressors": (lambda: metrics.R2Score(num_regressors=-1), "0 or more. Got -1"),
+    "outputs": (lambda: metrics.R2Score()([[1.0]], [[1.0, 2.0]]), "of the same shape"),
+    "no variance yet": (lambda: metrics.R2Score().result(), "before its first update_state"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_sentence(what):
+    do, sentence = REFUSED[what]
+
+    with pytest.raises(ValueError, match=sentence):
+        do()
