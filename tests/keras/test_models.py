@@ -315,3 +315,20 @@ def test_checkpoints_carry_over_between_dtype_policies(tmp_path: Path) -> None:
     tf.train.Checkpoint(model=mixed).read(path).assert_consumed()
 
     np.testing.assert_array_equal(mixed.get_weights()[0], single.get_weights()[0])
+
+
+def test_gradients_of_single_examples_by_vmap() -> None:
+    model = Sequential([Input((3,)), Dense(4, "tanh"), Dense(1)])
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
+
+    def gradient(example: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(model(example[None]))
+        return tape.gradient(y, model.trainable_variables)
+
+    together = tf.vectorized_map(gradient, tf.constant(x))
+
+    for k in range(5):
+        alone = gradient(tf.constant(x[k]))
+        for one, other in zip(alone, together, strict=True):
+            np.testing.assert_allclose(other.numpy()[k], one.numpy(), rtol=1e-5, atol=1e-7)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.autodiff.batching import is_batched
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.dtypes import as_dtype
@@ -318,7 +319,7 @@ class Layer(Configured, Module):
         """A value as a tensor, floating ones in the dtype of the computation."""
         if _is_array(value):
             value = to_tensor(value)
-        if isinstance(value, Tensor | Variable) and value.dtype.is_floating:
+        if _is_tensor(value) and value.dtype.is_floating:
             return value if value.dtype.name == self.compute_dtype else cast(
                 value, self.compute_dtype
             )  # fmt: skip
@@ -378,9 +379,12 @@ def _known(one: _Shape, other: _Shape) -> Shape:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic) or (
-        hasattr(value, "__array__") and not isinstance(value, Tensor | Variable)
-    )
+    return hasattr(value, "__array__") and not _is_tensor(value)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of ours, one example of a batch inside vmap included."""
+    return isinstance(value, Tensor | Variable) or is_batched(value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

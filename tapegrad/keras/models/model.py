@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tapegrad.autodiff.batching import is_batched
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor
@@ -65,8 +66,8 @@ class Model(Trainer, Layer):
 
     def _as_input(self, value: Any) -> Any:
         """A value as a tensor; its layers bring it to the dtypes in which they compute."""
-        is_known = isinstance(value, Tensor | Variable) or not hasattr(value, "__array__")
-        return value if is_known else to_tensor(value)
+        is_ours = isinstance(value, Tensor | Variable) or is_batched(value)
+        return value if is_ours or not hasattr(value, "__array__") else to_tensor(value)
 
     @property
     def layers(self) -> list[Layer]:
