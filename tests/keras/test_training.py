@@ -132,7 +132,7 @@ def test_several_outputs_have_losses_and_weights_of_their_own() -> None:
 def test_a_train_step_of_ones_own_is_used() -> None:
     class Counting(Sequential):
         def train_step(self, data: Any) -> Any:
-            x, y, _ = data
+            x, y = data
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(tf.abs(self(x, training=True) - y))
             gradients = tape.gradient(loss, self.trainable_variables)

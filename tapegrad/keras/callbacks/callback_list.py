@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tapegrad.errors import ArgumentTypeError
@@ -43,23 +44,22 @@ class CallbackList:
         for one in self.callbacks:
             one.set_params(params)
             one.set_model(model)
-        self._listeners: dict[str, list[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
+        """Make a method when it is first asked for."""
         if not name.startswith("on_"):
             raise AttributeError(name)
-        listeners = self._listeners.get(name)
-        if listeners is None:
-            plain = getattr(Callback, name)
-            listeners = [
-                getattr(one, name)
-                for one in self.callbacks
-                if getattr(type(one), name) is not plain or name in vars(one)
-            ]
-            self._listeners[name] = listeners
-        return lambda *args: _tell(listeners, args)
+        plain = getattr(Callback, name)
+        listeners = [
+            getattr(one, name)
+            for one in self.callbacks
+            if getattr(type(one), name) is not plain or name in vars(one)
+        ]
+        method = partial(_tell, listeners)
+        setattr(self, name, method)
+        return method
 
 
-def _tell(listeners: Sequence[Any], args: tuple[Any, ...]) -> None:
+def _tell(listeners: Sequence[Any], *args: Any) -> None:
     for listener in listeners:
         listener(*args)

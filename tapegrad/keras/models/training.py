@@ -148,15 +148,21 @@ class Trainer:
             self._functions = {}
         if name not in self._functions:
             step = getattr(self, name)
+
+            def run(*data: Any) -> Any:  # flat arguments are looked up faster than a tuple
+                return step(data)
+
             eagerly = getattr(self, "run_eagerly", False)
-            self._functions[name] = step if eagerly else function(step)
+            self._functions[name] = run if eagerly else function(run)
         return self._functions[name]
 
     def _run(self, name: str, data: Any) -> Any:
+        while data[-1] is None:  # steps get (x, y), as in Keras, where there are no weights
+            data = data[:-1]
         if not self.built:
             # Before anything is recorded: what is drawn for the weights is no part of a step.
             self.predict_step(data)
-        return self._step(name)(data)
+        return self._step(name)(*data)
 
     def _check_compiled(self, what: str) -> None:
         if not self.compiled:
