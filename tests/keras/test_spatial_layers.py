@@ -25,6 +25,7 @@ from tapegrad.keras.layers.spatial import (
 )
 from tapegrad.keras.models import Model
 from tapegrad.testing import strict
+from tests.keras.layer_checks import check_function_equals_eager, slope_and_rise
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -174,35 +175,17 @@ def test_channels_first_gives_the_same_numbers_in_another_order(kind, arguments,
 @pytest.mark.parametrize(("kind", "arguments", "rank"), ROWS, ids=IDS)
 def test_gradients_are_the_transpose(kind, arguments, rank):
     layer, x = kind(**arguments, dtype="float64"), data_of(rank)
-    random = np.random.default_rng(1)
-    g, t = random.normal(size=layer(x).shape), random.normal(size=x.shape)
+    step = np.random.default_rng(2).normal(size=x.shape)
 
-    with tf.GradientTape() as tape:
-        data = tf.constant(x)
-        tape.watch(data)
-        loss = tf.reduce_sum(g * layer(data))
-    slope = np.sum(tape.gradient(loss, data).numpy() * t)
+    slope, rise = slope_and_rise(layer, x, step)
 
     # These layers are linear, so that a difference over any distance is exact.
-    rise = np.sum(g * (layer(x + t).numpy() - layer(x - t).numpy())) / 2
     assert slope == pytest.approx(rise, rel=1e-10)
 
 
 @pytest.mark.parametrize(("kind", "arguments", "rank"), ROWS, ids=IDS)
 def test_a_function_computes_what_eager_calls_do(kind, arguments, rank):
-    layer, x = kind(**arguments, dtype="float64"), tf.constant(data_of(rank))
-
-    def step(data):
-        with tf.GradientTape() as tape:
-            tape.watch(data)
-            loss = tf.reduce_sum(layer(data) ** 2)
-        return loss, tape.gradient(loss, data)
-
-    recorded = tf.function(step)
-    recorded(x + 1.0)
-
-    for one, other in zip(recorded(x), step(x)):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
+    check_function_equals_eager(kind(**arguments, dtype="float64"), tf.constant(data_of(rank)))
 
 
 @pytest.mark.parametrize(("kind", "arguments", "rank"), ROWS, ids=IDS)

@@ -98,97 +98,75 @@ def _size(shape: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(shape[normalize_axis(axis, len(shape), "compute_fans")] for axis in axes)
 
 
-class GlorotUniform(VarianceScaling):
+class _Named(VarianceScaling):
+    """Base of those that have a name for their scale, mode and distribution."""
+
+    kind: tuple[float, str, str]
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        input_axes: Sequence[int] | None = None,
+        output_axes: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(*self.kind, seed, input_axes, output_axes)
+
+
+class GlorotUniform(_Named):
     """Draw from ±sqrt(6 / (fan_in + fan_out)), also called Xavier; the default of most layers.
 
     >>> bool(abs(GlorotUniform()((20, 30)).numpy()).max() <= (6 / 50) ** 0.5)
     True
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(1.0, "fan_avg", "uniform", seed, input_axes, output_axes)
+    kind = (1.0, "fan_avg", "uniform")
 
 
-class GlorotNormal(VarianceScaling):
+class GlorotNormal(_Named):
     """Draw from a truncated normal distribution of variance 2 / (fan_in + fan_out).
 
     >>> GlorotNormal(seed=1)((20, 30)).shape
     (20, 30)
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(1.0, "fan_avg", "truncated_normal", seed, input_axes, output_axes)
+    kind = (1.0, "fan_avg", "truncated_normal")
 
 
-class HeUniform(VarianceScaling):
+class HeUniform(_Named):
     """Draw from ±sqrt(6 / fan_in), which keeps the variance through ReLU.
 
     >>> bool(abs(HeUniform()((6, 30)).numpy()).max() <= 1)
     True
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(2.0, "fan_in", "uniform", seed, input_axes, output_axes)
+    kind = (2.0, "fan_in", "uniform")
 
 
-class HeNormal(VarianceScaling):
+class HeNormal(_Named):
     """Draw from a truncated normal distribution of variance 2 / fan_in, for layers with ReLU.
 
     >>> HeNormal(seed=1)((20, 30)).shape
     (20, 30)
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(2.0, "fan_in", "truncated_normal", seed, input_axes, output_axes)
+    kind = (2.0, "fan_in", "truncated_normal")
 
 
-class LecunUniform(VarianceScaling):
+class LecunUniform(_Named):
     """Draw from ±sqrt(3 / fan_in), which keeps the variance through linear layers.
 
     >>> bool(abs(LecunUniform()((3, 30)).numpy()).max() <= 1)
     True
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(1.0, "fan_in", "uniform", seed, input_axes, output_axes)
+    kind = (1.0, "fan_in", "uniform")
 
 
-class LecunNormal(VarianceScaling):
+class LecunNormal(_Named):
     """Draw from a truncated normal distribution of variance 1 / fan_in, for layers with SELU.
 
     >>> LecunNormal(seed=1)((20, 30)).shape
     (20, 30)
     """
 
-    def __init__(
-        self,
-        seed: int | None = None,
-        input_axes: Sequence[int] | None = None,
-        output_axes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(1.0, "fan_in", "truncated_normal", seed, input_axes, output_axes)
+    kind = (1.0, "fan_in", "truncated_normal")

@@ -14,6 +14,7 @@ from tapegrad.core import nest
 from tapegrad.core.device import device
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras.layers.core import checked_count
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import ones, zeros
@@ -34,29 +35,26 @@ class RecurrentCell(Layer):
 
     def __init__(
         self,
-        units: Any,
-        activation: Any,
-        use_bias: bool,
-        kernel_initializer: Any,
-        recurrent_initializer: Any,
-        bias_initializer: Any,
-        kernel_regularizer: Any,
-        recurrent_regularizer: Any,
-        bias_regularizer: Any,
-        kernel_constraint: Any,
-        recurrent_constraint: Any,
-        bias_constraint: Any,
-        dropout: float,
-        recurrent_dropout: float,
-        seed: int | None,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
-            raise ArgumentError(
-                f"{type(self).__name__} takes a positive number of units. Got {units!r}."
-            )
-        self.units, self.use_bias, self.seed = units, use_bias, seed
+        self.units = checked_count(units, type(self).__name__, "units")
+        self.use_bias, self.seed = use_bias, seed
         self.activation = activation_or_none(activation)
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.recurrent_initializer = initializers.get(recurrent_initializer)

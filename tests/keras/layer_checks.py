@@ -1,0 +1,37 @@
+"""What must hold for a layer of one tensor, whatever it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tf
+
+
+def slope_and_rise(layer: Any, x: Any, step: Any) -> tuple[float, float]:
+    """What the gradient says of a change of the input, and what a central difference says."""
+    g = np.random.default_rng(1).normal(size=layer(x).shape)
+    with tf.GradientTape() as tape:
+        data = tf.constant(x)
+        tape.watch(data)
+        loss = tf.reduce_sum(g * layer(data))
+    slope = np.sum(tape.gradient(loss, data).numpy() * step)
+    rise = np.sum(g * (layer(x + step).numpy() - layer(x - step).numpy())) / 2
+    return float(slope), float(rise)
+
+
+def check_function_equals_eager(layer: Any, x: Any) -> None:
+    """Compare a recorded step, with its gradient, with an eager one."""
+
+    def step(data: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(data)
+            loss = tf.reduce_sum(layer(data) ** 2)
+        return loss, tape.gradient(loss, data)
+
+    recorded = tf.function(step)
+    recorded(x + 1.0)
+
+    for one, other in zip(recorded(x), step(x), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
