@@ -57,6 +57,7 @@ from tapegrad.ops.losses import (
     weighted_cross_entropy_with_logits,
 )
 from tapegrad.ops.norm_functions import (
+    batch_norm,
     batch_normalization,
     fused_batch_norm,
     group_norm,
@@ -125,6 +126,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
     "batch_normalization",
     "bias_add",
     "celu",

@@ -94,11 +94,11 @@ def normalize_gradient(
     if center:
         g -= inner.mean(axis=axes, keepdims=True)
     g *= scale
-    dtype = x.dtype
     return (
-        g.astype(dtype, copy=False),
+        g.astype(x.dtype, copy=False),
         for_gain.reshape(gain.shape).astype(gain.dtype, copy=False),
-        for_bias.reshape(bias_shape).astype(dtype, copy=False),
+        # Gains and biases in single precision may come with data in half precision.
+        for_bias.reshape(bias_shape).astype(gain.dtype if scaled else x.dtype, copy=False),
     )
 
 

@@ -147,6 +147,15 @@ def backend_names() -> list[str]:
     return list(dict.fromkeys([*IN_TREE, *_loaded, *plugins]))
 
 
+def is_backend(name: str) -> bool:
+    """Tell whether there is such a backend; installed packages are looked through only if need be.
+
+    >>> is_backend("numpy"), is_backend("abacus")
+    (True, False)
+    """
+    return name in IN_TREE or name in _loaded or name in backend_names()
+
+
 def get_backend(name: str) -> Backend:
     """Return the backend called `name`, importing it on first use.
 

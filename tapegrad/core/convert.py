@@ -115,7 +115,7 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise ArgumentTypeError(
-            f"Cannot turn {type(value).__name__} into a tensor: {error}."
+            f"Cannot turn {type(value).__name__} into a tensor: {str(error).rstrip('.')}."
         ) from error
     if array.dtype.kind in _NO_NUMBERS:
         raise ArgumentTypeError(

@@ -13,6 +13,7 @@ from tapegrad.core.backend import (
     Backend,
     backend_names,
     get_backend,
+    is_backend,
 )
 from tapegrad.errors import BackendUnavailableError, DeviceError
 
@@ -86,7 +87,7 @@ def resolve_device(name: str) -> str:
     if match is None:
         raise DeviceError(f"{name!r} is not a device name. Use one of: {_known()}.")
     kind = {"gpu": "cuda"}.get(match[1].lower(), match[1].lower())
-    if kind in IN_TREE or _BACKEND_OF_KIND.get(kind, kind) not in backend_names():
+    if kind in IN_TREE or not is_backend(_BACKEND_OF_KIND.get(kind, kind)):
         raise DeviceError(f"There is no device {name!r}. Use one of: {_known()}.")
     backend = backend_for(kind)
     wanted = kind if match[2] is None else f"{kind}:{match[2]}"

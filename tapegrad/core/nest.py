@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
-LEAF_TYPES: set[type] = set()
+LEAF_TYPES: set[type] = {bool, int, float, str, type(None)}
 """Types known to be leaves, asked first because they are what is met most."""
 
 _VIEWS = (KeysView, ItemsView, ValuesView)

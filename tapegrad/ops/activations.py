@@ -176,7 +176,8 @@ def threshold(x: Any, threshold: float, default_value: float, name: str | None =
 
 
 def _sparse_plus(xp: Any, x: Any) -> Any:
-    inner = xp.clip(x, -1, 1) + 1
+    one = xp.ones_like(x)  # of x's dtype: NumPy's clip would widen bfloat16
+    inner = xp.minimum(xp.maximum(x, -one), one) + one
     return xp.where(x >= 1, x, inner * inner / 4)
 
 

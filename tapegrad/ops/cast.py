@@ -12,7 +12,7 @@ from tapegrad.core.families import Function, nondifferentiable
 from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 
 
@@ -41,24 +41,34 @@ cast_to_integer_p = nondifferentiable("cast_to_integer", _astype, by_element=Tru
 cast_to_integer_p.batch(_batch(cast_to_integer_p))
 
 
-_by_name: dict[str, Function] = {}
+_by_name: dict[str, tuple[Function, np.dtype[Any]]] = {}
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Return `x` with another dtype; casts to integers and booleans have no derivative.
 
+    What has the dtype already is not copied.
+
     >>> import tapegrad
     >>> cast(tapegrad.constant([1.5, 2.5]), "int32").numpy().tolist()
     [1, 2]
     """
-    short = _by_name.get(dtype) if type(dtype) is str else None
-    if short is not None and type(x) in (Tensor, Variable):
-        return short(x)
+    known = _by_name.get(dtype) if type(dtype) is str else None
+    if known is not None and type(x) in (Tensor, Variable):
+        short, own = known
+        return short(x) if x.array.dtype != own else _same(x)
     wanted = as_dtype(dtype)
+    if type(x) in (Tensor, Variable) and x.dtype == wanted:
+        return _same(x)
     primitive = cast_p if wanted.is_differentiable else cast_to_integer_p
     if type(dtype) is str:
-        _by_name[dtype] = one_operand(primitive, {"dtype": wanted.dtype})
+        _by_name[dtype] = one_operand(primitive, {"dtype": wanted.dtype}), wanted.dtype
     return primitive(as_operand(x), dtype=wanted.dtype)
+
+
+def _same(x: Any) -> Any:
+    """The value as a tensor of its own, so that a write into one is not seen in the other."""
+    return wrap(x.array, x.node) if type(x) is Tensor else x.value()
 
 
 def cast_like(x: Any, dtype: Any) -> Any:

@@ -84,6 +84,23 @@ def rms_norm(
     return _normalized(x, gain, None, shape, axes, epsilon, center=False)[0]
 
 
+def batch_norm(
+    x: Any, gain: Any = None, bias: Any = None, epsilon: float = 1e-5, name: str | None = None
+) -> Any:
+    """Normalise each channel, the last axis, over all other axes, then scale and shift.
+
+    Gains and biases may be of single precision where `x` is of half. Use `fused_batch_norm` where
+    the moments are wanted as well.
+
+    >>> batch_norm([[1.0], [3.0]], gain=[2.0], epsilon=0.0).numpy().ravel().tolist()
+    [-2.0, 2.0]
+    """
+    x = as_operand(x)
+    axes = tuple(range(len(x.shape) - 1))
+    shape = (*[1] * len(axes), x.shape[-1])
+    return _normalized(x, gain, bias, shape, axes, epsilon, center=True)[0]
+
+
 def instance_norm(
     x: Any, gain: Any = None, bias: Any = None, epsilon: float = 1e-5, name: str | None = None
 ) -> Any:

@@ -13,6 +13,7 @@ from tapegrad.ops.exponential import exp, expm1
 from tapegrad.ops.magnitude import abs  # the maths word
 from tapegrad.ops.no_nan import xdivy
 from tapegrad.ops.powers import sqrt, square
+from tapegrad.ops.special import ndtr
 from tapegrad.ops.trigonometric import tanh
 
 _CUBIC = 0.044715
@@ -157,7 +158,7 @@ def _gelu_slope(xp: Any, x: Any) -> Any:
 
 def _normal(x: Any) -> Any:
     """The normal distribution function of a raw array."""
-    return PRIMITIVES["ndtr"].kernel(type(x))(x)
+    return PRIMITIVES[ndtr.__name__].kernel(type(x))(x)
 
 
 gelu_exact: Function = unary(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import prod
 
 from tapegrad.ops.basic import sum_p
 from tapegrad.ops.matrix_product import plane_p
@@ -48,17 +49,20 @@ def with_epilogues(graph: Graph) -> Graph:
     return without_dead_calls(replace(graph, calls=tuple(calls)))
 
 
-def with_operand_sums(graph: Graph) -> Graph:
+def with_operand_sums(graph: Graph, least: int = 0) -> Graph:
     """Make one call of each product of two matrices and a sum of one along the axis it sums over.
 
     That is how the gradients of a layer's weight and bias are found. The call stands where the
-    product did, so nothing may read the sums before. For products that with_epilogues has left.
+    product did, so nothing may read the sums before. For products that with_epilogues has left,
+    of at least that many multiplications.
     """
     uses = _Uses(graph)
     made: dict[int, Call] = {}
     taken: set[int] = set()
     for place, product in enumerate(graph.calls):
         if product.primitive is not plane_p or not _is_of_one_dtype(product):
+            continue
+        if _multiplications(product) < least:
             continue
         for of_first in (False, True):
             total = uses.sum_of(product, of_first)
@@ -182,6 +186,11 @@ def _chain_from(place: int, uses: _Uses, taken: set[int]) -> _Chain | None:
         value = call.results[0]
         reader = uses.only_reader(value)
     return chain if len(chain.places) > 1 else None
+
+
+def _multiplications(product: Call) -> int:
+    depth = product.reads[0].shape[-1 - product.params["transpose_a"]]
+    return prod(product.results[0].shape) * depth
 
 
 def _is_of_one_dtype(product: Call) -> bool:

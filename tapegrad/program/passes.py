@@ -7,7 +7,7 @@ from dataclasses import replace
 from tapegrad.core.backend import Backend
 from tapegrad.program.algebra import simplified
 from tapegrad.program.constants import with_known_constants
-from tapegrad.program.epilogues import with_epilogues
+from tapegrad.program.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.graph import (
     Graph,
     renumbered,
@@ -19,6 +19,13 @@ from tapegrad.program.layouts import with_joins_last
 from tapegrad.program.losses import with_losses_and_gradients
 from tapegrad.program.products import with_joined_products
 
+LEAST_WITH_SUMS = 1 << 25
+"""Multiplications from which on a product sums up an operand on the way.
+
+Measured on an H200 with all bias gradients: a step of 124 million weights gained 1 percent, one of
+three small layers, whose sums share a loop with what makes their operand, lost 3 percent.
+"""
+
 
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return a graph of the same results with less to do, for the kernels of a backend."""
@@ -28,6 +35,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     graph = with_joined_products(graph)
     if backend is not None and "matmul_sum" in backend.kernels:
         graph = with_epilogues(graph)
+    if backend is not None and "matmul_with_sums" in backend.kernels:
+        graph = with_operand_sums(graph, LEAST_WITH_SUMS)
     return tidied(graph)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.core import nest
+from tapegrad.program import passes
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
 from tests.program.test_programs_equal_eager import READ_VALUES, value_and_gradients
@@ -70,3 +71,45 @@ def test_a_random_program_in_planned_places(seed: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(capture_memory, "WORTH", -(1 << 60))
     with tf.device("cuda:0"):
         check_against_eager(seed, CALLS, precision=1e-10)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_training_steps_whose_products_sum_up_operands(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "LEAST_WITH_SUMS", 0)
+    test_training_steps(name)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2000 + PROGRAMS // 4))
+def test_a_random_program_whose_products_sum_up_operands(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "LEAST_WITH_SUMS", 0)
+    test_a_random_program(seed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_gradients_of_a_large_layer_come_from_one_product(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape) for shape in ((512, 256), (256, 384), (384,), (512, 384))]
+
+    @tf.function
+    def gradients(x: Any, w: Any, b: Any, target: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([w, b])
+            loss = tf.reduce_sum((x @ w + b) * target)
+        return tape.gradient(loss, [w, b])
+
+    with tf.device("cuda:0"):
+        x, w, b, target = [tf.cast(tf.constant(array), dtype) for array in arrays]
+        for _ in range(CALLS):
+            for_w, for_b = gradients(x, w, b, target)
+
+    calls = gradients.program(x, w, b, target).graph.calls
+    assert "matmul_with_sums" in [call.primitive.name for call in calls]
+    x, target = [np.asarray(tf.cast(one, "float64")) for one in (x, target)]
+    # A result of 512 terms of about 1 is 23, rounded once to the digits of its dtype.
+    precision = 23 * 4 * (2.0**-8 if dtype == "bfloat16" else 2.0**-20)
+    np.testing.assert_allclose(tf.cast(for_w, "float64"), x.T @ target, rtol=0, atol=precision)
+    np.testing.assert_allclose(tf.cast(for_b, "float64"), target.sum(0), rtol=0, atol=precision)

@@ -343,6 +343,16 @@ def test_the_gradients_of_layers_are_found_in_one_call_each() -> None:
     assert names(graph).count("sum") == 1
 
 
+def test_small_products_leave_sums_to_loops() -> None:
+    def both(x: Any, t: Any) -> Any:
+        return x @ t, tf.reduce_sum(t, axis=0)
+
+    before = record(both, draw((M, K), (K, N)))
+
+    assert with_operand_sums(before, least=M * K * N + 1) == before
+    assert names(with_operand_sums(before, least=M * K * N)) == ["matmul_with_sums"]
+
+
 def test_one_sum_goes_into_one_product() -> None:
     arrays = draw((K, M), (K, M), (K, N))
 

@@ -208,7 +208,8 @@ _RUNNERS = {
 def _executor(package: Any, graph: Any) -> Any:
     """Return a function that runs a graph on data, filters and outputs where they lie."""
     size = graph.get_workspace_size()
-    execute = graph.execute
+    # What `execute` calls once it has found out that it was given addresses.
+    execute = getattr(graph, "_execute", graph.execute)
 
     def run(x: Array, w: Array, y: Array) -> None:
         space = _alloc(size) if size else None

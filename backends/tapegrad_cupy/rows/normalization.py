@@ -177,7 +177,9 @@ def normalize_gradient(
     t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)
     moments = (mean, variance, epsilon, center)
     whole = (gain.size == matrix.columns, math.prod(bias_shape) == matrix.columns)
-    dtypes = (gain.dtype if whole[0] else work, x.dtype if whole[1] else work)
+    # Gains and biases in single precision may come with data in half precision.
+    bias_dtype = gain.dtype if scaled else x.dtype
+    dtypes = (gain.dtype if whole[0] else work, bias_dtype if whole[1] else work)
     type_ = TYPES[gain.dtype.name]
     if matrix.by_rows:
         sums = _gradient_of_rows(t, x, factor, g, matrix, moments, type_, dtypes)
@@ -188,7 +190,7 @@ def normalize_gradient(
     return (
         g,
         _to_parameter(sums[0], whole[0], gain.dtype, gain.shape),
-        _to_parameter(sums[1], whole[1], x.dtype, bias_shape),
+        _to_parameter(sums[1], whole[1], bias_dtype, bias_shape),
     )
 
 

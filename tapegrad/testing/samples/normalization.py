@@ -76,6 +76,12 @@ SAMPLES = [
     Sample("rms_norm", norms.rms_norm, [normal(2, 3), normal(3)], lambda x, g: _rms(x) * g),
     Sample("rms_norm-plain", norms.rms_norm, [normal(2, 3)], _rms),
     Sample(
+        "batch_norm",
+        norms.batch_norm,
+        [normal(2, 3, 2), normal(2), normal(2)],
+        lambda x, g, b: _standard(x, (0, 1)) * g + b,
+    ),
+    Sample(
         "instance_norm",
         norms.instance_norm,
         [normal(2, 3, 2, 2), normal(2), normal(2)],
