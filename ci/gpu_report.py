@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ SOURCES = (
     *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
     "tests/gpu",
 )
+TRAINING_SOURCES = ("tapegrad/keras", "tapegrad/data", "examples")
+"""What the tests of training see besides; it may change while the proof of the rest holds."""
 
 
-def digest() -> str:
-    """One number for all sources that the GPU run depends on."""
+def digest(places: Sequence[str] = SOURCES) -> str:
+    """One number for all sources that a part of the GPU run depends on."""
     total = hashlib.sha256()
-    files = (path for place in SOURCES for path in (ROOT / place).rglob("*.py"))
+    files = (path for place in places for path in (ROOT / place).rglob("*.py"))
     for path in sorted(files):
         total.update(str(path.relative_to(ROOT)).encode())
         total.update(hashlib.sha256(path.read_bytes()).digest())
@@ -61,6 +64,8 @@ TAPE_TESTS = tuple(
         "recording",
     )
 )  # fmt: skip
+# Models, optimizers, data and examples, as they are on NumPy. They need array_api_strict.
+TRAINING_TESTS = ("tests/keras", "tests/data", "tests/examples")
 # Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (
     # The rule in the test turns raw arrays into NumPy's.
@@ -78,7 +83,7 @@ ON_THE_HOST = (
 
 def run(arguments: list[str]) -> int:
     """Run the tests and write the report, whether they pass or not."""
-    before = digest()
+    before, training_before = digest(), digest(TRAINING_SOURCES)
     started = time.perf_counter()
     # Every recorded sequence of launches is compared with the call that it was recorded from.
     ended, counts = run_tests(["tests/gpu", *arguments], TAPEGRAD_CHECK_REPLAYS="1")
@@ -86,15 +91,20 @@ def run(arguments: list[str]) -> int:
     tape_ended, tape_counts = run_tests(
         [*TAPE_TESTS, *left_out, *arguments], TAPEGRAD_DEVICE="cuda"
     )
+    training_ended, training_counts = run_tests(
+        [*TRAINING_TESTS, *arguments], TAPEGRAD_DEVICE="cuda"
+    )
     write({
         "digest": before,
+        "training_digest": training_before,
         "tests": counts,
         "tape_tests": tape_counts,
+        "training_tests": training_counts,
         "seconds": round(time.perf_counter() - started, 1),
         "versions": versions(),
         "milliseconds": {},
     })  # fmt: skip
-    return ended or tape_ended
+    return ended or tape_ended or training_ended
 
 
 def write(report: dict[str, Any]) -> None:
@@ -204,9 +214,12 @@ def check() -> int:
     if report["digest"] != digest():
         print("The GPU report is about other sources: run `bash ci/gpu.sh` again.")
         return 1
-    failed = report["tests"]["failed"] + report["tape_tests"]["failed"]
-    total = report["tests"]["tests"] + report["tape_tests"]["tests"]
+    parts = [report[name] for name in ("tests", "tape_tests", "training_tests")]
+    failed = [name for part in parts for name in part["failed"]]
+    total = sum(part["tests"] for part in parts)
     print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
+    if report["training_digest"] != digest(TRAINING_SOURCES):
+        print(f"But {', '.join(TRAINING_SOURCES)} have changed since their tests ran there.")
     for name in report.get("passed_only_alone", []):
         print(f"It failed in the whole run and passed alone: {name}")
     return 1 if failed else 0

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tapegrad as tf
+from tapegrad.core import backend as backends
 from tapegrad.core import device as devices
 from tapegrad.core.backend import backend_names, get_backend, unregister_backend
 from tapegrad.errors import BackendUnavailableError
@@ -104,3 +105,13 @@ def test_an_environment_that_asks_for_no_device_is_told(monkeypatch):
 def fresh_default():
     yield
     devices.reset_default_device()
+
+
+def test_known_devices_are_found_without_looking_through_installed_packages(monkeypatch):
+    def refuse():
+        raise AssertionError("installed packages are looked through")
+
+    monkeypatch.setattr(backends, "_entry_points", refuse)
+
+    with tf.device("cpu:0"):
+        assert devices.current_device() == "cpu"

@@ -327,3 +327,16 @@ def test_without_ml_dtypes_a_sentence_says_what_to_install(monkeypatch):
 
     with pytest.raises(TypeError, match=r"bfloat16 needs ml_dtypes.* pip install ml_dtypes"):
         tf.zeros([1], "bfloat16")
+
+
+def test_a_cast_to_the_same_dtype_copies_nothing_and_is_a_tensor_of_its_own():
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        same = tf.cast(x, "float32")
+        assert same.array is x.array
+        y = tf.reduce_sum(same * same)
+    same[0] = 5.0
+
+    assert x.numpy().tolist() == [1.0, 2.0]
+    assert tape.gradient(y, x).numpy().tolist() == [2.0, 4.0]
