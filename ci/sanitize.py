@@ -10,7 +10,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("memcheck", "racecheck")
@@ -20,8 +23,12 @@ TESTS = {
     "tests/gpu/test_loss_pair_on_cuda.py": "1000 or 10-",
     "tests/gpu/test_rows_on_cuda.py": "normalisation and (512 or 1000)",
     "tests/gpu/test_casts_on_cuda.py": "float32 or table or elsewhere",
+    "tests/gpu/test_multi_updates_on_cuda.py": "float32",
 }
 """Files, and which of their tests: a sanitizer makes kernels a hundred times slower."""
+
+AT_ONCE = 5
+"""Runs that share the device: most of their time is the host's."""
 
 PLAIN_MEMORY = (
     "import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
@@ -35,14 +42,19 @@ def main(tools: list[str]) -> int:
     if not Path(sanitizer).exists():
         print("compute-sanitizer is not installed: it comes with the CUDA toolkit.")
         return 1
-    failed = 0
-    for tool in tools:
-        for file, chosen in TESTS.items():
-            tests = [sys.executable, "-c", PLAIN_MEMORY, str(ROOT / file), "-k", chosen]
-            command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests]
-            print(f"== {tool} {file}", flush=True)
-            failed += subprocess.run(command, cwd=ROOT, check=False).returncode != 0
-    return failed
+
+    def found_something(task: tuple[str, str]) -> bool:
+        tool, file = task
+        tests = [sys.executable, "-c", PLAIN_MEMORY, str(ROOT / file), "-k", TESTS[file]]
+        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests]
+        ended = subprocess.run(
+            command, cwd=ROOT, check=False, text=True, stdout=PIPE, stderr=STDOUT
+        )
+        print(f"== {tool} {file}\n{ended.stdout}", flush=True)
+        return ended.returncode != 0
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sum(pool.map(found_something, product(tools, TESTS)))
 
 
 if __name__ == "__main__":
