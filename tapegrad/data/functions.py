@@ -9,6 +9,7 @@ from typing import Any
 from tapegrad.core.device import device
 from tapegrad.data.structure import to_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
+from tapegrad.program.turns import working
 
 _NOTE = "This happened in the step"
 
@@ -66,7 +67,8 @@ class Call:
 
     def _called(self, element: Any) -> Any:
         tensors = to_host_tensors(element)
-        return self._function(*tensors) if type(tensors) is tuple else self._function(tensors)
+        with working():
+            return self._function(*tensors) if type(tensors) is tuple else self._function(tensors)
 
 
 def _host_context() -> Context:

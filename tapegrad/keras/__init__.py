@@ -10,14 +10,17 @@ model.fit(images, labels, epochs=5)
 from tapegrad.keras import (
     activations,
     callbacks,
+    config,
     constraints,
     initializers,
     layers,
     losses,
     metrics,
+    mixed_precision,
     models,
     optimizers,
     regularizers,
+    utils,
 )
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.layers.input_layer import Input
@@ -37,12 +40,15 @@ __all__ = [
     "activations",
     "callbacks",
     "clear_session",
+    "config",
     "constraints",
     "initializers",
     "layers",
     "losses",
     "metrics",
+    "mixed_precision",
     "models",
     "optimizers",
     "regularizers",
+    "utils",
 ]

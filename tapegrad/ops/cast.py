@@ -56,7 +56,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     known = _by_name.get(dtype) if type(dtype) is str else None
     if known is not None and type(x) in (Tensor, Variable):
         short, own = known
-        return short(x) if x.array.dtype != own else _same(x)
+        given = x.array.dtype
+        return _same(x) if isinstance(given, np.dtype) and given == own else short(x)
     wanted = as_dtype(dtype)
     if type(x) in (Tensor, Variable) and x.dtype == wanted:
         return _same(x)

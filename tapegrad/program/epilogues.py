@@ -189,7 +189,7 @@ def _chain_from(place: int, uses: _Uses, taken: set[int]) -> _Chain | None:
 
 
 def _multiplications(product: Call) -> int:
-    depth = product.reads[0].shape[-1 - product.params["transpose_a"]]
+    depth: int = product.reads[0].shape[-1 - product.params["transpose_a"]]
     return prod(product.results[0].shape) * depth
 
 

@@ -50,6 +50,7 @@ from tapegrad.program.signature import (
     flatten_call,
     key_of,
 )
+from tapegrad.program.turns import without_workers
 from tapegrad.program.two_ways import NoProgram, TwoWays, record_two_ways, recording_call
 
 Python = Callable[..., Any]
@@ -350,7 +351,7 @@ def _wait_for_recordings(entry: Entry) -> None:
 
 @contextmanager
 def _recording_alone() -> Iterator[None]:
-    with _lock:
+    with without_workers(), _lock:  # in this order: a worker may wait for the lock
         _settings["recording"] = True
         try:
             yield

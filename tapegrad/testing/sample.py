@@ -23,7 +23,8 @@ class Sample:
     `function` takes tensors in the order of `args` and returns a tensor or a tuple of them.
     `reference` does the same on NumPy arrays (None: `function` is checked by its derivative
     only, which needs a reason in the table). Integer and boolean arguments are not
-    differentiated. `order` is the highest derivative that exists at the sample's points.
+    differentiated. `order` is the highest derivative that exists at the sample's points. One that
+    does not `record` reads values on the host, which a `function` refuses.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Sample:
     batches: bool = True
     rtol: float = 1e-6
     differentiable: bool = True
+    records: bool = True
 
     def make(self, seed: int = 0) -> list[np.ndarray[Any, Any]]:
         """Return the arguments as NumPy arrays in double precision."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -213,3 +215,20 @@ def test_a_pipeline_feeds_a_training_step():
         step(*batch)
 
     np.testing.assert_allclose(w.numpy(), [1.0, -2.0, 0.5], atol=1e-3)
+
+
+def test_random_draws_in_a_pipeline_do_not_meet_recordings():
+    generator = tf.random.Generator.from_seed(1)
+    batches = Dataset.range(400).map(lambda n: generator.uniform([4]), num_parallel_calls=2)
+
+    def slow(x):
+        time.sleep(0.02)  # the pipeline has much to do meanwhile
+        return tf.reduce_sum(x)
+
+    totals = []
+    for n, x in enumerate(batches.prefetch(400)):
+        if n % 20 == 0:
+            totals.append(float(tf.function(lambda y: slow(y))(x)))
+
+    assert all(0 < total < 4 for total in totals)
+    assert generator.uniform([2]).shape == (2,)

@@ -12,7 +12,7 @@ from tapegrad.core import nest
 from tapegrad.program import passes
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
-from tests.program.test_programs_equal_eager import READ_VALUES, value_and_gradients
+from tests.program.test_programs_equal_eager import value_and_gradients
 from tests.program.test_random_programs import check_against_eager
 from tests.steps import STEPS
 
@@ -35,9 +35,7 @@ def assert_close(found: Any, expected: Any, precision: float) -> None:
         np.testing.assert_allclose(one, other, rtol=precision, atol=precision)
 
 
-@pytest.mark.parametrize(
-    "sample", [s for s in all_samples() if s.name not in READ_VALUES], ids=repr
-)
+@pytest.mark.parametrize("sample", [s for s in all_samples() if s.records], ids=repr)
 def test_a_sample_with_its_gradients(sample: Sample) -> None:
     eager = value_and_gradients(sample)
     recorded = tf.function(eager)

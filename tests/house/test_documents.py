@@ -8,6 +8,8 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,14 @@ def test_the_code_on_the_page_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     run_page(path)
+
+
+def test_the_page_of_functions_says_what_the_samples_say():
+    command = [sys.executable, str(ROOT / "ci" / "functions_page.py"), "--check"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_readme_shows_code():

@@ -12,6 +12,7 @@ from tapegrad.keras.callbacks.stopping import (
     ReduceLROnPlateau,
     TerminateOnNaN,
 )
+from tapegrad.keras.callbacks.tensorboard import TensorBoard
 
 __all__ = [
     "CSVLogger",
@@ -24,5 +25,6 @@ __all__ = [
     "ModelCheckpoint",
     "ProgbarLogger",
     "ReduceLROnPlateau",
+    "TensorBoard",
     "TerminateOnNaN",
 ]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import say
+from tapegrad.keras.callbacks.not_finite import Kept, Origin, find_origin, kept_of, set_back
 
 _LARGER_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2")
 
@@ -174,6 +176,11 @@ class LearningRateScheduler(Callback):
 
     def __init__(self, schedule: Callable[..., Any], verbose: int = 0) -> None:
         super().__init__()
+        if not callable(schedule):
+            raise ArgumentTypeError(
+                "LearningRateScheduler takes a function of the epoch and the rate. "
+                f"Got {type(schedule).__name__}: {schedule!r}."
+            )
         self.schedule, self.verbose = schedule, verbose
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -182,6 +189,8 @@ class LearningRateScheduler(Callback):
             new = self.schedule(epoch, rate)
         except TypeError:
             new = self.schedule(epoch)
+        if new is None or isinstance(new, str):
+            raise ArgumentTypeError(f"A schedule must return a number. Got {new!r}.")
         self.model.optimizer.learning_rate = float(new)
         if self.verbose:
             say(f"Epoch {epoch + 1}: learning rate {float(new):g}")
@@ -192,18 +201,88 @@ class LearningRateScheduler(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Ends training when the loss is not a finite number any more.
+    """Ends training when the loss is not a finite number any more, and says where that began.
 
-    >>> TerminateOnNaN().every
-    1
+    The loss of every so many batches is read from the device. To find the layer, the weights from
+    before the last two batches are kept, and the batch is computed again, layer by layer, when
+    its loss is not finite; `locate=False` saves that memory.
+
+    >>> from tapegrad.keras.layers import Dense
+    >>> from tapegrad.keras.models import Sequential
+    >>> model = Sequential([Dense(2)])
+    >>> model.compile("sgd", "mse")
+    >>> x, callback = np.full([4, 3], np.nan), TerminateOnNaN()
+    >>> history = model.fit(x, np.ones([4, 2]), callbacks=[callback], verbose=0)
+    Batch 0: the loss is nan, training ends. It began in the data: inputs of the batch are not \
+finite.
+    >>> callback.origin.place
+    'input'
     """
 
-    def __init__(self, every: int = 1) -> None:
+    def __init__(self, every: int = 1, locate: bool = True) -> None:
         super().__init__()
-        self.every = every
+        if every < 1:
+            raise ArgumentError(f"every is a number of batches, at least 1. Got {every!r}.")
+        self.every, self.locate = every, locate
+        self.origin: Origin | None = None
+        self._kept: deque[tuple[Kept, Any]] = deque(maxlen=2)
+        self._before: Kept = []
+        self._turn = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.origin, self._turn = None, 0
+        self._kept.clear()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self.locate and self._turn % self.every in (0, self.every - 1):
+            self._before = kept_of(self._variables())
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.locate and self._before:
+            self._kept.append((self._before, self.model.running))
+            self._before = []
         loss = (logs or {}).get("loss")
-        if batch % self.every == 0 and loss is not None and not np.isfinite(float(loss)):
-            say(f"Batch {batch}: the loss is {float(loss)}, training ends.")
+        is_looked_at = self._turn % self.every == 0
+        self._turn += 1
+        if is_looked_at and loss is not None and not np.isfinite(float(loss)):
             self.model.stop_training = True
+            self.origin = self._found()
+            more = "" if self.origin is None else f" {self.origin.sentence}"
+            say(f"Batch {batch}: the loss is {float(loss)}, training ends.{more}")
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._kept.clear()
+
+    def _variables(self) -> list[Any]:
+        """What a batch is computed again from: weights, and the optimizer's if it makes steps."""
+        return [*self.model.variables, *self._of_optimizer()]
+
+    def _of_optimizer(self) -> list[Any]:
+        makes_steps = self._has_own_step() or self.model.steps_per_execution > 1
+        return list(self.model.optimizer.variables) if makes_steps else []
+
+    def _has_own_step(self) -> bool:
+        kind = type(self.model)
+        return kind.train_step is not kind.usual_train_step
+
+    def _found(self) -> Origin | None:
+        """Go through the last batches again, from the weights of that time."""
+        model = self.model
+        for kept, batches in self._kept:
+            metrics = [variable for metric in model.metrics for variable in metric.variables]
+            others = [*metrics, *self._of_optimizer()]
+            # Here overflow is what is looked for: NumPy need not warn of it.
+            with np.errstate(all="ignore"), set_back(kept, others):
+                origin = self._first_origin(batches)
+            if origin is not None:
+                return origin
+        return None
+
+    def _first_origin(self, batches: Any) -> Origin | None:
+        for place, batch in enumerate(batches):
+            origin = find_origin(self.model, batch, self._has_own_step())
+            if origin is not None:
+                return origin
+            if place < len(batches) - 1 and not self._has_own_step():
+                self.model.train_step(batch)
+        return None

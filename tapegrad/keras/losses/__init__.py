@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.losses.alignment import CTC, ctc
 from tapegrad.keras.losses.crossentropy import (
     BinaryCrossentropy,
     BinaryFocalCrossentropy,
@@ -60,6 +61,7 @@ CLASSES = Table(
     {
         entry.__name__: entry
         for entry in (
+            CTC,
             BinaryCrossentropy,
             BinaryFocalCrossentropy,
             CategoricalCrossentropy,
@@ -95,6 +97,7 @@ FUNCTIONS = Table(
                 categorical_focal_crossentropy,
                 categorical_hinge,
                 cosine_similarity,
+                ctc,
                 dice,
                 hinge,
                 huber,
@@ -131,7 +134,8 @@ def get(identifier: Any) -> Any:
     >>> get("MeanSquaredError")
     <MeanSquaredError name=mean_squared_error fn=mean_squared_error>
     """
-    if isinstance(identifier, str) and (identifier.islower() or identifier.isupper()):
+    is_short = isinstance(identifier, str) and identifier.isupper() and identifier != "CTC"
+    if is_short or (isinstance(identifier, str) and identifier.islower()):
         return FUNCTIONS.get(identifier)
     return CLASSES.get(identifier)
 
@@ -161,6 +165,7 @@ def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) ->
 __all__ = [
     "Loss",
     "LossFunctionWrapper",
+    "CTC",
     "BinaryCrossentropy",
     "BinaryFocalCrossentropy",
     "CategoricalCrossentropy",
@@ -186,6 +191,7 @@ __all__ = [
     "categorical_focal_crossentropy",
     "categorical_hinge",
     "cosine_similarity",
+    "ctc",
     "dice",
     "hinge",
     "huber",

@@ -164,10 +164,10 @@ def class_numbers(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     [1, 0]
     """
     true, predicted = as_operand(y_true), as_operand(y_pred)
-    if len(true.shape) == len(predicted.shape) and true.shape[axis] == 1:
+    if true.ndim == predicted.ndim and true.shape[axis] == 1:
         true = squeeze(true, axis)
     # Narrow integers could hold neither the number of classes nor a class of -1 to ignore.
-    return true if true.dtype in ("int32", "int64") else cast(true, "int32")
+    return true if true.dtype.name in ("int32", "int64") else cast(true, "int32")
 
 
 def sparse_categorical_crossentropy(
@@ -184,9 +184,9 @@ def sparse_categorical_crossentropy(
     '0.6931'
     """
     predicted = _predictions(y_pred)
-    place = normalize_axis(axis, len(predicted.shape), "sparse_categorical_crossentropy")
+    place = normalize_axis(axis, predicted.ndim, "sparse_categorical_crossentropy")
     labels = class_numbers(y_true, predicted, axis)
-    if place != len(predicted.shape) - 1:
+    if place != predicted.ndim - 1:
         predicted = moveaxis(predicted, place, -1)
     if ignore_class is None:
         return _sparse_terms(labels, predicted, from_logits)

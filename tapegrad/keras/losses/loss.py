@@ -16,6 +16,8 @@ from tapegrad.keras.losses.weighting import (
     reduce_weighted,
 )
 from tapegrad.keras.naming import automatic_name
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_and
 
 
 def computing_dtype(dtype: Any) -> str:
@@ -57,11 +59,16 @@ class Loss(Configured, ABC):
         """Name of the dtype in which the loss is computed."""
         return self._dtype
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None, mask: Any = None
+    ) -> Any:
+        """Return the reduced loss; samples that `mask` leaves out do not count."""
         predicted = as_dtype_of(y_pred, self._dtype)
         true = as_dtype_of(y_true, self._dtype) if self._casts_labels else as_operand(y_true)
         values = as_dtype_of(self.call(true, predicted), self._dtype)
-        mask = None if self._mask_of is None else self._mask_of(true, values)
+        if self._mask_of is not None:
+            own = self._mask_of(true, values)
+            mask = own if mask is None else logical_and(own, cast(mask, "bool"))
         return reduce_weighted(values, sample_weight, mask, self.reduction)
 
     @abstractmethod

@@ -23,7 +23,8 @@ def as_dtype_of(x: Any, dtype: Any) -> Any:
     [1.0, 2.0]
     """
     x = as_operand(x)
-    return x if x.dtype == dtype else cast(x, dtype)
+    own = x.dtype
+    return x if own.name == dtype or own == dtype else cast(x, dtype)
 
 
 def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:
@@ -37,10 +38,11 @@ def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:
     ((2, 1), (2, 1))
     """
     x, y = as_operand(x), as_operand(y)
-    if len(y.shape) == len(x.shape) + 1:
+    more = x.ndim - y.ndim
+    if more == -1:
         y, x = match_ranks(y, x, expand_vectors)
-    elif len(x.shape) == len(y.shape) + 1 and x.shape[-1] == 1:
-        if len(y.shape) == 1 and expand_vectors:
+    elif more == 1 and x.shape[-1] == 1:
+        if y.ndim == 1 and expand_vectors:
             y = expand_dims(y, -1)
         else:
             x = squeeze(x, -1)
@@ -78,7 +80,7 @@ def reduce_weighted(
     if weight is not None:
         values, weight = match_ranks(values, weight)
         values = values * weight
-    if reduction in (None, "none") or tuple(values.shape) in ((), (0,)):
+    if reduction in (None, "none") or not values.ndim or tuple(values.shape) == (0,):
         return values
     if reduction == "sum":
         return sum_of(values)

@@ -13,6 +13,9 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.models.arguments import check_count
+from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
+from tapegrad.keras.models.resident import are_on_device, on_device, shuffled_batches
 from tapegrad.ops.gather import gather
 from tapegrad.ops.random_generator import get_global_generator
 
@@ -40,7 +43,8 @@ class ArrayBatches:
     """Arrays in memory, cut along their first axis."""
 
     def __init__(self, arrays: Batch, batch_size: int | None, shuffle: bool) -> None:
-        self._arrays = nest.map_structure(_kept, arrays)
+        check_count("batch_size", batch_size)
+        self._arrays = nest.map_structure(_kept, tuple(as_arrays(one) for one in arrays))
         leaves = [leaf for leaf in nest.flatten(self._arrays) if leaf is not None]
         sizes = {int(leaf.shape[0]) if leaf.shape else 0 for leaf in leaves}
         if len(sizes) != 1:
@@ -49,9 +53,10 @@ class ArrayBatches:
                 f"All arrays must have the same number of examples, their first axis. Got {shapes}."
             )
         self._count = sizes.pop()
-        self._size = BATCH if batch_size is None else batch_size
-        if self._size < 1:
-            raise ArgumentError(f"batch_size is a positive number. Got {batch_size}.")
+        if self._count == 0:
+            shapes = [tuple(leaf.shape) for leaf in leaves]
+            raise ArgumentError(f"There are no examples in arrays of shapes {shapes}.")
+        self._size = BATCH if batch_size is None else int(batch_size)
         self._shuffle = shuffle
         self._is_plain = not any(nest.is_nested(one) for one in self._arrays)
 
@@ -61,6 +66,10 @@ class ArrayBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         order = _shuffled(self._count) if self._shuffle else None
+        self._arrays = on_device(self._arrays, _narrow)
+        if order is not None and are_on_device(self._arrays):
+            yield from shuffled_batches(self._arrays, order, self._size)
+            return
         for start in range(0, self._count, self._size):
             stop = min(start + self._size, self._count)
             rows = slice(start, stop) if order is None else order[start:stop]
@@ -88,8 +97,7 @@ def _rows(rows: Any, array: Any) -> Any:
         return None
     if isinstance(array, Tensor):  # it lies on the device already
         return array[rows] if isinstance(rows, slice) else gather(array, rows)
-    chosen = array[rows]
-    return to_tensor(chosen if chosen.dtype != np.float64 else chosen.astype(np.float32))
+    return to_tensor(_narrow(array[rows]))
 
 
 def _narrow(array: Any) -> Any:
@@ -100,8 +108,10 @@ def _narrow(array: Any) -> Any:
 class StreamBatches:
     """Batches that come from a dataset, a generator or any other iterable."""
 
-    def __init__(self, source: Iterable[Any]) -> None:
-        self._source = source
+    def __init__(
+        self, source: Iterable[Any], class_weight: Mapping[int, float] | None = None
+    ) -> None:
+        self._source, self._class_weight = source, class_weight
         self._is_once = iter(source) is source
 
     @property
@@ -115,7 +125,10 @@ class StreamBatches:
     def __iter__(self) -> Iterator[Batch]:
         for data in self._source:
             x, y, weights = unpack(tuple(data) if isinstance(data, list) else data)
-            yield nest.map_structure(_tensor, (x, y, weights))
+            x, y, weights = nest.map_structure(_tensor, (x, y, weights))
+            if self._class_weight is not None:
+                weights = weights_of_classes(y, weights, self._class_weight)
+            yield x, y, weights
 
     @property
     def is_once(self) -> bool:
@@ -140,39 +153,49 @@ def batches_of(
     """Return something that can be gone through once per epoch, as tuples of tensors."""
     if x is None:
         raise ArgumentTypeError("There is no data: x is None.")
+    if class_weight is not None:
+        check_class_weight(class_weight)
     if _is_data(x):
-        weights = _weights_for(y, sample_weight, class_weight)
-        return ArrayBatches((x, y, weights), batch_size, shuffle)
-    if y is not None or sample_weight is not None or class_weight is not None:
+        if class_weight is not None:
+            sample_weight = weights_of_classes(as_arrays(y), sample_weight, class_weight)
+        return ArrayBatches((x, y, sample_weight), batch_size, shuffle)
+    if not isinstance(x, Iterable) or isinstance(x, str | bytes):
+        raise ArgumentTypeError(
+            f"Data is arrays, tensors, a dataset or a generator. Got {type(x).__name__}: {x!r}."
+        )
+    if y is not None or sample_weight is not None:
         raise ArgumentError(
             "A dataset or a generator gives targets and weights itself, as (x, y) or "
-            "(x, y, weights): leave y, sample_weight and class_weight out."
+            "(x, y, weights): leave y and sample_weight out."
         )
-    if not isinstance(x, Iterable):
-        raise ArgumentTypeError(
-            f"Data is arrays, tensors, a dataset or a generator. Got {type(x).__name__}."
-        )
-    return StreamBatches(x)
+    return StreamBatches(x, class_weight)
+
+
+def as_arrays(value: Any) -> Any:
+    """Return nested lists of Python's numbers as one array, and everything else as it is.
+
+    >>> as_arrays([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    if isinstance(value, dict):
+        return {name: as_arrays(one) for name, one in value.items()}
+    if not isinstance(value, list | tuple) or not _are_numbers(nest.flatten(value)):
+        return value
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(
+            "Lists of numbers must have the same lengths to be an array; these have not."
+        ) from error
+
+
+def _are_numbers(leaves: list[Any]) -> bool:
+    return bool(leaves) and all(isinstance(leaf, int | float | np.generic) for leaf in leaves)
 
 
 def _is_data(x: Any) -> bool:
     leaves = nest.flatten(x) if isinstance(x, list | tuple | dict) else [x]
     arrays = (np.ndarray, Tensor, Variable)
-    return all(isinstance(leaf, arrays) or hasattr(leaf, "__array__") for leaf in leaves) or (
-        isinstance(x, list) and bool(x) and all(np.ndim(leaf) == 0 for leaf in leaves)
-    )
-
-
-def _weights_for(y: Any, sample_weight: Any, class_weight: Mapping[int, float] | None) -> Any:
-    if class_weight is None:
-        return sample_weight
-    if sample_weight is not None:
-        raise ArgumentError("Give class_weight or sample_weight, not both.")
-    labels = np.asarray(y.numpy() if isinstance(y, Tensor) else y)
-    if labels.ndim > 1 and labels.shape[-1] > 1:
-        labels = labels.argmax(-1)
-    labels = labels.reshape(len(labels), -1)[:, 0].astype(int)
-    table = np.ones(max(labels.max(initial=0), max(class_weight)) + 1, np.float32)
-    for number, weight in class_weight.items():
-        table[number] = weight
-    return table[labels]
+    if all(isinstance(leaf, arrays) or hasattr(leaf, "__array__") for leaf in leaves):
+        return True
+    return isinstance(x, list | dict) and _are_numbers(leaves)

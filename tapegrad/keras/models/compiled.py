@@ -6,73 +6,111 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core import nest
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import losses, metrics
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
+from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.metric import Metric
+from tapegrad.keras.metrics.reduction import Mean
+from tapegrad.keras.models.outputs import (
+    one_per_output,
+    output_names,
+    targets_per_output,
+    weights_per_output,
+)
 
 _ACCURACY = ("accuracy", "acc")
 
 
-def _names(outputs: Any) -> list[str]:
-    """Names of a model's outputs: the keys of a dictionary, else their numbers."""
-    if isinstance(outputs, dict):
-        return [str(key) for key in sorted(outputs)]
-    count = len(nest.flatten(outputs))
-    return [""] if count == 1 else [f"output_{k}" for k in range(count)]
-
-
-def _per_output(given: Any, outputs: Any, what: str) -> list[Any]:
-    """One entry per output, from one for all, a list, or a dictionary of them."""
-    names = _names(outputs)
-    if isinstance(given, dict) and isinstance(outputs, dict):
-        unknown = sorted(set(given) - set(names))
-        if unknown:
-            raise ArgumentError(
-                f"There are {what} for outputs {unknown}. The model's outputs are {names}."
-            )
-        return [given.get(name) for name in names]
-    if isinstance(given, list | tuple) and len(names) > 1:
-        if len(given) != len(names):
-            raise ArgumentError(
-                f"There must be one of the {what} for each of {len(names)} outputs. "
-                f"Got {len(given)}."
-            )
-        return list(given)
-    if len(names) > 1 and given is not None and what == "losses":
-        return [given] * len(names)
-    return [given, *[None] * (len(names) - 1)]
-
-
 class CompiledLoss:
-    """Computes the total of the losses of all outputs."""
+    """Computes the total of the losses of all outputs, and follows each where there are several."""
 
     def __init__(self, loss: Any, weights: Any = None) -> None:
         self._given, self._weights = _resolved(loss), weights
         self._losses: list[Any] | None = None
+        self._names: list[str] = []
         self._factors: list[float] = []
+        self._trackers: list[Mean | None] = []
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    @property
+    def metrics(self) -> list[Mean]:
+        """The means of the losses of several outputs."""
+        return [tracker for tracker in self._trackers if tracker is not None]
+
+    def __call__(
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        masks: Sequence[Any] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Any:
         if self._losses is None:
-            self._losses = _per_output(self._given, y_pred, "losses")
-            factors = _per_output(self._weights, y_pred, "loss weights")
-            self._factors = [1.0 if one is None else float(one) for one in factors]
-        trues, preds = nest.flatten(y_true), nest.flatten(y_pred)
-        if len(trues) != len(preds):
+            self._losses = self._prepare(y_pred, names)
+        preds = nest.flatten(y_pred)
+        if len(preds) != len(self._losses):
             raise ArgumentError(
-                f"The model has {len(preds)} outputs. Got {len(trues)} targets for them."
+                f"The model had {len(self._losses)} outputs so far. Got {len(preds)} now."
             )
-        weights = nest.flatten(sample_weight)
-        weights = weights * len(preds) if len(weights) == 1 else weights
+        wanted = [rule is not None for rule in self._losses]
+        trues = targets_per_output(y_true, y_pred, self._names, wanted)
+        weights = weights_per_output(sample_weight, self._names)
         total = None
-        for rule, factor, true, pred, weight in zip(
-            self._losses, self._factors, trues, preds, weights
-        ):
-            if rule is not None:
-                value = rule(true, pred, weight)
-                value = value if factor == 1.0 else value * factor
-                total = value if total is None else total + value
+        for place, rule in enumerate(self._losses):
+            if rule is None:
+                continue
+            mask = masks[place] if masks else None
+            value = self._one(place, rule, trues[place], preds[place], weights[place], mask)
+            total = value if total is None else total + value
         return total
+
+    def _prepare(self, y_pred: Any, names: Sequence[str] | None) -> list[Any]:
+        self._names = output_names(y_pred, names)
+        found = one_per_output(self._given, self._names, "losses")
+        factors = one_per_output(self._weights, self._names, "loss weights")
+        self._factors = [_factor(one) for one in factors]
+        several = sum(rule is not None for rule in found) > 1
+        self._trackers = [
+            Mean(name=f"{name}_loss") if several and rule is not None else None
+            for name, rule in zip(self._names, found)
+        ]
+        return found
+
+    def _one(self, place: int, rule: Any, true: Any, pred: Any, weight: Any, mask: Any) -> Any:
+        if pred is None:
+            raise ArgumentTypeError(
+                f"Output {self._names[place]!r} of the model is None. Its call must return what it "
+                "computes."
+            )
+        more = {} if mask is None else {"mask": mask}
+        try:
+            value = rule(true, pred, weight, **more)
+        except ShapeError as error:
+            given = "" if weight is None else f", weights of shape {_shape(weight)}"
+            raise ShapeError(
+                f"Loss {rule.name!r} of output {self._names[place]!r} got targets of shape "
+                f"{_shape(true)} and outputs of shape {_shape(pred)}{given}, which do not fit: "
+                f"{error}"
+            ) from error
+        tracker = self._trackers[place]
+        if tracker is not None:
+            tracker.update_state(value, sample_weight=float(pred.shape[0] if pred.shape else 1))
+        factor = self._factors[place]
+        return value if factor == 1.0 else value * factor
+
+
+def _shape(value: Any) -> Any:
+    return tuple(value.shape) if hasattr(value, "shape") else type(value).__name__
+
+
+def _factor(given: Any) -> float:
+    if given is None:
+        return 1.0
+    if not isinstance(given, int | float):
+        raise ArgumentTypeError(
+            f"A loss weight is a number. Got {type(given).__name__}: {given!r}."
+        )
+    return float(given)
 
 
 def _resolved(given: Any) -> Any:
@@ -95,49 +133,102 @@ class CompiledMetrics:
     def __init__(self, given: Any, is_weighted: bool = False) -> None:
         self._given, self._is_weighted = given, is_weighted
         self._made: list[list[Metric]] | None = None
+        self._names: list[str] = []
+        self._entries: list[list[Any]] = []
+        self.labels: dict[int, str] = {}
+        """Under which names results are reported, by the identity of the metric."""
+        _check(given)
 
     @property
     def metrics(self) -> list[Metric]:
         return [metric for some in self._made or () for metric in some]
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        trues, preds = nest.flatten(y_true), nest.flatten(y_pred)
+    def update_state(
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        masks: Sequence[Any] | None = None,
+        names: Sequence[str] | None = None,
+        taken: Sequence[str] = (),
+    ) -> None:
+        """Add a batch; `taken` are names of other metrics, from which these must differ."""
         if self._made is None:
-            self._made = self._make(y_pred, trues, preds)
-        for some, true, pred in zip(self._made, trues, preds):
+            self._names = output_names(y_pred, names)
+            self._entries = self._per_output()
+        wanted = [bool(some) for some in self._entries]
+        if not any(wanted):
+            return
+        preds = nest.flatten(y_pred)
+        trues = targets_per_output(y_true, y_pred, self._names, wanted)
+        if self._made is None:
+            self._made = self._make(trues, preds, taken)
+        weights: list[Any] = [None] * len(preds)
+        if self._is_weighted:
+            weights = weights_per_output(sample_weight, self._names)
+        for place, some in enumerate(self._made):
+            weight = _with_mask(weights[place], masks[place] if masks else None)
+            more = {} if weight is None else {"sample_weight": weight}
             for metric in some:
-                if self._is_weighted:
-                    metric.update_state(true, pred, sample_weight=sample_weight)
-                else:
-                    metric.update_state(true, pred)
+                metric.update_state(trues[place], preds[place], **more)
 
-    def _make(self, y_pred: Any, trues: Sequence[Any], preds: Sequence[Any]) -> list[list[Metric]]:
-        names = _names(y_pred)
+    def _per_output(self) -> list[list[Any]]:
         given = self._given
-        if len(names) == 1:
-            entries = [given]
-        else:
-            entries = _per_output(given, y_pred, "metrics")
-        return [
-            [_metric(one, name, true, pred) for one in _listed(entry)]
-            for entry, name, true, pred in zip(entries, names, trues, preds)
-        ]
+        by_name = isinstance(given, dict) and "class_name" not in given
+        if len(self._names) == 1 and not by_name:
+            return [_flat(given)]
+        return [_flat(entry) for entry in one_per_output(given, self._names, "metrics")]
+
+    def _make(
+        self, trues: Sequence[Any], preds: Sequence[Any], taken: Sequence[str]
+    ) -> list[list[Metric]]:
+        made: list[list[Metric]] = []
+        for entry, name, true, pred in zip(self._entries, self._names, trues, preds):
+            prefix = "" if len(self._names) == 1 else f"{name}_"
+            some = [_metric(one, true, pred) for one in entry]
+            for metric in some:
+                label = f"{prefix}{metric.name}"
+                is_taken = label in taken
+                self.labels[id(metric)] = f"{prefix}weighted_{metric.name}" if is_taken else label
+            made.append(some)
+        return made
 
 
-def _listed(entry: Any) -> list[Any]:
+def _with_mask(weight: Any, mask: Any) -> Any:
+    """Sample weights that are 0 where the mask says that there is nothing."""
+    if mask is None:
+        return weight
+    kept = as_dtype_of(mask, "float32")
+    if weight is None:
+        return kept
+    kept, weight = match_ranks(kept, as_dtype_of(weight, "float32"))
+    return kept * weight
+
+
+def _flat(entry: Any) -> list[Any]:
     if entry is None:
         return []
-    return list(entry) if isinstance(entry, list | tuple) else [entry]
+    if isinstance(entry, list | tuple):
+        return [one for part in entry for one in _flat(part)]
+    return [entry]
 
 
-def _metric(given: Any, prefix: str, true: Any, pred: Any) -> Metric:
-    start = f"{prefix}_" if prefix else ""
+def _check(given: Any) -> None:
+    """Find what is no metric now, while the user's word is at hand."""
+    named = isinstance(given, dict) and "class_name" not in given
+    for one in _flat(list(given.values()) if named else given):
+        if isinstance(one, dict) and "class_name" not in one:
+            _check(one)
+        elif not (isinstance(one, str) and one in _ACCURACY):
+            metrics.get(one)
+
+
+def _metric(given: Any, true: Any, pred: Any) -> Metric:
     if isinstance(given, str) and given in _ACCURACY:
-        return metrics.accuracy_for(true.shape, pred.shape, name=f"{start}{given}")
+        return metrics.accuracy_for(true.shape, pred.shape, name=given)
     found = metrics.get(given)
     if not isinstance(found, Metric):
-        name = getattr(found, "__name__", "metric")
-        return metrics.MeanMetricWrapper(found, name=f"{start}{name}")
+        return metrics.MeanMetricWrapper(found, name=getattr(found, "__name__", "metric"))
     if isinstance(given, str):
-        found.name = f"{start}{given}"
+        found.name = given
     return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core import nest
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import call_spec
+from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.symbolic import KerasTensor, Node, nodes_between
 
@@ -41,6 +42,18 @@ class Functional(Model):
         return [*starts, *self._operations]
 
     @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs: keys, or the names of the layers that they come from."""
+        if isinstance(self._output_structure, dict):
+            return [str(key) for key in sorted(self._output_structure)]
+        names: list[str] = []
+        for x in self.outputs:
+            name = x.name if x.node is None else x.node.layer.name
+            again = sum(name == other or other.startswith(f"{name}_call_") for other in names)
+            names.append(f"{name}_call_{again + 1}" if again else name)
+        return names
+
+    @property
     def input_shape(self) -> Any:
         return nest.map_structure(lambda x: x.shape, self._input_structure)
 
@@ -53,7 +66,8 @@ class Functional(Model):
         masks: dict[int, Any] = dict(zip(map(id, self.inputs), nest.flatten(mask) if mask else ()))
         for node in self._nodes:
             _run(node, values, masks)
-        return nest.map_structure(lambda x: values[id(x)], self._output_structure)
+        outputs = nest.map_structure(lambda x: values[id(x)], self._output_structure)
+        return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
 
     def _given(self, inputs: Any) -> dict[int, Any]:
         """The values of the inputs: in their structure, as a list, or by their names."""
@@ -72,13 +86,10 @@ class Functional(Model):
                 f"Model {self.name!r} takes {len(self.inputs)} inputs, "
                 f"{[x.name for x in self.inputs]}. Got {len(given)}."
             )
-        for place, value in zip(self.inputs, given):
-            if not _fits(place.shape, tuple(value.shape)):
-                raise ShapeError(
-                    f"Model {self.name!r} takes {place.name!r} of shape {place.shape}. "
-                    f"Got {tuple(value.shape)}."
-                )
-        return {id(x): value for x, value in zip(self.inputs, given)}
+        return {
+            id(place): fitted(value, place.shape, f"Model {self.name!r}", place.name)
+            for place, value in zip(self.inputs, given)
+        }
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         shapes = self.output_shape
@@ -117,11 +128,6 @@ def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
     if made is not None:
         for place, one in zip(nest.flatten(node.outputs), nest.flatten(made)):
             masks[id(place)] = one
-
-
-def _fits(wanted: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
-    same = len(wanted) == len(shape)
-    return same and all(n is None or n == m for n, m in zip(wanted, shape))
 
 
 Model.functional = Functional

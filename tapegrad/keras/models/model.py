@@ -12,6 +12,7 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
@@ -50,11 +51,12 @@ class Model(Trainer, Layer):
             super().__init__(**kwargs)
             assert Model.functional is not None
             self._network: Any = Model.functional(**ends)
+            self.built = True
             return
-        if args:
+        if args or "inputs" in kwargs or "outputs" in kwargs:
             raise ArgumentError(
                 "A Model is made from inputs and outputs, both tensors without values, or by a "
-                f"subclass that defines call. Got {args!r}."
+                f"subclass that defines call. Got {args or sorted(kwargs)!r}."
             )
         super().__init__(**kwargs)
         self._network = None
@@ -62,7 +64,15 @@ class Model(Trainer, Layer):
     def call(self, *args: Any, **kwargs: Any) -> Any:
         if self._network is None:
             raise NotImplementedError(f"{type(self).__name__} must define call(self, inputs).")
-        return self._network(*args, **kwargs)
+        self._network.__dict__["_keeps_masks"] = self._keeps_masks
+        outputs = self._network(*args, **kwargs)
+        self.__dict__["_masked"] = self._network.__dict__.pop("_masked", None)
+        return outputs
+
+    @property
+    def output_names(self) -> list[str] | None:
+        """The names of the outputs, where the model knows them before it is called."""
+        return None if self._network is None else self._network.output_names
 
     def _as_input(self, value: Any) -> Any:
         """A value as a tensor; its layers bring it to the dtypes in which they compute."""
@@ -119,13 +129,21 @@ class Model(Trainer, Layer):
 
     def _check_built(self, what: str) -> None:
         if not self.variables:
-            raise ArgumentError(
-                f"Model {self.name!r} has no weights to {what} yet: they are made at its first "
-                "call. Call it on a batch, or build it with the shape of its input."
-            )
+            raise ArgumentError(f"Model {self.name!r} has no weights to {what} yet. {NOT_BUILT}")
 
     def build(self, input_shape: Any) -> None:
-        """Weights are made by the layers, when they are called."""
+        """Make the weights, by a call on zeros of this shape (1 in the place of None)."""
+        if not self.built and not self._is_building:
+            self._tried(input_shape, 1)
+
+    _is_building = False
+
+    def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
+        self._is_building = True  # the call that has begun makes the weights itself
+        try:
+            super()._build_for(spec, args, kwargs)
+        finally:
+            self._is_building = False
 
 
 def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

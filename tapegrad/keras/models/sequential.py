@@ -9,6 +9,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
 from tapegrad.keras.layers.input_layer import InputLayer
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -32,7 +33,12 @@ class Sequential(Model):
         super().__init__(trainable=trainable, name=name)
         self._stack: list[Layer] = []
         self._start: InputLayer | None = None
+        self._is_told = False
         self._outputs: list[KerasTensor] = []
+        if isinstance(layers, Layer | KerasTensor) or not isinstance(layers, Iterable | None):
+            raise ArgumentTypeError(
+                f"Sequential takes a list of layers. Got {type(layers).__name__}: {layers!r}."
+            )
         for layer in layers or ():
             self.add(layer)
 
@@ -48,7 +54,7 @@ class Sequential(Model):
         if isinstance(layer, InputLayer):
             if self._stack or self._start is not None:
                 raise ArgumentError("An Input can only be the first entry of a Sequential model.")
-            self._start = layer
+            self._start, self._is_told = layer, True
             return
         if not isinstance(layer, Layer):
             raise ArgumentTypeError(
@@ -60,7 +66,7 @@ class Sequential(Model):
                 f"The model has a layer called {layer.name!r} already. Names must differ."
             )
         if not self._stack and self._start is None and layer.first_input_shape is not None:
-            self._start = InputLayer(batch_shape=layer.first_input_shape)
+            self._start, self._is_told = InputLayer(batch_shape=layer.first_input_shape), True
         self._stack.append(layer)
         if self._start is not None:
             self._build_last()
@@ -88,6 +94,11 @@ class Sequential(Model):
     def outputs(self) -> list[KerasTensor]:
         return [] if self._start is None or not self._stack else [self._outputs[-1]]
 
+    @property
+    def output_names(self) -> list[str] | None:
+        """The name of the last layer."""
+        return [self._stack[-1].name] if self._stack else None
+
     def build(self, input_shape: Any = None) -> None:
         """Make all weights, for inputs of this shape with the batch in front."""
         if self._start is None and input_shape is not None:
@@ -104,13 +115,22 @@ class Sequential(Model):
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        x = inputs
+        if not self._stack:
+            raise ArgumentError(f"Model {self.name!r} has no layers to call. Add one with add().")
+        x = self._fitted(inputs)
         for layer in self._stack:
             takes_mask = mask is not None and call_spec(type(layer).call).takes_mask
             before, x = x, layer(x, mask=mask) if takes_mask else layer(x)
             if mask is not None or layer.supports_masking:
                 mask = layer.compute_mask(before, mask)
-        return x
+        return self._keep_masks(x, mask)
+
+    def _fitted(self, x: Any) -> Any:
+        """The input, if it has the shape that the model was told."""
+        if not self._is_told:
+            return x
+        assert self._start is not None
+        return fitted(x, self._start.batch_shape, f"Model {self.name!r}")
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         shape = input_shape
@@ -120,6 +140,10 @@ class Sequential(Model):
                 layer.built = True
             shape = layer.compute_output_shape(shape)
         return shape
+
+    @property
+    def input_shape(self) -> Any:
+        return None if self._start is None else self._start.batch_shape
 
     @property
     def output_shape(self) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tapegrad.keras.layers.calling import NOT_BUILT
+
 _SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
@@ -16,8 +18,9 @@ def summary_of(model: Any, width: int = 78, expand: bool = False) -> str:
     widths[1] += max(0, width - sum(widths) - 4)
     lines = [_line(row, widths) for row in rows]
     rule = "-" * len(lines[0])
+    notes = [] if model.variables or model.built else [NOT_BUILT]
     return "\n".join(
-        [f"Model: {model.name}", rule, lines[0], rule, *lines[1:], rule, *_totals(model)]
+        [f"Model: {model.name}", rule, lines[0], rule, *lines[1:], rule, *_totals(model), *notes]
     )
 
 

@@ -230,6 +230,7 @@ _COMPLEX = [
         [complex_normal(3)],
         np.real_if_close,
         batches=False,
+        records=False,
     ),
     Sample(
         "squared_difference-complex",

@@ -48,6 +48,7 @@ SAMPLES = [
         [normal(6), SORTED],
         _by_segment(np.mean, 4, 0),
         batches=False,
+        records=False,
     ),
     Sample(
         "segment_prod",
@@ -55,6 +56,7 @@ SAMPLES = [
         [ZEROS, SORTED],
         _by_segment(np.prod, 4, 1),
         batches=False,
+        records=False,
     ),
     Sample(
         "segment_max",
@@ -62,6 +64,7 @@ SAMPLES = [
         [distinct(6, 2), SORTED],
         _by_segment(np.max, 4, 0),
         batches=False,
+        records=False,
     ),
     Sample(
         "segment_min",
@@ -69,6 +72,7 @@ SAMPLES = [
         [distinct(6, 2), SORTED],
         _by_segment(np.min, 4, 0),
         batches=False,
+        records=False,
     ),
     Sample(
         "unsorted_segment_sum",

@@ -57,6 +57,49 @@ def _adagrad(p: Any, g: Any, rate: Any, total: Any) -> Any:
     return p - rate * g / np.sqrt(total + g**2 + 1e-7), total + g**2
 
 
+def _adadelta(p: Any, g: Any, rate: Any, squares: Any, changes: Any) -> Any:
+    squares = 0.9 * squares + 0.1 * g**2
+    change = g * np.sqrt((changes + 1e-7) / (squares + 1e-7))
+    return p - rate * change, squares, 0.9 * changes + 0.1 * change**2
+
+
+def _adamax(p: Any, g: Any, rate: Any, step: Any, m: Any, norm: Any) -> Any:
+    m, norm = 0.9 * m + 0.1 * g, np.maximum(0.99 * norm, np.abs(g))
+    return p - rate * m / (1 - 0.9**step) / (norm + 1e-7), m, norm
+
+
+def _nadam_product(product: Any, step: Any) -> Any:
+    now, later = (0.9 * (1 - 0.5 * 0.96**t) for t in (step, step + 1))
+    new = product * now
+    return new, later / (1 - new * later), (1 - now) / (1 - new), 1 / (1 - 0.99**step)
+
+
+def _nadam(p: Any, g: Any, rate: Any, *others: Any) -> Any:
+    share_of_m, share_of_g, unbias, m, v = others
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
+    mean = share_of_m * m + share_of_g * g
+    return p - rate * mean / (np.sqrt(v * unbias) + 1e-7), m, v
+
+
+def _lamb_change(p: Any, g: Any, step: Any, m: Any, v: Any) -> Any:
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
+    return m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.99**step)) + 1e-7), m, v
+
+
+def _lion(p: Any, g: Any, rate: Any, m: Any) -> Any:
+    return p - rate * np.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g
+
+
+def _ftrl(power: float) -> Any:
+    def ftrl(p: Any, g: Any, rate: Any, total: Any, linear: Any) -> Any:
+        new = total + g**2
+        linear = linear + g + 2 * 0.1 * p - (new**power - total**power) / rate * p
+        curve = (new**power + 0.5) / rate + 2 * 0.2
+        return (np.clip(linear, -0.3, 0.3) - linear) / curve, new, linear
+
+    return ftrl
+
+
 def _spread(values: Any, indices: Any) -> Any:
     dense = np.zeros((4, 3))
     np.add.at(dense, indices, values)
@@ -69,6 +112,7 @@ def _merge(values: Any, indices: Any) -> Any:
 
 _MOMENTUM = {"momentum": 0.9}
 _ADAM: dict[str, Any] = {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 1e-7}
+_FTRL: dict[str, Any] = {"beta": 0.5, "l1": 0.3, "l2": 0.2, "shrinkage": 0.1}
 _RMSPROP: dict[str, Any] = {"rho": 0.9, "epsilon": 1e-7}
 
 SAMPLES = [
@@ -156,6 +200,76 @@ SAMPLES = [
         [normal(2, 3), fixed(0.1)],
         lambda p, rate: p * (1 - rate * 0.5),
         amount=0.5,
+    ),
+    _update(
+        "average_update",
+        updates.average_update,
+        [normal(2, 3), normal(2, 3), _STEP],
+        lambda average, p, step: 0.75 * average + 0.25 * p,
+        share=0.25,
+    ),
+    _update(
+        "average_update-first",
+        updates.average_update,
+        [normal(2, 3), normal(2, 3), fixed(1)],
+        lambda average, p, step: p,
+        share=0.25,
+    ),
+    _update(
+        "adadelta_update",
+        updates.adadelta_update,
+        [*_P, _SQUARES, _SQUARES],
+        _adadelta,
+        **_RMSPROP,
+    ),
+    _update(
+        "adamax_update", updates.adamax_update, [*_P, _STEP, _SLOT, _SQUARES], _adamax, **_ADAM
+    ),
+    _update(
+        "nadam_product_update",
+        updates.nadam_product_update,
+        [fixed(0.25), _STEP],
+        _nadam_product,
+        beta_1=0.9,
+        beta_2=0.99,
+    ),
+    _update(
+        "nadam_update",
+        updates.nadam_update,
+        [*_P, fixed(0.7), fixed(0.6), fixed(30.0), _SLOT, _SQUARES],
+        _nadam,
+        **_ADAM,
+    ),
+    _update(
+        "lamb_change_update",
+        updates.lamb_change_update,
+        [normal(2, 3), normal(2, 3), _STEP, _SLOT, _SQUARES],
+        _lamb_change,
+        **_ADAM,
+    ),
+    _update(
+        "lamb_update",
+        updates.lamb_update,
+        [*_P, fixed(3.0), fixed(2.0)],
+        lambda p, change, rate, size, length: p - rate * 1.5 * change,
+    ),
+    _update(
+        "lamb_update-of-zeros",
+        updates.lamb_update,
+        [*_P, fixed(0.0), fixed(2.0)],
+        lambda p, change, rate, size, length: p - rate * change,
+    ),
+    _update("lion_update", updates.lion_update, [*_P, _SLOT], _lion, beta_1=0.9, beta_2=0.99),
+    _update(
+        "ftrl_update", updates.ftrl_update, [*_P, _SQUARES, _SLOT], _ftrl(0.5), power=0.5, **_FTRL
+    ),
+    _update(
+        "ftrl_update-power",
+        updates.ftrl_update,
+        [*_P, _SQUARES, _SLOT],
+        _ftrl(0.75),
+        power=0.75,
+        **_FTRL,
     ),
     Sample(
         "merge_rows",

@@ -1,0 +1,150 @@
+"""Scalars, histograms, images and graphs in the words of TensorBoard's own protocol buffers."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.keras.callbacks.event_files import Fields, message
+from tapegrad.keras.utils.model_graph import Box
+
+BUCKETS = 30
+"""How many buckets a histogram has."""
+_MOST_IMAGES = 3
+_FLOAT, _DOUBLE, _STRING = 1, 2, 7
+"""Numbers of dtypes."""
+
+
+def scalar(tag: str, value: float) -> bytes:
+    """Return a summary of one number.
+
+    >>> b"scalars" in scalar("epoch_loss", 0.5)
+    True
+    """
+    return _summary(tag, "scalars", _tensor(_FLOAT, (), [(4, struct.pack("<f", value))]))
+
+
+def histogram(tag: str, values: Any) -> bytes:
+    """Return a summary of how many of the values lie in each of 30 ranges of equal width.
+
+    >>> import numpy as np
+    >>> b"histograms" in histogram("dense/kernel/histogram", np.arange(5))
+    True
+    """
+    rows = buckets(values)
+    return _summary(tag, "histograms", _tensor(_DOUBLE, rows.shape, [(4, rows.tobytes())]))
+
+
+def buckets(values: Any) -> Any:
+    """Return rows of left edge, right edge and count; values that are not finite are left out.
+
+    Where all values are the same, they are counted in the last row.
+
+    >>> import numpy as np
+    >>> buckets(np.array([0.0, 1.0, 30.0]))[[0, 1, 29]].tolist()
+    [[0.0, 1.0, 1.0], [1.0, 2.0, 1.0], [29.0, 30.0, 1.0]]
+    """
+    flat = np.asarray(values, np.float64).reshape(-1)
+    flat = flat[np.isfinite(flat)]
+    if not flat.size:
+        return np.zeros((BUCKETS, 3))
+    low, high = flat.min(), flat.max()
+    width = (high - low) / BUCKETS
+    places = np.full(flat.shape, BUCKETS - 1)
+    if width > 0:
+        places = np.minimum(((flat - low) / width).astype(np.int64), BUCKETS - 1)
+    edges = np.linspace(low, high, BUCKETS + 1)
+    counts = np.bincount(places, minlength=BUCKETS)
+    return np.stack([edges[:-1], edges[1:], counts], axis=1)
+
+
+def image(tag: str, weight: Any) -> bytes | None:
+    """Return a summary of a weight as grey pictures, from its lowest value to its highest.
+
+    That is a line or a rectangle, or the first three channels of what has three axes. What has more
+    has no picture.
+
+    >>> import numpy as np
+    >>> b"PNG" in image("dense/kernel/image", np.eye(3))
+    True
+    """
+    pictures = _pictures(np.squeeze(np.asarray(weight, np.float64)))
+    if pictures is None or not pictures.size:
+        return None
+    low, high = np.nanmin(pictures), np.nanmax(pictures)
+    grey = np.nan_to_num((pictures - low) / (high - low if high > low else 1.0) * 255)
+    files = [_png(one) for one in grey.astype(np.uint8)[:_MOST_IMAGES]]
+    _, height, width = grey.shape
+    parts = [str(width).encode(), str(height).encode(), *files]
+    return _summary(tag, "images", _tensor(_STRING, [len(parts)], [(8, part) for part in parts]))
+
+
+def _pictures(weight: Any) -> Any:
+    if weight.ndim <= 1:
+        return weight.reshape(1, -1, 1)
+    if weight.ndim == 2:
+        return (weight.T if weight.shape[0] > weight.shape[1] else weight)[None]
+    return weight.transpose(2, 0, 1) if weight.ndim == 3 else None
+
+
+def _png(pixels: Any) -> bytes:
+    height, width = pixels.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits of grey
+    lines = np.pad(pixels, ((0, 0), (1, 0)))  # each line begins with its filter, which is none
+    parts = {b"IHDR": header, b"IDAT": zlib.compress(lines.tobytes()), b"IEND": b""}
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _summary(tag: str, plugin: str, tensor: bytes) -> bytes:
+    metadata = message([(1, message([(1, plugin)]))])
+    return message([(1, message([(1, tag), (9, metadata), (8, tensor)]))])
+
+
+def _tensor(dtype: int, shape: Sequence[int], content: Fields) -> bytes:
+    return message([(1, dtype), (2, _shape(shape)), *content])
+
+
+def _shape(sizes: Iterable[int | None]) -> bytes:
+    """Sizes that are not known are -1."""
+    return message([(2, message([(1, -1 if size is None else size)])) for size in sizes])
+
+
+def graph(boxes: Sequence[Box]) -> bytes:
+    """Return the layers of a model as a GraphDef; models inside of it are scopes.
+
+    >>> from tapegrad.keras.layers import Dense, Input
+    >>> from tapegrad.keras.models import Sequential
+    >>> from tapegrad.keras.utils.model_graph import boxes_of
+    >>> b"Dense" in graph(boxes_of(Sequential([Input((2,)), Dense(1)])))
+    True
+    """
+    names = _names(boxes)
+    nodes = [(1, _node(box, names)) for box in boxes]
+    return message([*nodes, (4, message([(1, 22)]))])  # the version that wrote it
+
+
+def _names(boxes: Sequence[Box]) -> list[str]:
+    """Names of nodes: a layer that is called again gets a number."""
+    taken: dict[str, int] = {}
+    found = []
+    for box in boxes:
+        name = "/".join([*box.path, box.name])
+        times = taken[name] = taken.get(name, 0) + 1
+        found.append(name if times == 1 else f"{name}_call_{times}")
+    return found
+
+
+def _node(box: Box, names: Sequence[str]) -> bytes:
+    shapes = message([(7, _shape(x.shape)) for x in box.outputs])
+    # A list of shapes under the name where TensorBoard looks for what to write at the arrows.
+    attribute = message([(1, "_output_shapes"), (2, message([(1, shapes)]))])
+    reads = [(3, names[place]) for place in box.reads]
+    return message([(1, names[box.number]), (2, box.kind), *reads, (5, attribute)])

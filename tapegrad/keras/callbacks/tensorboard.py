@@ -1,0 +1,195 @@
+"""TensorBoard: metrics, weights and the graph of a model in event files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.callbacks.callback import Callback
+from tapegrad.keras.callbacks.event_files import EventFile
+from tapegrad.keras.callbacks.logs import fetched
+from tapegrad.keras.callbacks.summaries import graph, histogram, image, scalar
+from tapegrad.keras.utils.model_graph import boxes_of, can_be_drawn
+
+
+class _Batch(NamedTuple):
+    """The metrics of a batch, which may not be computed yet."""
+
+    step: int
+    wall_time: float
+    logs: dict[str, Any]
+
+
+class TensorBoard(Callback):
+    """Writes what training does to event files; `tensorboard --logdir logs` shows them.
+
+    Files of the training are in `log_dir/train`, those of the validation in `log_dir/validation`.
+    Nothing has to be installed to write them.
+
+    Args:
+        histogram_freq: every how many epochs histograms of all weights are written; 0 for never.
+        write_graph: write the calls of layers that make up a Sequential or functional model, once.
+            Models that compute in a `call` of their own have none.
+        write_images: write pictures of weights with the histograms, black for the lowest value
+            and white for the highest; of weights with at most three axes longer than one.
+        write_steps_per_second: write how fast steps were, for epochs and, where `update_freq` asks
+            for batches, for those.
+        update_freq: "epoch", "batch", or every how many batches metrics are written. They are read
+            one turn later, so that training does not wait for them.
+        profile_batch, embeddings_freq, embeddings_metadata: not there; anything else is an error.
+
+    >>> TensorBoard("runs/1", update_freq=100).log_dir
+    'runs/1'
+    """
+
+    def __init__(
+        self,
+        log_dir: Any = "logs",
+        histogram_freq: int = 0,
+        write_graph: bool = True,
+        write_images: bool = False,
+        write_steps_per_second: bool = False,
+        update_freq: Any = "epoch",
+        profile_batch: Any = 0,
+        embeddings_freq: int = 0,
+        embeddings_metadata: Any = None,
+    ) -> None:
+        super().__init__()
+        _check_is_off("profile_batch", profile_batch, "Profiles are made by tools such as nsys.")
+        _check_is_off("embeddings_freq", embeddings_freq, "Embeddings are among the weights.")
+        _check_is_off("embeddings_metadata", embeddings_metadata, "It goes with embeddings_freq.")
+        if not _is_count(histogram_freq, 0):
+            raise ArgumentError(
+                f"histogram_freq is a number of epochs, or 0 for never. Got {histogram_freq!r}."
+            )
+        if update_freq not in ("epoch", "batch") and not _is_count(update_freq, 1):
+            raise ArgumentError(
+                f"update_freq is 'epoch', 'batch' or a number of batches. Got {update_freq!r}."
+            )
+        self.log_dir = str(log_dir)
+        self.histogram_freq = histogram_freq
+        self.write_graph, self.write_images = write_graph, write_images
+        self.write_steps_per_second = write_steps_per_second
+        self.update_freq: Any = 1 if update_freq == "batch" else update_freq
+        self._files: dict[str, EventFile] = {}
+        self._pending: list[_Batch] = []
+        self._batches = 0
+        self._epoch_batches = 0
+        self._epoch_start = self._batch_start = 0.0
+        self._has_graph = False
+
+    def _file(self, part: str) -> EventFile:
+        """The file of "train" or "validation", made when it is first needed."""
+        if part not in self._files:
+            self._files[part] = EventFile(Path(self.log_dir) / part)
+        return self._files[part]
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    # Training
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._close()  # of a training that was broken off
+        self._pending.clear()
+        self._batches = self._epoch_batches = 0
+        self._has_graph = not self.write_graph
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._write_pending()
+        self._close()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch_batches, self._epoch_start = self._batches, time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._write_pending()
+        self._write_epoch(epoch, logs or {})
+        if self.histogram_freq and epoch % self.histogram_freq == 0:
+            self._write_weights(epoch)
+        for file in self._files.values():
+            file.flush()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._batch_start = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # Counted by its number: several steps may be run as one.
+        before, self._batches = self._batches, self._epoch_batches + batch + 1
+        if not self._has_graph:
+            self._has_graph = True
+            self._write_graph()
+        freq = self.update_freq
+        if freq == "epoch" or self._batches // freq == before // freq:
+            return
+        self._write_pending()
+        values = {f"batch_{name}": value for name, value in (logs or {}).items()}
+        if self.write_steps_per_second:
+            seconds = max(time.perf_counter() - self._batch_start, 1e-9)
+            values["batch_steps_per_second"] = (self._batches - before) / seconds
+        self._pending.append(_Batch(self._batches, time.time(), values))
+
+    # Evaluation
+
+    def on_test_end(self, logs: Any = None) -> None:
+        steps = getattr(getattr(self.model, "optimizer", None), "iterations", None)
+        if steps is not None:
+            for name, value in fetched(logs or {}).items():
+                self._write_scalar("validation", f"evaluation_{name}_vs_iterations", value, steps)
+        if self.params.get("is_test"):  # nothing will be told when an evaluation by itself is over
+            self._close()
+
+    # What is written
+
+    def _write_scalar(
+        self, part: str, tag: str, value: Any, step: Any, wall_time: float | None = None
+    ) -> None:
+        if getattr(value, "ndim", 0) == 0:  # a metric of several numbers is no curve
+            self._file(part).add_summary(scalar(tag, float(value)), int(step), wall_time)
+
+    def _write_pending(self) -> None:
+        for step, wall_time, logs in self._pending:
+            for tag, value in fetched(logs).items():
+                self._write_scalar("train", tag, value, step, wall_time)
+        self._pending.clear()
+
+    def _write_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
+        training = {name: value for name, value in logs.items() if not name.startswith("val_")}
+        rate = getattr(getattr(self.model, "optimizer", None), "learning_rate", None)
+        if rate is not None:
+            training["learning_rate"] = rate
+        if self.write_steps_per_second:
+            seconds = max(time.perf_counter() - self._epoch_start, 1e-9)
+            training["steps_per_second"] = (self._batches - self._epoch_batches) / seconds
+        for name, value in fetched(training).items():
+            self._write_scalar("train", f"epoch_{name}", value, epoch)
+        for name, value in fetched(logs).items():
+            if name.startswith("val_"):
+                tag = f"epoch_{name.removeprefix('val_')}"
+                self._write_scalar("validation", tag, value, epoch)
+
+    def _write_weights(self, epoch: int) -> None:
+        file = self._file("train")
+        for name, variable in self.model.named_variables().items():
+            value = variable.numpy()
+            file.add_summary(histogram(f"{name}/histogram", value), epoch)
+            picture = image(f"{name}/image", value) if self.write_images else None
+            if picture is not None:
+                file.add_summary(picture, epoch)
+
+    def _write_graph(self) -> None:
+        if can_be_drawn(self.model):
+            self._file("train").add_graph(graph(boxes_of(self.model, expand_nested=True)))
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _check_is_off(name: str, value: Any, why: str) -> None:
+    if value:
+        raise ArgumentError(f"TensorBoard has no {name} here: leave it out. {why} Got {value!r}.")

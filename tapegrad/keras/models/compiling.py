@@ -1,0 +1,202 @@
+"""compile: with which optimizer, losses and metrics a model is trained, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from tapegrad.core import nest
+from tapegrad.errors import ArgumentError
+from tapegrad.keras import optimizers
+from tapegrad.keras.configured import Configured
+from tapegrad.keras.dtype_policies import DTypePolicy
+from tapegrad.keras.metrics.metric import Metric
+from tapegrad.keras.metrics.reduction import Mean
+from tapegrad.keras.models.arguments import check_count
+from tapegrad.keras.models.compiled import CompiledLoss, CompiledMetrics
+from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
+
+Logs = dict[str, Any]
+
+
+class Compiled:
+    """What a model was compiled with; `Model` has it."""
+
+    optimizer: Any = None
+    loss: Any = None
+    built: bool
+    dtype_policy: DTypePolicy
+    run_eagerly = False
+    steps_per_execution = 1
+    jit_compile: Any = "auto"
+    stop_training = False
+    _loss: CompiledLoss | None = None
+    _compiled: CompiledMetrics | None = None
+    _weighted: CompiledMetrics | None = None
+    _tracker: Mean | None = None
+    _masked: tuple[Any, Any] | None = None
+    _keeps_masks = False
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: Any = "auto",
+        auto_scale_loss: bool = True,
+    ) -> None:
+        """Say how the model is trained: by which optimizer, loss and metrics.
+
+        `steps_per_execution` batches are one recorded call; callbacks hear of them together.
+        Steps are recorded unless they `run_eagerly`; `jit_compile` is only kept. In float16 the
+        loss is scaled (`auto_scale_loss`), or small gradients would be lost.
+        """
+        check_count("steps_per_execution", steps_per_execution)
+        found = optimizers.get(optimizer)
+        is_half = self.dtype_policy.name == "mixed_float16"
+        if auto_scale_loss and is_half and not isinstance(found, LossScaleOptimizer | None):
+            found = LossScaleOptimizer(found)
+        made = CompiledMetrics(metrics), CompiledMetrics(weighted_metrics, is_weighted=True)
+        self._loss = None if loss is None else CompiledLoss(loss, loss_weights)
+        self._compiled, self._weighted = made
+        self.optimizer, self.loss = found, loss
+        self.run_eagerly, self.jit_compile = bool(run_eagerly), jit_compile
+        self.steps_per_execution = int(steps_per_execution)
+        self._tracker = Mean(name="loss")
+        self._functions: dict[Any, Any] = {}
+        self.stop_training = False
+        # Not as a dictionary: what looks for variables in attributes shall not look into it.
+        self._compile_arguments: partial[dict[str, Any]] = partial(
+            dict,
+            optimizer=optimizer,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+        )
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """Return the arguments of `compile` as they can be written to JSON."""
+        if not self.compiled:
+            return {}
+        config: dict[str, Any] = nest.map_structure(_plain, self._compile_arguments())
+        config["optimizer"] = None if self.optimizer is None else optimizers.serialize(
+            self.optimizer
+        )  # fmt: skip
+        return config
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        """Compile with what `get_compile_config` returned."""
+        self.compile(**config)
+        if self.optimizer is not None and self.built:
+            self.optimizer.build(self.trainable_variables)  # type: ignore[attr-defined]
+
+    @property
+    def compiled(self) -> bool:
+        return self._tracker is not None
+
+    @property
+    def compiled_metrics(self) -> CompiledMetrics | None:
+        """The metrics of `compile`."""
+        return self._compiled
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The mean loss, what the model was compiled with, and metrics that are attributes."""
+        found: list[Metric] = []
+        if self._tracker is not None and self._compiled is not None and self._weighted is not None:
+            parts = [] if self._loss is None else self._loss.metrics
+            found = [self._tracker, *parts, *self._compiled.metrics, *self._weighted.metrics]
+        known = {id(metric) for metric in found}
+        return found + [metric for metric in _own_metrics(self) if id(metric) not in known]
+
+    @property
+    def metrics_names(self) -> list[str]:
+        return [metric.name for metric in self.metrics]
+
+    @property
+    def output_names(self) -> list[str] | None:
+        """The names of the outputs, where the model knows them before it is called."""
+        return None
+
+    def reset_metrics(self) -> None:
+        """Let all metrics begin anew."""
+        for metric in self.metrics:
+            metric.reset_state()
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Return the loss of a batch, with what layers have added."""
+        total = None
+        if self._loss is not None and y is not None:
+            masks = self._masks_of(y_pred)
+            total = self._loss(y, y_pred, sample_weight, masks, self.output_names)
+        for more in self.losses:  # type: ignore[attr-defined]
+            total = more if total is None else total + more
+        if total is None:
+            raise ArgumentError(
+                "There is nothing to make small: compile the model with a loss and pass targets, "
+                "or add losses in its layers with add_loss."
+            )
+        return total
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Logs:
+        """Update the metrics with a batch, and return all of them by name."""
+        if y is not None and self._compiled is not None and self._weighted is not None:
+            masks, names = self._masks_of(y_pred), self.output_names
+            self._compiled.update_state(y, y_pred, None, masks, names)
+            taken = list(self._compiled.labels.values())
+            self._weighted.update_state(y, y_pred, sample_weight, masks, names, taken)
+        return self.get_metrics_result()
+
+    def get_metrics_result(self) -> Logs:
+        """Return the metrics as they are now, by name."""
+        labels: dict[int, str] = {}
+        for some in (self._compiled, self._weighted):
+            labels |= {} if some is None else some.labels
+        found: Logs = {}
+        for metric in self.metrics:
+            result = metric.result()
+            name = labels.get(id(metric), metric.name)
+            found.update(result if isinstance(result, dict) else {name: result})
+        return found
+
+    def _keep_masks(self, outputs: Any, masks: Any) -> Any:
+        """Note which elements of the outputs count in the loss and the metrics of this step."""
+        if self._keeps_masks and any(mask is not None for mask in nest.flatten(masks)):
+            self.__dict__["_masked"] = (outputs, nest.flatten(masks))
+        return outputs
+
+    def _masks_of(self, y_pred: Any) -> Any:
+        kept = self._masked
+        return kept[1] if kept is not None and kept[0] is y_pred else None
+
+
+def _own_metrics(layer: Any) -> Iterator[Metric]:
+    """Metrics that are attributes of a model or of the layers in it."""
+    for name, value in vars(layer).items():
+        for leaf in nest.flatten(value) if isinstance(value, list | tuple | dict) else [value]:
+            if isinstance(leaf, Metric) and name != "_tracker":
+                yield leaf
+    for inner in layer._inner_layers():
+        yield from _own_metrics(inner)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Configured):
+        return {"class_name": type(value).__name__, "config": value.get_config()}
+    return getattr(value, "__name__", str(value)) if callable(value) else value

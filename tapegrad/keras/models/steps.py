@@ -1,0 +1,164 @@
+"""What a model does with a batch in training, evaluation and prediction, and how it is run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core import nest
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.models.batches import unpack
+from tapegrad.keras.models.compiling import Compiled, Logs
+from tapegrad.program.function import function
+
+
+class Steps(Compiled):
+    """The steps that subclasses may define otherwise; `Model` has them."""
+
+    _without_gradient: list[str] | None = None
+
+    def train_step(self, data: Any) -> Logs:
+        """Make the loss of a batch smaller; return the metrics."""
+        x, y, sample_weight = unpack(data)
+        with GradientTape() as tape:
+            y_pred = self(x, training=True)  # type: ignore[operator]
+            loss = self.compute_loss(x, y, y_pred, sample_weight)
+            scale = getattr(self.optimizer, "scale_loss", None)
+            scaled = loss if scale is None else scale(loss)
+        variables = self.trainable_variables  # type: ignore[attr-defined]
+        self._track(loss, x)
+        if variables:
+            self._apply_gradients(tape.gradient(scaled, variables), variables)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    usual_train_step = train_step
+    """That of models that define none of their own."""
+
+    def _apply_gradients(self, gradients: list[Any], variables: list[Any]) -> None:
+        """Make a step with the gradients that there are; say once which there are not."""
+        pairs = [(g, v) for g, v in zip(gradients, variables) if g is not None]
+        if len(pairs) < len(variables):
+            missing = self._paths_of(v for g, v in zip(gradients, variables) if g is None)
+            if not pairs:
+                raise ArgumentError(
+                    f"The loss depends on none of the trainable variables {', '.join(missing)}. "
+                    "Look for operations without gradients between them and the loss, as "
+                    "stop_gradient or rounding."
+                )
+            if missing != self._without_gradient:
+                self.__dict__["_without_gradient"] = missing
+                warnings.warn(
+                    f"The loss does not depend on the variables {', '.join(missing)}: they have "
+                    "no gradients and are not changed.",
+                    stacklevel=2,
+                )
+        self.optimizer.apply_gradients(pairs)
+
+    def _paths_of(self, variables: Iterable[Any]) -> list[str]:
+        """Variables by their paths, as 'dense/kernel'."""
+        paths = self.named_variables()  # type: ignore[attr-defined]
+        names = {variable.number: path for path, variable in paths.items()}
+        return [repr(names.get(variable.number, variable.name)) for variable in variables]
+
+    def test_step(self, data: Any) -> Logs:
+        """Evaluate a batch; return the metrics."""
+        x, y, sample_weight = unpack(data)
+        y_pred = self(x, training=False)  # type: ignore[operator]
+        self._track(self.compute_loss(x, y, y_pred, sample_weight, training=False), x)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict_step(self, data: Any) -> Any:
+        """Return the outputs for a batch."""
+        return self(unpack(data)[0], training=False)  # type: ignore[operator]
+
+    def _track(self, loss: Any, x: Any) -> None:
+        assert self._tracker is not None
+        self._tracker.update_state(loss, sample_weight=float(nest.flatten(x)[0].shape[0]))
+
+    def _run(self, name: str, group: list[Any]) -> Any:
+        """Run a step on the batches of one execution; return what the last one gave.
+
+        For predictions it is what each of them gave.
+        """
+        if not self.built:
+            self._build_on(group[0])
+        width = _width(group[0])
+        if len(group) == 1:
+            return self._step(name, width)(*group[0][:width])
+        if any(_width(batch) != width for batch in group):
+            found = [self._run(name, [batch]) for batch in group]
+            return [one for some in found for one in some] if _collects(name) else found[-1]
+        flat = [one for batch in group for one in batch[:width]]
+        return self._step(name, width)(*flat)
+
+    def _build_on(self, batch: Any) -> None:
+        """Make the weights; before a step is recorded, because drawing them is no part of it."""
+        self.predict_step(tuple(one for one in batch if one is not None))
+
+    def _step(self, name: str, width: int) -> Any:
+        """A step as it is run: recorded as a program, unless the model runs eagerly."""
+        if not hasattr(self, "_functions"):
+            self._functions = {}
+        key = name, width, self.run_eagerly
+        if key not in self._functions:
+            step = getattr(self, name)
+
+            def run(*data: Any) -> Any:  # flat arguments are looked up faster than a tuple
+                self.__dict__["_keeps_masks"] = True
+                try:
+                    found = [
+                        step(data[start : start + width]) for start in range(0, len(data), width)
+                    ]
+                finally:
+                    self.__dict__.update(_keeps_masks=False, _masked=None)
+                return found if _collects(name) else _checked(found[-1], name)
+
+            self._functions[key] = run if self.run_eagerly else function(run)
+        return self._functions[key]
+
+    def _check_compiled(self, what: str) -> None:
+        if not self.compiled:
+            raise ArgumentError(
+                f"Call model.compile(optimizer=..., loss=...) before model.{what}(...)."
+            )
+
+
+def _width(batch: Any) -> int:
+    """How much of a batch a step gets: (x, y), as in Keras, where there are no weights."""
+    return 3 if batch[2] is not None else 2 if batch[1] is not None else 1
+
+
+def _collects(name: str) -> bool:
+    """Whether what all batches gave is wanted, and not that of the last one only."""
+    return name == "predict_step"
+
+
+def _checked(logs: Any, name: str) -> Any:
+    if not isinstance(logs, Mapping):
+        raise ArgumentTypeError(
+            f"{name} must return its metrics as a dictionary by name, as {{'loss': loss}}. "
+            f"Got {type(logs).__name__}."
+        )
+    return logs
+
+
+def executions(batches: Iterator[Any], size: int, most: int | None = None) -> Iterator[list[Any]]:
+    """Yield lists of `size` batches, `most` batches altogether; the last may be shorter.
+
+    >>> list(executions(iter("abcde"), 2)), list(executions(iter("abcde"), 2, 3))
+    ([['a', 'b'], ['c', 'd'], ['e']], [['a', 'b'], ['c']])
+    """
+    if size == 1:
+        for batch in batches if most is None else islice(batches, most):
+            yield [batch]
+        return
+    left = most
+    while left is None or left > 0:
+        group = list(islice(batches, size if left is None else min(size, left)))
+        if not group:
+            return
+        left = None if left is None else left - len(group)
+        yield group
