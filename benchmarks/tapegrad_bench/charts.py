@@ -13,7 +13,7 @@ from tapegrad_bench.quantities import (
     format_ratio,
     format_time,
 )
-from tapegrad_bench.rows import Row, is_ours
+from tapegrad_bench.rows import Row, is_keras, is_ours
 from tapegrad_bench.scaling import Crossover, Series
 from tapegrad_bench.svg import LinearScale, LogScale, decades_around, hint, tag, text
 
@@ -122,8 +122,9 @@ def grid_x(
 
 
 def ratios_of(row: Row) -> dict[str, float]:
-    """Return each peer's time over that of our mode which answers it."""
-    found = {peer: row.ratio(peer, row.answer(peer)) for peer in row.cells if not is_ours(peer)}
+    """Return each peer's time over that of our mode which answers it; our own models are peers."""
+    peers = [name for name in row.cells if is_keras(name) or not is_ours(name)]
+    found = {peer: row.ratio(peer, row.answer(peer)) for peer in peers}
     return {peer: ratio for peer, ratio in found.items() if ratio is not None}
 
 

@@ -68,6 +68,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         sizes=_sizes(arguments.sizes),
         dtypes=_words(arguments.dtypes),
         peers=_words(arguments.peers),
+        keras=arguments.keras,
         budget=arguments.budget,
         threads=arguments.threads,
         count_launches=not arguments.no_launches,
@@ -115,6 +116,11 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         metavar="LIST",
         help="libraries (torch), modes (torch:compile) or none (default: all that are installed)",
+    )
+    add(
+        "--keras",
+        action="store_true",
+        help="time the networks among the rows as models of tapegrad.keras, too",
     )
     add(
         "--budget",

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 
 from tapegrad_bench.quantities import format_ratio
 from tapegrad_bench.results import Run, Status
-from tapegrad_bench.rows import OURS, Row, is_ours, match, standard_rows
+from tapegrad_bench.rows import OURS, Row, is_keras, is_ours, match, standard_rows
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,15 @@ def headline(run: Run, device: str) -> list[Fact]:
     """Return how we stand on `device`, over one size of each workload."""
     rows = [row for row in standard_rows(run, device) if _is_timed(row)]
     facts = []
-    for mode, kind in (("eager", "eager"), ("function", "compiled")):
-        ours = f"{OURS} {mode}"
-        found = [_against_best(row, ours) for row in rows]
+    for mode in ("eager", "function", "keras", "keras-function"):
+        kind = "compiled" if mode.endswith("function") else "eager"
+        found = [_against_best(row, f"{OURS} {mode}") for row in rows]
         facts += _fact(f"{mode} on {device}", f"the fastest {kind} peer", found)
     found = [row.ratio("hand-written", f"{OURS} eager") for row in rows]
     facts += _fact(f"eager on {device}", "a step written by hand", found)
+    for mode, plain in (("keras", "eager"), ("keras-function", "function")):
+        found = [row.ratio(f"{OURS} {plain}", f"{OURS} {mode}") for row in rows]
+        facts += _fact(f"{mode} on {device}", "the same step without layers", found)
     return facts
 
 
@@ -50,9 +53,10 @@ def _fact(name: str, other: str, found: Sequence[float | None]) -> list[Fact]:
 
 
 def _against_best(row: Row, ours: str) -> float | None:
-    """Return the fastest answered peer's time over ours."""
+    """Return the fastest answered peer's time over ours; models answer whom plain steps answer."""
     peers = [name for name in row.cells if not is_ours(name) and name != "hand-written"]
-    ratios = [row.ratio(peer, ours) for peer in peers if match(peer) == ours]
+    plain = match(ours) if is_keras(ours) else ours
+    ratios = [row.ratio(peer, ours) for peer in peers if match(peer) == plain]
     return min((ratio for ratio in ratios if ratio is not None), default=None)
 
 

@@ -26,6 +26,8 @@ class Options:
     sizes: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
+    keras: bool = False
+    """Whether the workloads that are networks also run as models of tapegrad.keras."""
     budget: float = 120.0
     threads: int = 1
     count_launches: bool = True
@@ -57,7 +59,7 @@ def plan(options: Options) -> list[Group]:
     ['cpu']
     """
     devices = tuple(_known("device", options.devices, DEVICES)) or DEVICES
-    contenders = _contenders(options.peers)
+    contenders = _contenders(options)
     list(_known("workload", options.workloads, WORKLOADS))
     list(_known("dtype", options.dtypes, ITEM_SIZE))
     _check_numbers(options)
@@ -91,22 +93,28 @@ def _workloads(names: Sequence[str], device: str) -> list[Workload]:
     return [w for w in WORKLOADS.values() if device in w.default_on]
 
 
-def _contenders(words: Sequence[str]) -> list[Contender]:
+def _contenders(options: Options) -> list[Contender]:
     """The contenders that the words name, by library or by library:mode; tapegrad always runs."""
     peers = [library for library in LIBRARIES if library != "tapegrad"]
     modes = [contender.name for contender in CONTENDERS]
-    chosen = set(_known("peer", words, ["none", *peers, "tapegrad", *modes]))
-    if not chosen:
-        return list(CONTENDERS)
-    if not any(word.startswith("tapegrad") for word in chosen):
+    chosen = set(_known("peer", options.peers, ["none", *peers, "tapegrad", *modes]))
+    if chosen and not any(word.startswith("tapegrad") for word in chosen):
         chosen.add("tapegrad")
-    return [c for c in CONTENDERS if c.library in chosen or c.name in chosen]
+
+    def is_chosen(contender: Contender) -> bool:
+        if contender.is_on_request:
+            return options.keras or contender.name in chosen
+        return not chosen or contender.library in chosen or contender.name in chosen
+
+    return [contender for contender in CONTENDERS if is_chosen(contender)]
 
 
 def _groups(
     options: Options, workload: Workload, device: str, contenders: Sequence[Contender]
 ) -> list[Group]:
-    able = tuple(c for c in contenders if device in c.devices)
+    able = tuple(c for c in contenders if c.runs(workload.name, device))
+    if not able:
+        return []
     if workload.kind is Kind.FOOTPRINT:
         # A library has one footprint, whatever its modes.
         first = {c.library: c for c in reversed(able)}

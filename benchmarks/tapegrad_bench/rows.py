@@ -44,7 +44,7 @@ class Row:
 
     def answer(self, peer: str) -> str:
         """Return which of our modes `peer` is held against: the matching one if it took part."""
-        ours = [name for name in self.cells if is_ours(name)]
+        ours = [name for name in self.cells if is_ours(name) and name != peer]
         return match(peer) if match(peer) in ours or not ours else ours[0]
 
     def ratio(self, peer: str, ours: str) -> float | None:
@@ -94,7 +94,20 @@ def is_ours(contender: str) -> bool:
     return contender.split(" ")[0] == OURS
 
 
+def is_keras(contender: str) -> bool:
+    """Say whether `contender` is a model of tapegrad.keras.
+
+    >>> is_keras("tapegrad keras-function"), is_keras("tapegrad function")
+    (True, False)
+    """
+    return contender.startswith(f"{OURS} keras")
+
+
 def match(peer: str) -> str:
-    """Return which of our modes answers `peer`: eager for eager, `function` for compiled."""
-    is_eager = peer == "hand-written" or peer.endswith(" eager")
+    """Return which of our modes answers `peer`: eager for eager, `function` for compiled.
+
+    >>> match("torch compile"), match("tapegrad keras")
+    ('tapegrad function', 'tapegrad eager')
+    """
+    is_eager = peer == "hand-written" or peer.endswith((" eager", " keras"))
     return f"{OURS} eager" if is_eager else f"{OURS} function"

@@ -27,6 +27,14 @@ class Contender:
     """Contenders with the same word share a worker process."""
     is_slow_to_compile: bool
     """Whether its preparation takes so long that a short budget had better do without it."""
+    workloads: tuple[str, ...] = ()
+    """What it runs; nothing stands for everything."""
+    is_on_request: bool = False
+    """Whether it runs only if somebody asks for it."""
+
+    def runs(self, workload: str, device: str) -> bool:
+        """Say whether it has a form of the workload, and of itself, for a kind of device."""
+        return device in self.devices and (not self.workloads or workload in self.workloads)
 
     @property
     def name(self) -> str:
@@ -47,6 +55,19 @@ def _contender(
     )
 
 
+def _keras_contender(mode: str) -> Contender:
+    return Contender(
+        "tapegrad",
+        mode,
+        "tapegrad_bench.adapters.on_tapegrad_keras",
+        devices=("cpu", "cuda"),
+        process="tapegrad-keras",
+        is_slow_to_compile=False,
+        workloads=("mlp_small", "mlp_mid", "mlp_large", "rnn", "convnet", "gpt2"),
+        is_on_request=True,
+    )
+
+
 CONTENDERS: tuple[Contender, ...] = (
     _contender("tapegrad", "eager"),
     _contender("tapegrad", "function"),
@@ -60,6 +81,8 @@ CONTENDERS: tuple[Contender, ...] = (
     _contender("tensorflow", "eager"),
     _contender("tensorflow", "function"),
     _contender("autograd", "eager", "cpu"),
+    _keras_contender("keras"),
+    _keras_contender("keras-function"),
 )
 
 LIBRARIES: tuple[str, ...] = tuple(dict.fromkeys(c.library for c in CONTENDERS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,28 +25,37 @@ from tapegrad_bench.workload import Array, Kind, Optimizer, Problem
 Step = Callable[..., Any]
 
 
+@dataclass(frozen=True)
+class Made:
+    """A workload's step, before anybody says in which mode it runs."""
+
+    gradients: Step
+    step: Step
+    """The same function, where a step updates nothing."""
+    arguments: Sequence[Array]
+    """Of both."""
+
+
 class _Tapegrad:
     """The library on one device; what differs by device is in the subclasses."""
 
     version: str = tf.__version__
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __init__(self, device: str, make: Callable[[Problem], Made]) -> None:
+        self._device, self._make = device, make
 
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if problem.dtype == "bfloat16":
             _teach_numpy_bfloat16()
         with tf.device(self._device):
-            batch = [_tensor(array, problem.dtype) for array in problem.batch]
-            make = _train if problem.workload.kind is Kind.TRAINING else _differentiate
-            gradients, step, sources = make(problem)
-        if mode == "function":
+            made = self._make(problem)
+        gradients, step = made.gradients, made.step
+        if mode.endswith("function"):
             gradients, step = tf.function(gradients), tf.function(step)
-        arguments = [*sources, *batch]
-        run = _bound(step, arguments)
-        if step is gradients:
+        run = _bound(step, made.arguments)
+        if made.step is made.gradients:
             return Prepared(run, fetch)
-        return Prepared(run, fetch, _bound(gradients, arguments))
+        return Prepared(run, fetch, _bound(gradients, made.arguments))
 
 
 def _teach_numpy_bfloat16() -> None:
@@ -59,19 +69,33 @@ def _bound(step: Step, arguments: Sequence[Array]) -> Callable[[], Any]:
     return lambda: step(*arguments)
 
 
-def _tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+def to_tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+    """Bring a host array to the device; floating ones in `dtype`.
+
+    >>> to_tensor(np.ones(2, "f4"), "float64").dtype.name
+    'float64'
+    """
     value = tf.constant(array)
     # Half precision crosses as float32: NumPy itself has no bfloat16.
     keeps = array.dtype.kind != "f" or str(array.dtype) == dtype
     return value if keeps else tf.cast(value, dtype)
 
 
-def _train(problem: Problem) -> tuple[Step, Step, list[Any]]:
-    """The gradients, the whole step, and the leading arguments of both (none)."""
-    variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
+def _batch_of(problem: Problem) -> list[Array]:
+    return [to_tensor(array, problem.dtype) for array in problem.batch]
+
+
+def make_step(problem: Problem) -> Made:
+    """Return the workload's own lines as a step."""
+    make = _train if problem.workload.kind is Kind.TRAINING else _differentiate
+    return make(problem)
+
+
+def _train(problem: Problem) -> Made:
+    variables = [tf.Variable(to_tensor(p, problem.parameter_dtype)) for p in problem.params]
     ops = TapegradOps(problem.dtype)
     assert problem.workload.optimizer is not None
-    optimizer = _optimizer(problem.workload.optimizer)
+    optimizer = make_optimizer(problem.workload.optimizer, tf.optimizers)
 
     def gradients(*batch: Array) -> Any:
         with tf.GradientTape() as tape:
@@ -83,14 +107,13 @@ def _train(problem: Problem) -> tuple[Step, Step, list[Any]]:
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return gradients, step, []
+    return Made(gradients, step, _batch_of(problem))
 
 
-def _differentiate(problem: Problem) -> tuple[Step, Step, list[Any]]:
-    """Likewise for steps that update nothing: gradients and step are one function."""
+def _differentiate(problem: Problem) -> Made:
     count = len(problem.params)
     ops = TapegradOps(problem.dtype)
-    sources = [_tensor(p, problem.dtype) for p in problem.params]
+    sources = [to_tensor(p, problem.dtype) for p in problem.params]
     kind = problem.workload.kind
 
     def gradient(*arguments: Array) -> Any:
@@ -109,20 +132,25 @@ def _differentiate(problem: Problem) -> tuple[Step, Step, list[Any]]:
         return None, [tf.jacobian(lambda x: problem.apply(ops, [x], batch))(x)]
 
     step = {Kind.HVP: hvp, Kind.JACOBIAN: jacobian}.get(kind, gradient)
-    return step, step, sources
+    return Made(step, step, [*sources, *_batch_of(problem)])
 
 
-def _optimizer(rule: Optimizer) -> Any:
+def make_optimizer(rule: Optimizer, optimizers: Any) -> Any:
+    """Return the optimizer of one of our two modules of them.
+
+    >>> type(make_optimizer(Optimizer("adam", 0.1), tf.optimizers)).__name__
+    'Adam'
+    """
     if rule.name in ("sgd", "momentum"):
-        return tf.optimizers.SGD(rule.rate, momentum=rule.momentum * (rule.name == "momentum"))
+        return optimizers.SGD(rule.rate, momentum=rule.momentum * (rule.name == "momentum"))
     moments: dict[str, Any] = {
         "beta_1": rule.beta_1,
         "beta_2": rule.beta_2,
         "epsilon": rule.epsilon,
     }
     if rule.name == "adam":
-        return tf.optimizers.Adam(rule.rate, **moments)
-    return tf.optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)
+        return optimizers.Adam(rule.rate, **moments)
+    return optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)
 
 
 def fetch(result: Any) -> Outputs:
@@ -140,10 +168,10 @@ class OnCpu(_Tapegrad, OnHost):
 class OnCuda(_Tapegrad):
     """tapegrad on CuPy arrays."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, make: Callable[[Problem], Made]) -> None:
         from tapegrad_bench.adapters import cuda_events  # loads CuPy
 
-        super().__init__(device)
+        super().__init__(device, make)
         self._events = cuda_events
 
     def release(self) -> None:
@@ -170,6 +198,11 @@ class OnCuda(_Tapegrad):
         return peak if used is None else peak + max(0, used - self._events.allocated())
 
 
+def on_device(device: str, make: Callable[[Problem], Made]) -> OnCpu | OnCuda:
+    """Return the library on `device`, with steps that `make` makes."""
+    return OnCpu(device, make) if device == "cpu" else OnCuda(device, make)
+
+
 def load(device: str) -> OnCpu | OnCuda:
     """Return the library on `device`."""
-    return OnCpu(device) if device == "cpu" else OnCuda(device)
+    return on_device(device, make_step)

@@ -18,4 +18,3 @@ class TapegradOps(TensorflowNames):
     def attention(self, qkv: Array, batch: int, heads: int) -> Array:
         q, k, v = self.split_heads(qkv, batch, heads)
         return self.joined_heads(tf.nn.scaled_dot_product_attention(q, k, v, causal=True))
-

@@ -18,20 +18,16 @@ def relu(
     >>> relu(tf.constant([-4.0, 2.0, 9.0]), negative_slope=0.5, max_value=6.0).numpy().tolist()
     [-2.0, 2.0, 6.0]
     """
+    if not threshold and not negative_slope and max_value is None:
+        return ops.relu(x)
     x = as_operand(x)
     if not threshold and not negative_slope:
-        return _relu_up_to(x, max_value)
+        return ops.relu6(x) if max_value == 6 else clip(ops.relu(x), None, max_value)
     if not threshold and max_value is None:
         return ops.leaky_relu(x, negative_slope)
     top = x if max_value is None else clip(x, None, max_value)
     # Without a slope the zero is written out, because 0 times infinity is not 0.
     return where(x > threshold, top, negative_slope * (x - threshold) if negative_slope else 0.0)
-
-
-def _relu_up_to(x: Any, max_value: float | None) -> Any:
-    if max_value is None:
-        return ops.relu(x)
-    return ops.relu6(x) if max_value == 6 else clip(ops.relu(x), None, max_value)
 
 
 def relu6(x: Any) -> Any:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tapegrad.core import nest
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError, TapegradError
+
+NOT_BUILT = (
+    "Weights are made at the first call: call it on a batch, or build it with the shape of its "
+    "input."
+)
 
 
 class CallSpec(NamedTuple):
@@ -32,6 +37,12 @@ def _names_of(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)[1:]
 
 
+@cache
+def _needed_by(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return tuple(p.name for p in parameters if p.default is p.empty and p.kind <= 1)
+
+
 def shapes_for(
     method: str, layer: Any, spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -43,6 +54,15 @@ def shapes_for(
     given = {**dict(zip(spec.names, args)), **kwargs}
     if not given:
         raise ArgumentTypeError(f"Layer {layer.name!r} must be called with its input.")
+    if next(iter(given.values())) is None:
+        raise ArgumentTypeError(f"Layer {_named(layer)} takes tensors or arrays. Got None.")
+    needed = _needed_by(type(layer).call)
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise ArgumentTypeError(
+            f"Layer {_named(layer)} must be called with {', '.join(needed)}. "
+            f"Got no {', '.join(missing)}."
+        )
     if len(names) == 1:
         return {names[0]: shape_of(next(iter(given.values())))}
     shapes = {f"{name}_shape": shape_of(value) for name, value in given.items()}
@@ -54,10 +74,49 @@ def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(build)
     def run(layer: Any, *args: Any, **kwargs: Any) -> None:
+        for shape in (*args, *kwargs.values()):
+            if isinstance(shape, int | str):
+                raise ArgumentTypeError(
+                    f"Layer {_named(layer)} is built with the shape of its input, as (None, 3). "
+                    f"Got {shape!r}."
+                )
         build(layer, *args, **kwargs)
         layer.built = True
 
     return run
+
+
+def no_attribute(layer: Any, name: str) -> AttributeError:
+    """Return the error of a layer that does not have an attribute, with the likely reason."""
+    state = vars(layer)
+    hint = ""
+    if "built" not in state:
+        hint = " Call super().__init__() at the beginning of its __init__."
+    elif not state["built"] and not name.startswith("__"):
+        hint = f" {NOT_BUILT}"
+    return AttributeError(f"{type(layer).__name__} has no attribute {name!r}.{hint}")
+
+
+def check_tensors(layer: Any, args: Sequence[Any]) -> None:
+    """Say what is wrong if there is no tensor among the arguments of a call."""
+    leaves = [leaf for leaf in nest.flatten(args) if leaf is not None]
+    if leaves and not any(hasattr(leaf, "shape") for leaf in leaves):
+        raise ArgumentTypeError(
+            f"Layer {_named(layer)} takes tensors or arrays. Got {type(args[0]).__name__}: "
+            f"{args[0]!r}; make a tensor of it with tapegrad.constant."
+        )
+
+
+def raise_in_layer(layer: Any, args: Sequence[Any], error: TapegradError) -> NoReturn:
+    """Raise an error again with the name of the layer, unless it names one already."""
+    if str(error).startswith(("Layer ", "Model ")):
+        raise error
+    shapes = ", ".join(str(shape_of(value)) for value in args)
+    raise type(error)(f"Layer {_named(layer)} got inputs of shape {shapes}: {error}") from error
+
+
+def _named(layer: Any) -> str:
+    return f"{layer.name!r} ({type(layer).__name__})"
 
 
 def shape_of(value: Any) -> Any:

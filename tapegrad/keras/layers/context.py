@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 training_flag: ContextVar[bool | None] = ContextVar("tapegrad_keras_training", default=None)
+"""What layers take for their `training` where they are told nothing."""
 
-
-@contextmanager
-def training_scope(training: bool | None) -> Iterator[None]:
-    """Let layers inside the block take this for their `training` where they are told nothing."""
-    token = training_flag.set(training)
-    try:
-        yield
-    finally:
-        training_flag.reset(token)
+current_pass: ContextVar[object | None] = ContextVar("tapegrad_keras_pass", default=None)
+"""Stands for the outermost call of a layer and all calls inside: losses are those of one pass."""

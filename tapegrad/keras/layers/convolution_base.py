@@ -25,6 +25,7 @@ from tapegrad.ops.shape import reshape
 class ConvolutionBase(Layer):
     """Base of layers that move windows over sequences, images or volumes."""
 
+    takes_integers_as_floats = True
     rank: int
     bias: Any
 
@@ -100,9 +101,10 @@ class ConvolutionBase(Layer):
         return tuple((n - 1) * step + 1 for n, step in zip(self.kernel_size, self.dilation_rate))
 
     def _convolved(self, inputs: Any, kernel: Any) -> Any:
-        self._window_counts(inputs.shape)
         padding: Any = self.padding.upper()
-        if self.padding == "causal":
+        if self.padding == "valid":
+            self._window_counts(inputs.shape)  # which refuses windows that are too large
+        elif self.padding == "causal":
             padding = ((self._reaches()[0] - 1, 0),)
         letters = axes_in_letters(self.data_format, self.rank)
         return convolution(inputs, kernel, self.strides, padding, letters, self.dilation_rate)

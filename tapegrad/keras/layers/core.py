@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 from tapegrad.core import nest
@@ -22,9 +23,9 @@ Shape = tuple[int | None, ...]
 
 def checked_count(value: Any, layer: str, what: str) -> int:
     """Return a number that must be whole and positive, such as a number of units."""
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, Integral) or value < 1:
         raise ArgumentError(f"{layer} takes a positive number of {what}. Got {value!r}.")
-    return value
+    return int(value)
 
 
 class Dense(Layer):
@@ -36,6 +37,7 @@ class Dense(Layer):
     [[3.0, 3.0, 3.0]]
     """
 
+    takes_integers_as_floats = True
     supports_masking = True
 
     def __init__(
@@ -86,12 +88,13 @@ class Dense(Layer):
 
     def call(self, inputs: Any) -> Any:
         kernel = self.kernel
-        if inputs.shape[-1] != kernel.shape[0]:
+        try:
+            x = matmul(inputs, kernel)
+        except ShapeError as error:
             raise ShapeError(
                 f"Layer {self.name!r} (Dense) was built for {kernel.shape[0]} features. Got an "
                 f"input of shape {tuple(inputs.shape)}."
-            )
-        x = matmul(inputs, kernel)
+            ) from error
         if self.use_bias:
             x = x + self.bias
         return x if self.activation is None else self.activation(x)
@@ -121,7 +124,9 @@ class Embedding(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.input_dim, self.output_dim, self.mask_zero = input_dim, output_dim, mask_zero
+        self.input_dim = checked_count(input_dim, "Embedding", "rows, input_dim")
+        self.output_dim = checked_count(output_dim, "Embedding", "columns, output_dim")
+        self.mask_zero = mask_zero
         self.supports_masking = mask_zero
         self.embeddings_initializer = initializers.get(embeddings_initializer)
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from tapegrad.core.dtypes import as_dtype
@@ -32,9 +33,15 @@ class InputLayer(Layer):
                 "Input takes either the shape of one example, as `shape`, or that of a batch, as "
                 f"`batch_shape`. Got shape={shape}, batch_shape={batch_shape}."
             )
+        for given in (shape, batch_shape):
+            if given is not None and not isinstance(given, Sequence):
+                raise ArgumentError(
+                    f"A shape is a tuple of sizes, as ({given},) for one. Got {given!r}."
+                )
         sizes: Any = tuple(batch_shape or ()) if shape is None else (batch_size, *shape)
-        if any(n is not None and (not isinstance(n, int) or n < 0) for n in sizes):
+        if any(n is not None and (not isinstance(n, Integral) or n < 0) for n in sizes):
             raise ArgumentError(f"A shape holds sizes, or None for any size. Got {sizes}.")
+        sizes = tuple(None if n is None else int(n) for n in sizes)
         self.batch_shape = sizes
         self.input_dtype = "float32" if dtype is None else as_dtype(dtype).name
         self.output = KerasTensor(sizes, self.input_dtype, name=self.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,11 +14,21 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
 from tapegrad.keras.configured import Configured
-from tapegrad.keras.layers.calling import built_afterwards, call_spec, shape_of, shapes_for
-from tapegrad.keras.layers.context import training_flag, training_scope
+from tapegrad.keras.layers.calling import (
+    NOT_BUILT,
+    built_afterwards,
+    call_spec,
+    check_tensors,
+    no_attribute,
+    raise_in_layer,
+    shape_of,
+    shapes_for,
+)
+from tapegrad.keras.layers.context import current_pass, training_flag
+from tapegrad.keras.layers.holding import Holder
 from tapegrad.keras.naming import automatic_name, checked_name
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
@@ -30,7 +40,7 @@ _FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "
 """Arguments by which the first layer of a model may be told what comes in."""
 
 
-class Layer(Configured, Module):
+class Layer(Configured, Module, Holder):
     """Base of all layers: subclasses make weights in `build` and compute in `call`.
 
     >>> import tapegrad
@@ -45,6 +55,8 @@ class Layer(Configured, Module):
     """
 
     supports_masking = False
+    takes_integers_as_floats = False
+    """Whether a call casts integers too: with weights in float32, they would give float64."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,6 +87,7 @@ class Layer(Configured, Module):
         self._frozen: set[int] = set()
         self._regularized: list[tuple[Variable, Any]] = []
         self._own_losses: list[Any] = []
+        self._last_pass: object | None = None
         self._in_float32: dict[str, Variable] = {}
         self._kept_as_is: set[int] = set()
         self._is_calling = False
@@ -125,13 +138,14 @@ class Layer(Configured, Module):
             # Kept aside, so that `call` gets it in the dtype of the computation.
             self.__dict__.pop(name, None)
             self._in_float32[name] = value
+            self._forget_held()
             return
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         kept = self.__dict__.get("_in_float32", {})
         if name not in kept:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+            raise no_attribute(self, name)
         variable = kept[name]
         if self._is_calling and variable.number not in self._kept_as_is:
             return cast(variable, self.compute_dtype)
@@ -140,11 +154,18 @@ class Layer(Configured, Module):
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]
         """All variables: of this layer the trainable ones first, then those of inner layers."""
-        own = sorted(self._own_variables(), key=lambda v: not self._is_declared_trainable(v))
-        found = {variable.number: variable for variable in own}
-        for layer in self._inner_layers():
-            found.update({v.number: v for v in layer.variables if v.number not in found})
+        found: dict[int, Variable] = {}
+        self._gather(found)
         return list(found.values())
+
+    def _gather(self, found: dict[int, Variable]) -> None:
+        own, layers = self._finds or self._look()
+        if not all([variable.trainable for variable in own]):
+            own = sorted(own, key=lambda v: not self._is_declared_trainable(v))
+        for variable in own:
+            found.setdefault(variable.number, variable)
+        for layer in layers:
+            layer._gather(found)
 
     weights = variables
 
@@ -165,19 +186,11 @@ class Layer(Configured, Module):
         found = {name: value for name, value in self.__dict__.items() if name not in aside}
         return {**found, **self._in_float32}
 
-    def _own_variables(self) -> Iterator[Variable]:
-        for value in (*self.__dict__.values(), self._in_float32):
-            for leaf in _leaves(value):
-                if isinstance(leaf, Variable):
-                    yield leaf
+    def _own_variables(self) -> list[Variable]:
+        return self._held()[0]
 
-    def _inner_layers(self) -> Iterator[Layer]:
-        seen: set[int] = set()
-        for name, value in self.__dict__.items():
-            for leaf in _leaves(value) if name != "_arguments" else ():
-                if isinstance(leaf, Layer) and id(leaf) not in seen:
-                    seen.add(id(leaf))
-                    yield leaf
+    def _inner_layers(self) -> list[Layer]:
+        return list({id(layer): layer for layer in self._held()[1]}.values())
 
     def _is_declared_trainable(self, variable: Variable) -> bool:
         return variable.trainable or variable.number in self._frozen
@@ -202,6 +215,8 @@ class Layer(Configured, Module):
 
     def count_params(self) -> int:
         """Return how many numbers the weights hold."""
+        if not self.built:
+            raise ArgumentError(f"Layer {self.name!r} has no weights to count yet. {NOT_BUILT}")
         return sum(prod(variable.shape) for variable in self.variables)
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
@@ -214,7 +229,10 @@ class Layer(Configured, Module):
         shapes = [tuple(np.shape(value)) for value in weights]
         wanted = [tuple(variable.shape) for variable in variables]
         if shapes != wanted:
-            raise ShapeError(f"Layer {self.name!r} has weights of shapes {wanted}. Got {shapes}.")
+            hint = "" if self.built else f" {NOT_BUILT}"
+            raise ShapeError(
+                f"Layer {self.name!r} has weights of shapes {wanted}. Got {shapes}.{hint}"
+            )
         for variable, value in zip(variables, weights):
             variable.assign(np.asarray(value, as_dtype(variable.dtype).dtype))
 
@@ -246,22 +264,30 @@ class Layer(Configured, Module):
 
     def add_loss(self, loss: Any) -> None:
         """Add something to what training makes small; call it in `call`."""
+        whole = current_pass.get()
+        if self._last_pass is not whole:
+            self._enter(whole)
         self._own_losses.extend(nest.flatten(loss))
 
     @property
     def losses(self) -> list[Any]:
         """What was added in the last call, and what regularizers say of the weights."""
-        found = list(self._own_losses)
+        return self._losses_of(self._last_pass)
+
+    def _losses_of(self, whole: object | None) -> list[Any]:
+        found = list(self._own_losses) if self._last_pass is whole else []
         if self._trainable:
             found += [rule(v.value()) for v, rule in self._regularized if v.trainable]
         for layer in self._inner_layers():
-            found += layer.losses
+            found += layer._losses_of(whole)
         return found
 
-    def _clear_losses(self) -> None:
-        self._own_losses.clear()
-        for layer in self._inner_layers():
-            layer._clear_losses()
+    def _enter(self, whole: object | None) -> None:
+        """Take part in a pass; what was added in an earlier one is over."""
+        state = self.__dict__
+        state["_last_pass"] = whole
+        if state["_own_losses"]:
+            state["_own_losses"].clear()
 
     # Building and calling
 
@@ -277,38 +303,67 @@ class Layer(Configured, Module):
         return previous_mask if self.supports_masking else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
-            return call_symbolically(self, args, kwargs)
-        args = nest.map_structure(self._as_input, args)
-        kwargs = {name: self._as_input(value) if _is_array(value) else value
-                  for name, value in kwargs.items()}  # fmt: skip
+        whole = current_pass.get()
+        if whole is None:
+            return self._begun(args, kwargs)
+        training = kwargs.pop("training", None) if kwargs else None
+        if len(args) == 1 and not kwargs and type(args[0]) is Tensor:
+            # As below, but in less time.
+            if args[0].dtype.name != self.dtype_policy.compute_dtype:
+                args = (self._as_input(args[0]),)
+        else:
+            if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
+                more = {} if training is None else {"training": training}
+                return call_symbolically(self, args, {**kwargs, **more})
+            args = nest.map_structure(self._as_input, args)
+            check_tensors(self, args)
+            kwargs = {name: self._as_input(value) if _is_array(value) else value
+                      for name, value in kwargs.items()}  # fmt: skip
         spec = call_spec(type(self).call)
-        self._build_for(spec, args, kwargs)
-        training = kwargs.pop("training", None)
+        if not self.built:
+            self._build_for(spec, args, kwargs)
         outer = training_flag.get()
         if training is None:
             training = outer
         if spec.takes_training and training is not None:
             kwargs["training"] = training
-        if not spec.takes_mask:
+        if kwargs and not spec.takes_mask:
             kwargs.pop("mask", None)
-        return self._computed(args, kwargs, training, is_inner=outer is not None)
-
-    def _computed(self, args: Any, kwargs: Any, training: bool | None, is_inner: bool) -> Any:
-        was_calling, self._is_calling = self._is_calling, True
-        if not is_inner and not was_calling:
-            self._clear_losses()
+        state = self.__dict__
+        if state["_last_pass"] is not whole:
+            self._enter(whole)
         try:
-            with training_scope(training):
+            if training is outer and not state["_in_float32"]:
                 outputs = self.call(*args, **kwargs)
-        finally:
-            self._is_calling = was_calling
-        if self.last_output_shape is None:
+            else:
+                outputs = self._called_with(training, args, kwargs)
+        except (IndexOutOfRangeError, ShapeError) as error:
+            raise_in_layer(self, args, error)
+        if state["last_output_shape"] is None:
             self.last_output_shape = shape_of(outputs)
-        if self.activity_regularizer is not None:
+        if state["activity_regularizer"] is not None:
             for output in nest.flatten(outputs):
                 self.add_loss(self.activity_regularizer(output) / output.shape[0])
         return outputs
+
+    def _begun(self, args: Any, kwargs: Any) -> Any:
+        """Call as the outermost layer."""
+        whole, flag = current_pass.set(object()), training_flag.set(kwargs.get("training"))
+        try:
+            return self(*args, **kwargs)
+        finally:
+            training_flag.reset(flag)
+            current_pass.reset(whole)
+
+    def _called_with(self, training: bool | None, args: Any, kwargs: Any) -> Any:
+        """Call with another flag for inner layers, or with weights in the dtype of computation."""
+        state, token = self.__dict__, training_flag.set(training)
+        was_calling, state["_is_calling"] = self._is_calling, True
+        try:
+            return self.call(*args, **kwargs)
+        finally:
+            state["_is_calling"] = was_calling
+            training_flag.reset(token)
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built:
@@ -317,12 +372,16 @@ class Layer(Configured, Module):
 
     def _as_input(self, value: Any) -> Any:
         """A value as a tensor, floating ones in the dtype of the computation."""
-        if _is_array(value):
-            value = to_tensor(value)
-        if _is_tensor(value) and value.dtype.is_floating:
-            return value if value.dtype.name == self.compute_dtype else cast(
-                value, self.compute_dtype
-            )  # fmt: skip
+        if type(value) is not Tensor:
+            if _is_array(value):
+                value = to_tensor(value)
+            if not _is_tensor(value):
+                return value
+        dtype, wanted = value.dtype, self.dtype_policy.compute_dtype
+        if dtype.name == wanted:
+            return value
+        if dtype.is_floating or (self.takes_integers_as_floats and dtype.is_integer):
+            return cast(value, wanted)
         return value
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -347,7 +406,8 @@ class Layer(Configured, Module):
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )
-        return self(zeros, training=False)
+        with np.errstate(all="ignore"):  # zeros are not what the layer was made for
+            return self(zeros, training=False)
 
     def _zeros_like(self, shape: Sequence[int | None], size: int) -> Any:
         """Zeros of a shape, with `size` in the place of what is not known."""
@@ -385,17 +445,6 @@ def _is_array(value: Any) -> bool:
 def _is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of ours, one example of a batch inside vmap included."""
     return isinstance(value, Tensor | Variable) or is_batched(value)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
 
 
 def _input_shape(kwargs: dict[str, Any]) -> Shape | None:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import normalize_axes
+from tapegrad.core.operand import as_operand, normalize_axes
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import constraints, initializers, regularizers
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.creation import zeros, zeros_for
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
 from tapegrad.ops.normalization import normalize_p
 from tapegrad.ops.reduce import reduce_sum
 from tapegrad.ops.selection import maximum, where
 from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.optimizers.updates import average_update
 
 
 class _Normalizing(Layer):
@@ -33,13 +34,15 @@ class _Normalizing(Layer):
 
     def _measured(self, input_shape: Any) -> tuple[Any, ...]:
         """Return the sizes that the weights need, and remember them for later calls."""
-        self._sizes = tuple(input_shape[axis] for axis in self._axes(len(input_shape)))
+        self._rank, self._last_axes = len(input_shape), self._axes(len(input_shape))
+        self._sizes = tuple(input_shape[axis] for axis in self._last_axes)
         return self._sizes
 
     def _checked(self, inputs: Any) -> tuple[int, ...]:
         """Return the axes of an input, which must fit the weights."""
-        axes = self._axes(len(inputs.shape))
-        if tuple(inputs.shape[axis] for axis in axes) != self._sizes:
+        shape = inputs.shape
+        axes = self._last_axes if len(shape) == self._rank else self._axes(len(shape))
+        if tuple([shape[axis] for axis in axes]) != self._sizes:
             raise ShapeError(
                 f"Layer {self.name!r} ({type(self).__name__}) was built for inputs with sizes "
                 f"{self._sizes} along axis {self.axis}. Got shape {tuple(inputs.shape)}."
@@ -143,25 +146,28 @@ class BatchNormalization(_Affine):
         self.moving_variance = self.add_weight(
             sizes, self.moving_variance_initializer, None, False, False, name="moving_variance"
         )
+        # The optimizers' rule lets averages begin at step 1; here they have begun before.
+        self._step = zeros((), "int64")
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         (axis,) = self._checked(inputs)
-        x = _wide(inputs)
         if not training or not self.trainable:
+            x = _wide(inputs)
             return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
-        axes = tuple(k for k in range(len(x.shape)) if k != axis)
+        axes = tuple([k for k in range(inputs.ndim) if k != axis])
         if mask is None:
-            y, mean, variance = self._normalized(x, axis, axes)
+            y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes)
         else:
+            x = _wide(inputs)
             mean, variance = self._masked_moments(x, mask, axes)
             y = self._normalized_by(x, mean, variance, axis)
-        self._follow(self.moving_mean, mean)
-        self._follow(self.moving_variance, variance)
+        self._follow(mean, variance)
         return y
 
     def _normalized(self, x: Any, axis: int, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
         """Normalise by the moments of the batch, in one step that returns them as well."""
-        nothing = zeros_for(x, (1,) * len(x.shape), x.dtype)
+        is_whole = self.scale and self.center
+        nothing = None if is_whole else zeros_for(x, (1,) * len(x.shape), x.dtype)
         y, mean, variance = normalize_p(
             x,
             _stretching(self.gamma, x, axis) if self.scale else nothing,
@@ -195,11 +201,15 @@ class BatchNormalization(_Affine):
         variance = reduce_sum(rest * rest, axes, keepdims=True) / count
         return reshape(mean, self._sizes), reshape(variance, self._sizes)
 
-    def _follow(self, average: Any, value: Any) -> None:
-        """Move a moving average towards what this batch had."""
-        kept = _wide(average.value()) * self.momentum
-        new = kept + stop_gradient(value) * (1.0 - self.momentum)
-        average.assign(_as(new, average.dtype), read_value=False)
+    def _follow(self, mean: Any, variance: Any) -> None:
+        """Move the moving averages towards what this batch had."""
+        step, share = self._step.array, 1.0 - self.momentum
+        for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            if type(value) is not Tensor:
+                average.assign(value)  # which says that inside vmap there is no single value
+            # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
+            move = average_update.kernel(type(average.array))
+            (average.array,) = move(average.array, value.array, step, share=share)
 
 
 class LayerNormalization(_Affine):
@@ -234,7 +244,8 @@ class LayerNormalization(_Affine):
 
     def call(self, inputs: Any) -> Any:
         axes = self._checked(inputs)
-        y = layer_norm(_wide(inputs), self.gamma, self.beta, self.epsilon, axes)
+        x = _for_kernels(inputs, axes)
+        y = layer_norm(x, self.gamma, self.beta, self.epsilon, axes)
         return _as(y, self.compute_dtype)
 
 
@@ -312,7 +323,8 @@ class RMSNormalization(_Normalizing):
 
     def call(self, inputs: Any) -> Any:
         axes = self._checked(inputs)
-        return _as(rms_norm(_wide(inputs), self.scale, self.epsilon, axes), self.compute_dtype)
+        x = _for_kernels(inputs, axes)
+        return _as(rms_norm(x, self.scale, self.epsilon, axes), self.compute_dtype)
 
 
 class UnitNormalization(_Normalizing):
@@ -350,14 +362,28 @@ def _wide(x: Any) -> Any:
     return cast(x, "float32") if x.dtype.itemsize < 4 else x
 
 
-def _as(x: Any, dtype: Any) -> Any:
-    return x if x.dtype == dtype else cast(x, dtype)
+def _for_kernels(x: Any, axes: tuple[int, ...]) -> Any:
+    """Half precision as it is where the axes are the first or the last ones.
+
+    Kernels of these sum it in float32 themselves; all else has to be float32 before.
+    """
+    if x.dtype.itemsize >= 4:
+        return x
+    count, rank = len(axes), x.ndim
+    is_block = axes in (tuple(range(count)), tuple(range(rank - count, rank)))
+    return x if is_block else _wide(x)
+
+
+def _as(x: Any, dtype: str) -> Any:
+    return x if x.dtype.name == dtype else cast(x, dtype)
 
 
 def _stretching(value: Any, x: Any, axis: int) -> Any:
     """One number per channel, in a shape that stretches to that of `x`."""
-    rank = len(x.shape)
+    value = _wide(as_operand(value))
+    rank = x.ndim
+    if axis == rank - 1:
+        return value
     shape = [1] * rank
     shape[axis] = x.shape[axis]
-    value = value.value() if hasattr(value, "assign") else value
-    return _wide(value if axis == rank - 1 else reshape(value, tuple(shape)))
+    return reshape(value, tuple(shape))

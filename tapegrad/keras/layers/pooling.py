@@ -78,6 +78,8 @@ class _MaxPooling(_Pooling):
 
 
 class _AveragePooling(_Pooling):
+    takes_integers_as_floats = True
+
     def pool(self, inputs: Any, letters: str) -> Any:
         padding = self.padding.upper()
         return avg_pool(inputs, self.pool_size, self.strides, padding, letters, rank=self.rank)
@@ -181,6 +183,8 @@ class _GlobalMaxPooling(_GlobalPooling):
 
 
 class _GlobalAveragePooling(_GlobalPooling):
+    takes_integers_as_floats = True
+
     def call(self, inputs: Any) -> Any:
         return reduce_mean(inputs, self._axes_of(inputs), self.keepdims)
 
@@ -228,6 +232,7 @@ class GlobalAveragePooling1D(_GlobalPooling):
     [[2.0]]
     """
 
+    takes_integers_as_floats = True
     rank = 1
     supports_masking = True
 

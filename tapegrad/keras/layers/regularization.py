@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from tapegrad.core.device import device
@@ -339,8 +340,9 @@ class SpectralNormalization(Layer):
         return self.layer.compute_output_shape(input_shape)
 
 
-def _fraction(rate: float, kind: str, is_one_allowed: bool = False) -> float:
-    if not 0 <= rate <= 1 or (rate == 1 and not is_one_allowed):
+def _fraction(rate: Any, kind: str, is_one_allowed: bool = False) -> float:
+    is_number = isinstance(rate, Real)
+    if not is_number or not 0 <= rate <= 1 or (rate == 1 and not is_one_allowed):
         end = "up to" if is_one_allowed else "and below"
         raise ArgumentError(f"{kind} takes a rate of at least 0 {end} 1. Got {rate!r}.")
     return float(rate)

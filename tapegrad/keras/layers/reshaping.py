@@ -102,7 +102,16 @@ class RepeatVector(Layer):
 
     def __init__(self, n: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if n < 1:
+            raise ArgumentError(f"RepeatVector takes a positive number of times. Got {n!r}.")
         self.n = n
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 2:
+            raise ShapeError(
+                f"Layer {self.name!r} (RepeatVector) takes inputs of 2 dimensions: batch, "
+                f"features. Got shape {tuple(input_shape)}."
+            )
 
     def call(self, inputs: Any) -> Any:
         return tile(expand_dims(inputs, 1), (1, self.n, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
@@ -15,7 +16,7 @@ _LAST, _FIRST = "channels_last", "channels_first"
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, and not True or False."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def positive(layer: Layer, value: Any, what: str) -> int:
@@ -42,7 +43,7 @@ def per_dimension(
             f"{type(layer).__name__} takes {what} as a whole number of {least} or more{several}. "
             f"Got {value!r}."
         )
-    return tuple(numbers)
+    return tuple(int(n) for n in numbers)
 
 
 def padding_kind(layer: Layer, padding: Any, allowed: Sequence[str] = ("valid", "same")) -> str:

@@ -186,14 +186,24 @@ class Compiled:
         return kept[1] if kept is not None and kept[0] is y_pred else None
 
 
+_kinds: dict[type, bool] = {}
+
+
 def _own_metrics(layer: Any) -> Iterator[Metric]:
     """Metrics that are attributes of a model or of the layers in it."""
     for name, value in vars(layer).items():
-        for leaf in nest.flatten(value) if isinstance(value, list | tuple | dict) else [value]:
-            if isinstance(leaf, Metric) and name != "_tracker":
-                yield leaf
+        if name != "_tracker" and _may_hold_metrics(type(value)):
+            leaves = nest.flatten(value) if isinstance(value, list | tuple | dict) else [value]
+            yield from [leaf for leaf in leaves if isinstance(leaf, Metric)]
     for inner in layer._inner_layers():
         yield from _own_metrics(inner)
+
+
+def _may_hold_metrics(kind: type) -> bool:
+    known = _kinds.get(kind)  # every eager step asks
+    if known is None:
+        known = _kinds[kind] = issubclass(kind, Metric | list | tuple | dict)
+    return known
 
 
 def _plain(value: Any) -> Any:

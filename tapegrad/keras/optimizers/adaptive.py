@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import Options
-from tapegrad.keras.optimizers.conditional import on_device
-from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward
-from tapegrad.ops.cast import cast
-from tapegrad.ops.magnitude import abs
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import maximum
+from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, check_share
+from tapegrad.optimizers import updates
+from tapegrad.optimizers.groups import Rule
 
 
-class Adadelta(TensorRule):
+class Adadelta(RealOptimizer):
     """Steps as large as earlier ones were, relative to the gradients.
 
     >>> import tapegrad
@@ -38,15 +34,11 @@ class Adadelta(TensorRule):
         super().__init__(learning_rate, **options)
         self.rho, self.epsilon = rho, epsilon
 
-    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        squares, changes = slots
-        squares = toward(squares, g * g, 1.0 - self.rho)
-        change = g * sqrt(changes + self.epsilon) / sqrt(squares + self.epsilon)
-        changes = toward(changes, change * change, 1.0 - self.rho)
-        return p - cast(rate, p.dtype) * change, squares, changes
+    def rule(self) -> Rule:
+        return Rule(updates.adadelta_update, {"rho": self.rho, "epsilon": self.epsilon})
 
 
-class Adamax(TensorRule):
+class Adamax(RealOptimizer):
     """Adam with the largest recent gradient in place of the second moment.
 
     >>> import tapegrad
@@ -71,15 +63,12 @@ class Adamax(TensorRule):
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
-    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        m, norm = slots
-        m = toward(m, g, 1.0 - self.beta_1)
-        norm = maximum(self.beta_2 * norm, abs(g))
-        scale = cast(rate / (1.0 - self.beta_1**count), p.dtype)
-        return p - scale * m / (norm + self.epsilon), m, norm
+    def rule(self) -> Rule:
+        params = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        return Rule(updates.adamax_update, params, reads_step=True)
 
 
-class Nadam(TensorRule):
+class Nadam(RealOptimizer):
     """Adam with Nesterov's momentum, which grows during the first steps.
 
     >>> import tapegrad
@@ -110,20 +99,13 @@ class Nadam(TensorRule):
         """Everything to save: as always, and the product of all momenta so far."""
         return [*super().variables, self._product]
 
-    def before_step(self) -> None:
-        count = cast(self.iterations.value() + 1, "float64")
-        self._product.assign(self._product.value() * self._momentum(count), read_value=False)
+    def further_scalars(self) -> tuple[Any, ...]:
+        product = self._product.array
+        multiply = updates.nadam_product_update.kernel(type(product))
+        betas = {"beta_1": self.beta_1, "beta_2": self.beta_2}
+        self._product.array, *numbers = multiply(product, self.iterations.array, **betas)
+        return tuple(numbers)
 
-    def _momentum(self, count: Any) -> Any:
-        return self.beta_1 * (1.0 - 0.5 * 0.96**count)
-
-    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        m, v = slots
-        m = toward(m, g, 1.0 - self.beta_1)
-        v = toward(v, g * g, 1.0 - self.beta_2)
-        product = on_device(self._product.value(), p.device)
-        now, later = self._momentum(count), self._momentum(count + 1.0)
-        share_of_m = cast(later / (1.0 - product * later), p.dtype)
-        share_of_g = cast((1.0 - now) / (1.0 - product), p.dtype)
-        root = sqrt(v / cast(1.0 - self.beta_2**count, p.dtype)) + self.epsilon
-        return p - cast(rate, p.dtype) * (share_of_m * m + share_of_g * g) / root, m, v
+    def rule(self) -> Rule:
+        params = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        return Rule(updates.nadam_update, params)

@@ -156,9 +156,6 @@ class Optimizer(base.Optimizer, Configured):
         gradients = tape.gradient(loss, variables, output_gradients=weight)
         return self.apply_gradients(list(zip(gradients, variables)))
 
-    def before_step(self) -> None:
-        """Change what all variables of a step share; `iterations` counts those before it."""
-
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
         if self.loss_scale_factor is not None:
             factor = float(self.loss_scale_factor)
@@ -171,9 +168,7 @@ class Optimizer(base.Optimizer, Configured):
     def _make_step(self, pairs: list[tuple[Any, Variable]]) -> None:
         variables = [variable for _, variable in pairs]
         make_averages(self, variables)
-        self.before_step()
         super()._apply(pairs)
-        start_averages(self, variables)
         if self.use_ema and self.ema_overwrite_frequency:
             is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
@@ -248,18 +243,7 @@ def make_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> N
     for variable in variables:
         if variable.number not in optimizer._averages:
             optimizer._slots_of(variable)
-            optimizer._average(variable, optimizer.ema_momentum)
-
-
-def start_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> None:
-    """Let the averages be the variables themselves after the very first step."""
-    if optimizer.ema_momentum is None:
-        return
-    is_first = equal(optimizer.iterations.value(), 1)
-    for variable in variables:
-        average = optimizer._averages[variable.number]
-        here = on_device(is_first, variable.device)
-        average.assign(where(here, variable.value(), average.value()), read_value=False)
+            optimizer._average_of(variable)
 
 
 def rate_config(optimizer: base.Optimizer) -> Any:

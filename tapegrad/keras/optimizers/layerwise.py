@@ -9,12 +9,12 @@ from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import Options
 from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward, wide_dtype
 from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.reduce import reduce_euclidean_norm, reduce_mean
-from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.selection import maximum, minimum
 from tapegrad.ops.shape import expand_dims
+from tapegrad.optimizers.updates import lamb_change_update, lamb_update
 
 
 class Lamb(TensorRule):
@@ -43,16 +43,10 @@ class Lamb(TensorRule):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        m, v = slots
-        m = toward(m, g, 1.0 - self.beta_1)
-        v = toward(v, g * g, 1.0 - self.beta_2)
-        mean = m / cast(1.0 - self.beta_1**count, p.dtype)
-        root = sqrt(v / cast(1.0 - self.beta_2**count, p.dtype))
-        change = mean / (root + self.epsilon)
+        betas = {"beta_1": self.beta_1, "beta_2": self.beta_2}
+        change, m, v = lamb_change_update(p, g, count, *slots, epsilon=self.epsilon, **betas)
         size, length = reduce_euclidean_norm(p), reduce_euclidean_norm(change)
-        is_scaled = logical_and(size > 0.0, length > 0.0)
-        ratio = where(is_scaled, size / where(is_scaled, length, 1.0), 1.0)
-        return p - cast(rate, p.dtype) * ratio * change, m, v
+        return lamb_update(p, change, rate, size, length), m, v
 
 
 class Adafactor(TensorRule):
@@ -101,6 +95,7 @@ class Adafactor(TensorRule):
         return Variable(value, trainable=False, name=label)
 
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
+        count = cast(count, "float64")
         share = cast(count**self.beta_2_decay, p.dtype)
         squares = g * g + self.epsilon_1
         if len(slots) == 2:
@@ -114,7 +109,9 @@ class Adafactor(TensorRule):
             kept = [v]
         change = g / sqrt(v)
         change = change / maximum(_rms(change) / self.clip_threshold, 1.0)
-        size = cast(minimum(rate, 1.0 / sqrt(count)), p.dtype) * maximum(_rms(p), self.epsilon_2)
+        size = cast(minimum(cast(rate, "float64"), 1.0 / sqrt(count)), p.dtype) * maximum(
+            _rms(p), self.epsilon_2
+        )
         return p - size * change, *kept
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Unpack
 
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.optimizers.base import Options
-from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward
-from tapegrad.ops.cast import cast
-from tapegrad.ops.magnitude import sign
-from tapegrad.ops.selection import clip_by_value
+from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, check_share
+from tapegrad.optimizers import updates
+from tapegrad.optimizers.groups import Rule
 
 
-class Ftrl(TensorRule):
+class Ftrl(RealOptimizer):
     """Follow the regularized leader: the best parameters for all gradients so far.
 
     >>> import tapegrad
@@ -55,19 +53,18 @@ class Ftrl(TensorRule):
     def initial_slot(self, name: str) -> float:
         return self.initial_accumulator_value if name == "accumulator" else 0.0
 
-    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        total, linear = slots
-        power, limit = -self.learning_rate_power, self.l1_regularization_strength
-        per_rate = cast(1.0 / rate, p.dtype)
-        shrunk = g + (2.0 * self.l2_shrinkage_regularization_strength) * p
-        new_total = total + g * g
-        linear = linear + shrunk - (new_total**power - total**power) * per_rate * p
-        # The curvature at the parameters; beta raises that of early steps.
-        curve = (new_total**power + self.beta) * per_rate + 2.0 * self.l2_regularization_strength
-        return (clip_by_value(linear, -limit, limit) - linear) / curve, new_total, linear
+    def rule(self) -> Rule:
+        params = {
+            "power": -self.learning_rate_power,
+            "beta": self.beta,
+            "l1": self.l1_regularization_strength,
+            "l2": self.l2_regularization_strength,
+            "shrinkage": self.l2_shrinkage_regularization_strength,
+        }
+        return Rule(updates.ftrl_update, params)
 
 
-class Lion(TensorRule):
+class Lion(RealOptimizer):
     """Steps of one size against the sign of the momentum.
 
     >>> import tapegrad
@@ -92,10 +89,8 @@ class Lion(TensorRule):
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2 = beta_1, beta_2
 
-    def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        (m,) = slots
-        direction = sign(self.beta_1 * m + (1.0 - self.beta_1) * g)
-        return p - cast(rate, p.dtype) * direction, toward(m, g, 1.0 - self.beta_2)
+    def rule(self) -> Rule:
+        return Rule(updates.lion_update, {"beta_1": self.beta_1, "beta_2": self.beta_2})
 
 
 def _check_not_negative(**values: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.optimizers.base import Optimizer, make_averages, start_averages
+from tapegrad.keras.optimizers.base import Optimizer, make_averages
 from tapegrad.keras.optimizers.conditional import (
     are_finite,
     divided,
@@ -104,12 +104,8 @@ class LossScaleOptimizer(Optimizer):
         # Zeros in place of a gradient that does not count, so that no arithmetic has to warn.
         unscaled = [(zero_unless(finite, divided(g, scale)), v) for g, v in pairs]
         places = [*variables, *self.inner_optimizer.variables]
-        run_where(finite, places, partial(self._inner_step, unscaled))
+        run_where(finite, places, partial(self.inner_optimizer._apply, unscaled))
         self._adapt_scale(finite)
-
-    def _inner_step(self, pairs: list[tuple[Any, Variable]]) -> None:
-        self.inner_optimizer._apply(pairs)
-        start_averages(self.inner_optimizer, [variable for _, variable in pairs])
 
     def _adapt_scale(self, finite: Any) -> None:
         scale, count = self.dynamic_scale.value(), self.step_counter.value()

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import CommonOptions
-from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward
+from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share
 from tapegrad.ops.cast import cast
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.products import matmul
 from tapegrad.ops.reduce import reduce_euclidean_norm
 from tapegrad.ops.shape import matrix_transpose
+from tapegrad.optimizers.updates import adam_update
 
 
 class Muon(TensorRule):
@@ -78,20 +78,19 @@ class Muon(TensorRule):
         return self.adam_weight_decay if self._is_for_adam(variable) else self.weight_decay
 
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
+        rate = cast(rate, "float64")
         if len(slots) == 2:
-            return self._adam_step(p, g, slots, rate * self.adam_lr_ratio, count)
+            betas = {"beta_1": self.adam_beta_1, "beta_2": self.adam_beta_2}
+            rate = rate * self.adam_lr_ratio
+            new: Sequence[Any] = adam_update(
+                p, g, rate, count, *slots, epsilon=self.epsilon, **betas
+            )
+            return new
         m = self.momentum * slots[0] + g
         direction = self._orthogonal(g + self.momentum * m if self.nesterov else m)
         if self.rms_rate is not None:
             rate = rate * (max(p.shape) ** 0.5 * self.rms_rate)
         return p - cast(rate, p.dtype) * direction, m
-
-    def _adam_step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        m, v = slots
-        m = toward(m, g, 1.0 - self.adam_beta_1)
-        v = toward(v, g * g, 1.0 - self.adam_beta_2)
-        roots = sqrt(1.0 - self.adam_beta_2**count) / (1.0 - self.adam_beta_1**count)
-        return p - cast(rate * roots, p.dtype) * m / (sqrt(v) + self.epsilon), m, v
 
     def _orthogonal(self, x: Any) -> Any:
         """Bring all singular values near 1 by Newton and Schulz's iteration."""

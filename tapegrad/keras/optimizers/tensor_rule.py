@@ -1,4 +1,4 @@
-"""Optimizers whose step is written with functions of tensors: base of those that Keras adds."""
+"""Bases of the optimizers that Keras adds: of real variables, and with a step on tensors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,22 @@ from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.ops.cast import cast
 from tapegrad.optimizers.groups import Rule, Scalars
+from tapegrad.optimizers.updates import decay_update
 
 
-class TensorRule(Optimizer):
+class RealOptimizer(Optimizer):
+    """Base of optimizers of real variables; `rule` says which primitive makes a step."""
+
+    def _slots_of(self, variable: Variable) -> list[Variable]:
+        if variable.dtype.is_complex:
+            raise DTypeError(
+                f"{type(self).__name__} moves real variables. {variable.name!r} has "
+                f"{variable.dtype}; use SGD, Adam, RMSprop or Adagrad for it."
+            )
+        return super()._slots_of(variable)
+
+
+class TensorRule(RealOptimizer):
     """Base of optimizers that define `step` in place of `update`.
 
     Half precision is computed in single precision, in which the slots are kept too.
@@ -33,15 +46,15 @@ class TensorRule(Optimizer):
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
         """Return the parameter and its slots after a step; all are tensors.
 
-        The learning rate and the number of this step, from 1, come in double precision: in single
-        precision 1 - beta has only four digits at first.
+        Of the number of this step, which is whole and starts at 1, make double precision first: in
+        single precision 1 - beta has only four digits at the beginning.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step().")
 
     def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
         x = wrap(p)
         dtype = wide_dtype(x.dtype)
-        rate, count = [cast(wrap(scalar), "float64") for scalar in scalars]
+        rate, count = wrap(scalars.rate), wrap(scalars.step)
         tensors = [wrap(slot) for slot in slots]
         p, *slots = self.step(_in(dtype, x), _in(dtype, wrap(g)), tensors, rate, count)
         return [_in(x.dtype, p).array, *[slot.array for slot in slots]]
@@ -58,7 +71,7 @@ class TensorRule(Optimizer):
         p = _in(wide_dtype(variable.dtype), wrap(variable.array))
         amount = self.decay_for(variable)
         if amount and variable.number not in self._without_decay:
-            p = p - cast(cast(wrap(scalars.rate), "float64") * amount, p.dtype) * p
+            (p,) = decay_update(p, wrap(scalars.rate), amount=amount)
         arrays = [slot.array for slot in slots]
         if type(gradient) is IndexedSlices:
             new, *arrays = self.update_rows(p.array, gradient, arrays, scalars)
@@ -69,23 +82,6 @@ class TensorRule(Optimizer):
     def decay_for(self, variable: Variable) -> float | None:
         """The weight decay of a variable, unless it is excluded from it."""
         return self.weight_decay
-
-    def slots_for(self, variable: Variable) -> Sequence[str]:
-        """The names of the slots of a variable."""
-        return self.slots
-
-    def _slots_of(self, variable: Variable) -> list[Variable]:
-        slots = self._slots.get(variable.number)
-        if slots is None:
-            if variable.dtype.is_complex:
-                raise DTypeError(
-                    f"{type(self).__name__} moves real variables. {variable.name!r} has "
-                    f"{variable.dtype}; use SGD, Adam, RMSprop or Adagrad for it."
-                )
-            slots = [self._new_slot(name, variable) for name in self.slots_for(variable)]
-            self._slots[variable.number] = slots
-            self._known[variable.number] = variable
-        return slots
 
 
 def _in(dtype: DType, x: Any) -> Any:

@@ -71,7 +71,7 @@ def make_slots(
     for label in labels["averages"]:
         variable = known.get(label)
         if variable is not None and variable.number not in optimizer._averages:
-            optimizer._average(variable, optimizer.ema_momentum)
+            optimizer._average_of(variable)
 
 
 def clear_slots(

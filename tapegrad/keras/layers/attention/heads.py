@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from numbers import Integral
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
@@ -228,6 +229,6 @@ def _may_equal(one: int | None, other: int | None) -> bool:
 
 def checked_count(layer: Layer, name: str, value: Any) -> int:
     """Return a number of heads or features, which must be a positive integer."""
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, Integral) or value < 1:
         raise ArgumentError(f"{type(layer).__name__} takes a positive {name}. Got {value!r}.")
-    return value
+    return int(value)

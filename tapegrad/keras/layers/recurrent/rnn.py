@@ -51,6 +51,7 @@ class RNN(Layer):
     (2, 5, 4)
     """
 
+    takes_integers_as_floats = True
     supports_masking = True
 
     def __init__(

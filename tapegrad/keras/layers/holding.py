@@ -1,0 +1,99 @@
+"""What the attributes of a layer hold: variables and other layers, also in lists and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tapegrad.core.variable import Variable
+
+_NEITHER, _VARIABLE, _HOLDER, _SEQUENCE, _MAPPING = range(5)
+
+
+class Holder:
+    """Base of layers: knows which of its attributes may hold variables or layers.
+
+    >>> class Pair(Holder):
+    ...     pass
+    >>> pair, inner = Pair(), Pair()
+    >>> pair.parts, pair.name = [inner, Variable(2.0)], "pair"
+    >>> variables, layers = pair._held()
+    >>> float(variables[0]), layers == [inner]
+    (2.0, True)
+    """
+
+    # Slots, so that they are no attributes among those that checkpoints and users look into.
+    __slots__ = ("_finds", "_values")
+    _finds: Found | None
+    """What was found, where nothing but another attribute can change it."""
+    _values: list[Any] | None
+    """The attributes to look into, in their order."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self._forget_held()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget_held()
+
+    def _forget_held(self) -> None:
+        """Look at all attributes again, because one of them is another object now."""
+        object.__setattr__(self, "_finds", None)
+        object.__setattr__(self, "_values", None)
+
+    def _held(self) -> Found:
+        """The variables and the layers that the attributes hold; one may be there twice."""
+        return self._finds or self._look()
+
+    def _look(self) -> Found:
+        values = self._values
+        if values is None:
+            state = self.__dict__
+            named = [value for name, value in state.items() if name not in _ASIDE]
+            kept = state.get("_in_float32", {}).values()  # forgotten whenever one is added
+            values = [value for value in (*kept, *named) if _may_hold(value)]
+            object.__setattr__(self, "_values", values)
+        found: Found = ([], [])
+        _collect(values, *found)
+        if not any([_ROLES[type(value)] in (_SEQUENCE, _MAPPING) for value in values]):
+            object.__setattr__(self, "_finds", found)
+        return found
+
+
+Found = tuple[list[Variable], list[Any]]
+
+_ASIDE = frozenset(("_arguments", "_regularized", "_own_losses", "_in_float32"))
+"""What a layer notes for itself. Variables and layers in the first three are attributes as well."""
+
+
+class _Roles(dict[type, int]):
+    """What values of a type are to us: remembered, because every training step asks."""
+
+    def __missing__(self, kind: type) -> int:
+        known = {Variable: _VARIABLE, Holder: _HOLDER, dict: _MAPPING}
+        known.update({list: _SEQUENCE, tuple: _SEQUENCE})
+        role = next((known[base] for base in known if issubclass(kind, base)), _NEITHER)
+        self[kind] = role
+        return role
+
+
+_ROLES = _Roles()
+
+
+def _may_hold(value: Any) -> bool:
+    """Whether to look into a value: lists and dicts may get their entries later."""
+    if type(value) is tuple:
+        return any([_may_hold(item) for item in value])
+    return _ROLES[type(value)] != _NEITHER
+
+
+def _collect(values: Iterable[Any], variables: list[Variable], holders: list[Any]) -> None:
+    for value in values:
+        role = _ROLES[type(value)]
+        if role == _VARIABLE:
+            variables.append(value)
+        elif role == _HOLDER:
+            holders.append(value)
+        elif role != _NEITHER and value:
+            _collect(value if role == _SEQUENCE else value.values(), variables, holders)

@@ -1,0 +1,21 @@
+"""Computing in half precision with variables in float32, under the names of Keras 3.
+
+keras.mixed_precision.set_global_policy("mixed_bfloat16")
+"""
+
+from tapegrad.keras.dtype_policies import DTypePolicy, dtype_policy, set_dtype_policy
+from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
+
+Policy = DTypePolicy
+global_policy = dtype_policy
+set_global_policy = set_dtype_policy
+
+__all__ = [
+    "DTypePolicy",
+    "LossScaleOptimizer",
+    "Policy",
+    "dtype_policy",
+    "global_policy",
+    "set_dtype_policy",
+    "set_global_policy",
+]
