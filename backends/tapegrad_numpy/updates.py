@@ -107,6 +107,106 @@ def adagrad_rows_update(
     return new, total
 
 
+def adadelta_update(
+    p: Array, g: Array, rate: Array, squares: Array, changes: Array, *, rho: float, epsilon: float
+) -> tuple[Array, ...]:
+    squares = _toward(squares, _square(g, squares.dtype), 1.0 - rho)
+    change = np.sqrt(changes + epsilon)
+    change /= np.sqrt(squares + epsilon)
+    change *= g
+    changes = _toward(changes, change * change, 1.0 - rho)
+    change *= -float(rate)
+    return _moved(p, change), squares, changes
+
+
+def adamax_update(
+    p: Array,
+    g: Array,
+    rate: Array,
+    step: Array,
+    m: Array,
+    norm: Array,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> tuple[Array, ...]:
+    m = _toward(m, g, 1.0 - beta_1)
+    norm = np.maximum(norm * beta_2, np.abs(g))
+    change = m / (norm + epsilon)
+    change *= -float(rate) / (1.0 - beta_1 ** int(step))
+    return _moved(p, change), m, norm
+
+
+def nadam_update(
+    p: Array,
+    g: Array,
+    rate: Array,
+    share_of_m: Array,
+    share_of_g: Array,
+    unbias: Array,
+    m: Array,
+    v: Array,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> tuple[Array, ...]:
+    m = _toward(m, g, 1.0 - beta_1)
+    v = _toward(v, _square(g, v.dtype), 1.0 - beta_2)
+    divisor = np.sqrt(v * float(unbias))
+    divisor += epsilon
+    change = m * (-float(rate) * float(share_of_m))
+    change += np.multiply(g, -float(rate) * float(share_of_g), dtype=m.dtype)
+    change /= divisor
+    return _moved(p, change), m, v
+
+
+def lion_update(
+    p: Array, g: Array, rate: Array, m: Array, *, beta_1: float, beta_2: float
+) -> tuple[Array, ...]:
+    change = m * beta_1
+    change += np.multiply(g, 1.0 - beta_1, dtype=m.dtype)
+    change = np.sign(change)
+    change *= -float(rate)
+    return _moved(p, change), _toward(m, g, 1.0 - beta_2)
+
+
+def ftrl_update(
+    p: Array,
+    g: Array,
+    rate: Array,
+    total: Array,
+    linear: Array,
+    *,
+    power: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    shrinkage: float,
+) -> tuple[Array, ...]:
+    x = p.astype(total.dtype, copy=False)
+    new_total = total + _square(g, total.dtype)
+    before, after = [np.sqrt(n) if power == 0.5 else n**power for n in (total, new_total)]
+    linear = linear + g
+    if shrinkage:
+        linear += 2.0 * shrinkage * x
+    linear -= (after - before) * x / float(rate)
+    curve = (after + beta) / float(rate)
+    curve += 2.0 * l2
+    new = np.clip(linear, -l1, l1) - linear
+    new /= curve
+    return new.astype(p.dtype, copy=False), new_total, linear
+
+
+def average_update(average: Array, p: Array, step: Array, *, share: float) -> tuple[Array]:
+    if int(step) == 1:
+        return (p.copy(),)
+    wide = _wide(p)
+    new = _toward(average.astype(wide, copy=False), p.astype(wide, copy=False), share)
+    return (new.astype(average.dtype, copy=False),)
+
+
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
     return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=_wide(p))),)
 
@@ -156,11 +256,17 @@ def _add_rows(array: Array, indices: Array, rows: Array) -> None:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
+    "adadelta_update": adadelta_update,
     "adagrad_rows_update": adagrad_rows_update,
     "adagrad_update": adagrad_update,
     "adam_update": adam_update,
+    "adamax_update": adamax_update,
+    "average_update": average_update,
     "decay_update": decay_update,
+    "ftrl_update": ftrl_update,
+    "lion_update": lion_update,
     "momentum_update": momentum_update,
+    "nadam_update": nadam_update,
     "rmsprop_update": rmsprop_update,
     "sgd_rows_update": sgd_rows_update,
     "sgd_update": sgd_update,

@@ -21,7 +21,7 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.rows import merged
 from tapegrad.optimizers.groups import Group, Plan, Rule, Scalars, key_of, make_plan
 from tapegrad.optimizers.pairs import checked_pairs
-from tapegrad.optimizers.updates import count_update, decay_update
+from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
 
 class Optimizer:
@@ -122,10 +122,14 @@ class Optimizer:
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)
         if slots is None:
-            slots = [self._new_slot(name, variable) for name in self.slots]
+            slots = [self._new_slot(name, variable) for name in self.slots_for(variable)]
             self._slots[variable.number] = slots
             self._known[variable.number] = variable
         return slots
+
+    def slots_for(self, variable: Variable) -> Sequence[str]:
+        """The names of the slots of a variable; by default the same for all."""
+        return self.slots
 
     def _new_slot(self, name: str, variable: Variable) -> Variable:
         dtype = _slot_dtype(name, variable)
@@ -219,11 +223,11 @@ class Optimizer:
         rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
         count = self.iterations.array
         self.iterations.array = count_update.kernel(type(count))(count)
-        here = Scalars(rate.array, self.iterations.array)
+        here = Scalars(rate.array, self.iterations.array, self.further_scalars())
         scalars = {self.iterations.device: here}
         for device in plan.devices:
             if device not in scalars:
-                scalars[device] = Scalars(*(host.move(array, device) for array in here))
+                scalars[device] = _moved_scalars(here, device)
         for group in plan.groups:
             assert rule is not None
             self._move(group, gradients, scalars[group.device], rule, factor)
@@ -249,7 +253,11 @@ class Optimizer:
             what = f"The step of {len(group.variables)} variables"
             run_again(what, (scalars.rate,), partial(group.move, *arguments), error)
         for variable in group.variables_to_finish(self.ema_momentum is not None):
-            self._finish(variable, group.averaged)
+            self._finish(variable, scalars, group.averaged)
+
+    def further_scalars(self) -> tuple[Any, ...]:
+        """Return what else the rule reads, as arrays; `iterations` counts this step already."""
+        return ()
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:
@@ -272,14 +280,17 @@ class Optimizer:
         for slot, array in zip(slots, arrays):
             slot.array = array
         if variable.constraint is not None or self.ema_momentum is not None:
-            self._finish(variable, averaged=False)
+            self._finish(variable, scalars, averaged=False)
 
-    def _finish(self, variable: Variable, averaged: bool) -> None:
+    def _finish(self, variable: Variable, scalars: Scalars, averaged: bool) -> None:
         """Do what comes after a step; `averaged` says that the average was moved already."""
         if variable.constraint is not None:
             variable.assign(variable.constraint(variable.value()), read_value=False)
         if self.ema_momentum is not None and not averaged:
-            self._average(variable, self.ema_momentum)
+            average = self._average_of(variable)
+            move = average_update.kernel(type(average.array))
+            share = 1.0 - self.ema_momentum
+            (average.array,) = move(average.array, variable.array, scalars.step, share=share)
 
     def _moved(
         self,
@@ -301,16 +312,15 @@ class Optimizer:
             return rule.apply(p, gradient.array, arrays, scalars)
         return self.update(p, gradient.array, arrays, scalars)
 
-    def _average(self, variable: Variable, momentum: float) -> None:
+    def _average_of(self, variable: Variable) -> Variable:
+        """The average of a variable; a new one starts at the variable's value."""
         average = self._averages.get(variable.number)
         if average is None:
             label = f"{variable.name.removesuffix(':0')}/average"
-            self._averages[variable.number] = Variable(
-                variable.value(), trainable=False, name=label
-            )
+            average = Variable(variable.value(), trainable=False, name=label)
+            self._averages[variable.number] = average
             self._plan = None
-            return
-        average.array = average.array + (variable.array - average.array) * (1.0 - momentum)
+        return average
 
     def rule(self) -> Rule:
         """Return the primitive that makes a step; whoever defines `update` needs none."""
@@ -343,6 +353,13 @@ class Optimizer:
         for number, average in self._averages.items():
             variable = self._known[number]
             variable.array, average.array = average.array, variable.array
+
+
+def _moved_scalars(scalars: Scalars, device: str) -> Scalars:
+    rate, step, *further = [
+        host.move(array, device) for array in (scalars.rate, scalars.step, *scalars.further)
+    ]
+    return Scalars(rate, step, tuple(further))
 
 
 def _slot_dtype(name: str, variable: Variable) -> str:

@@ -17,10 +17,14 @@ from tapegrad.core.variable import Variable
 
 
 class Scalars(NamedTuple):
-    """The learning rate and the number of this step, as arrays on a variable's device."""
+    """The learning rate and the number of this step, as arrays on a variable's device.
+
+    `further` are what a rule reads in place of that number: others that all variables share.
+    """
 
     rate: Any
     step: Any
+    further: tuple[Any, ...] = ()
 
 
 class Rule(NamedTuple):
@@ -36,7 +40,7 @@ class Rule(NamedTuple):
         kernel = primitive.kernels.get(type(p)) or primitive.kernel(type(p))
         if self.reads_step:
             return kernel(p, g, scalars.rate, scalars.step, *slots, **self.params)
-        return kernel(p, g, scalars.rate, *slots, **self.params)
+        return kernel(p, g, scalars.rate, *scalars.further, *slots, **self.params)
 
 
 class GroupKernel(Protocol):
@@ -57,13 +61,15 @@ class GroupKernel(Protocol):
         decayed: int,
         share: float,
         factor: Array,
+        further: Sequence[Array] = (),
     ) -> list[Array]:
         """Make a step and return the arrays after it: the given list if all were changed in place.
 
         Nothing may have changed if it raises. The first `decayed` variables lose `rate * amount`
-        of themselves before; averages go the `share` of their way to the new value; gradients are
-        multiplied by `factor`, if there is one. Each array is held by its variable and the list:
-        if by others too, it must not be written to.
+        of themselves before; averages go the `share` of their way to the new value, or all of it
+        where `count` is 1; gradients are multiplied by `factor`, if there is one; `further` are
+        the other numbers that the primitive reads. Each array is held by its variable and the
+        list: if by others too, it must not be written to.
         """
 
     def factor(self, gradients: Sequence[Array], limit: float) -> Array:
@@ -114,6 +120,7 @@ class Group:
         """Make the step of all variables, or of none if there is no room for it."""
         places = self.places
         arrays = [place.array for place in places]
+        others = {"further": scalars.further} if scalars.further else {}
         new = self.kernel(
             arrays,
             [gradients[position].array for position in self.positions],
@@ -124,6 +131,7 @@ class Group:
             decayed=self.decayed if amount else 0,
             share=share,
             factor=factor,
+            **others,
         )
         if new is not arrays:
             for place, array in zip(places, new, strict=True):
@@ -147,7 +155,7 @@ class Plan:
     __slots__ = ("devices", "groups", "is_one_group", "key", "singles")
 
     def __init__(
-        self, key: tuple[int, ...], groups: list[Group], singles: list[tuple[int, str]]
+        self, key: tuple[Any, ...], groups: list[Group], singles: list[tuple[int, str]]
     ) -> None:
         self.key = key
         self.groups = groups
@@ -156,9 +164,13 @@ class Plan:
         self.devices = {*[group.device for group in groups], *[device for _, device in singles]}
 
 
-def key_of(pairs: Sequence[tuple[Any, Variable]]) -> tuple[int, ...]:
-    """What a plan depends on: the variables, and whose gradient is dense."""
-    return tuple([v.number if type(g) is Tensor else -v.number for g, v in pairs])
+def key_of(pairs: Sequence[tuple[Any, Variable]]) -> tuple[Any, ...]:
+    """What a plan depends on: the variables, whose gradient is dense, and the type of arrays.
+
+    That type is another one while a function is recorded, which moves variables one by one.
+    """
+    kind = type(pairs[0][1].array)
+    return (kind, *[v.number if type(g) is Tensor else -v.number for g, v in pairs])
 
 
 def make_plan(

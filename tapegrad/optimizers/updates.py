@@ -1,8 +1,8 @@
 """The arithmetic of one optimizer step as primitives, so that backends can fuse them.
 
-Each takes the parameter, its gradient, the learning rate and the optimizer's slots as arrays on
-one device, and returns the new parameter and slots. Nothing is read back. The arithmetic has the
-precision of the slots, which for parameters in half precision is single.
+Each takes the parameter, its gradient, the learning rate, other numbers if it reads any and the
+optimizer's slots as arrays on one device, and returns the new parameter and slots. Nothing is read
+back. The arithmetic has the precision of the slots, which for half precision is single.
 """
 
 from __future__ import annotations
@@ -15,12 +15,24 @@ from tapegrad.core.families import nondifferentiable
 from tapegrad.ops.gather import scatter_sum
 
 
+def _wide(xp: Any, x: Any) -> Any:
+    """An array in single precision if it has half, which would round or overflow; else itself."""
+    is_half = str(x.dtype).endswith("float16")  # so does "bfloat16"
+    return xp.astype(x, np.dtype("float32")) if is_half else x
+
+
 def _square(xp: Any, g: Any) -> Any:
     """|g|^2, which is real also for complex gradients."""
     if not xp.isdtype(g.dtype, "complex floating"):
+        g = _wide(xp, g)
         return g * g
     real, imag = xp.real(g), xp.imag(g)
     return real * real + imag * imag
+
+
+def _toward(x: Any, target: Any, share: float) -> Any:
+    """x + share * (target - x), of arrays in the precision of the slots."""
+    return x + (target - x) * share
 
 
 def _sgd(xp: Any, p: Any, g: Any, rate: Any) -> Any:
@@ -76,6 +88,7 @@ def _rmsprop(
     centered: bool,
 ) -> Any:
     """RMSprop; the further slots are the mean gradient (if centered) and the momentum (if any)."""
+    g = _wide(xp, g)
     v = xp.astype(rho * v + (1.0 - rho) * _square(xp, g), v.dtype)
     spread, slots = v, [v]
     if centered:
@@ -94,6 +107,140 @@ def _adagrad(xp: Any, p: Any, g: Any, rate: Any, total: Any, *, epsilon: float) 
     return xp.astype(p - rate * g / xp.sqrt(total + epsilon), p.dtype), total
 
 
+def _adadelta(
+    xp: Any, p: Any, g: Any, rate: Any, squares: Any, changes: Any, *, rho: float, epsilon: float
+) -> Any:
+    g = _wide(xp, g)
+    squares = _toward(squares, g * g, 1.0 - rho)
+    change = g * xp.sqrt(changes + epsilon) / xp.sqrt(squares + epsilon)
+    changes = _toward(changes, change * change, 1.0 - rho)
+    return xp.astype(p - rate * change, p.dtype), squares, changes
+
+
+def _adamax(
+    xp: Any,
+    p: Any,
+    g: Any,
+    rate: Any,
+    step: Any,
+    m: Any,
+    norm: Any,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> Any:
+    g = _wide(xp, g)
+    t = xp.astype(step, np.dtype("float64"))
+    scale = xp.astype(rate / (1.0 - beta_1**t), m.dtype)
+    m = _toward(m, g, 1.0 - beta_1)
+    norm = xp.maximum(beta_2 * norm, xp.abs(g))
+    return xp.astype(p - scale * m / (norm + epsilon), p.dtype), m, norm
+
+
+def _nadam_momentum(count: Any, beta_1: float) -> Any:
+    """The momentum of a step, which grows towards beta_1."""
+    return beta_1 * (1.0 - 0.5 * 0.96**count)
+
+
+def _nadam_product(xp: Any, product: Any, step: Any, *, beta_1: float, beta_2: float) -> Any:
+    """The product of all momenta up to this step, and the numbers that its steps have in common.
+
+    Those are the shares of the running mean and of the gradient, and what the mean of squares has
+    to be multiplied by.
+    """
+    t = xp.astype(step, np.dtype("float64"))
+    now, later = _nadam_momentum(t, beta_1), _nadam_momentum(t + 1.0, beta_1)
+    new = product * now
+    numbers = (new, later / (1.0 - new * later), (1.0 - now) / (1.0 - new), 1.0 / (1.0 - beta_2**t))
+    return tuple(xp.astype(number, product.dtype) for number in numbers)
+
+
+def _nadam(
+    xp: Any,
+    p: Any,
+    g: Any,
+    rate: Any,
+    share_of_m: Any,
+    share_of_g: Any,
+    unbias: Any,
+    m: Any,
+    v: Any,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> Any:
+    g = _wide(xp, g)
+    from_m, from_g = [xp.astype(rate * share, m.dtype) for share in (share_of_m, share_of_g)]
+    m = _toward(m, g, 1.0 - beta_1)
+    v = _toward(v, g * g, 1.0 - beta_2)
+    change = (from_m * m + from_g * g) / (xp.sqrt(v * xp.astype(unbias, v.dtype)) + epsilon)
+    return xp.astype(p - change, p.dtype), m, v
+
+
+def _lion(xp: Any, p: Any, g: Any, rate: Any, m: Any, *, beta_1: float, beta_2: float) -> Any:
+    g = _wide(xp, g)
+    direction = xp.sign(beta_1 * m + (1.0 - beta_1) * g)
+    return xp.astype(p - rate * direction, p.dtype), _toward(m, g, 1.0 - beta_2)
+
+
+def _lamb_change(
+    xp: Any,
+    p: Any,
+    g: Any,
+    step: Any,
+    m: Any,
+    v: Any,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> Any:
+    """The direction of Lamb's step in place of the parameter, and the slots after it."""
+    g = _wide(xp, g)
+    t = xp.astype(step, np.dtype("float64"))
+    unbias_1, unbias_2 = [xp.astype(1.0 / (1.0 - b**t), m.dtype) for b in (beta_1, beta_2)]
+    m = _toward(m, g, 1.0 - beta_1)
+    v = _toward(v, g * g, 1.0 - beta_2)
+    change = m * unbias_1 / (xp.sqrt(v * unbias_2) + epsilon)
+    return xp.astype(change, p.dtype), m, v
+
+
+def _lamb(xp: Any, p: Any, change: Any, rate: Any, size: Any, length: Any) -> Any:
+    """A step as long as the parameter, by the norms of both; of zeros the ratio counts as 1."""
+    is_scaled = (size > 0.0) & (length > 0.0)
+    ratio = xp.where(is_scaled, size, xp.ones_like(size)) / xp.where(
+        is_scaled, length, xp.ones_like(length)
+    )
+    return xp.astype(p - rate * ratio * change, p.dtype)
+
+
+def _ftrl(
+    xp: Any,
+    p: Any,
+    g: Any,
+    rate: Any,
+    total: Any,
+    linear: Any,
+    *,
+    power: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    shrinkage: float,
+) -> Any:
+    g, x = _wide(xp, g), _wide(xp, p)
+    per_rate = xp.astype(1.0 / xp.astype(rate, np.dtype("float64")), total.dtype)
+    before, total = total, total + g * g
+    before, after = [xp.sqrt(n) if power == 0.5 else n**power for n in (before, total)]
+    linear = linear + (g + 2.0 * shrinkage * x) - (after - before) * per_rate * x
+    # The curvature at the parameters; beta raises that of early steps.
+    curve = (after + beta) * per_rate + 2.0 * l2
+    new = (xp.clip(linear, -l1, l1) - linear) / curve
+    return xp.astype(new, p.dtype), total, linear
+
+
 def _adagrad_rows(
     xp: Any, p: Any, rows: Any, indices: Any, rate: Any, total: Any, *, epsilon: float
 ) -> Any:
@@ -102,7 +249,15 @@ def _adagrad_rows(
 
 
 def _decay(xp: Any, p: Any, rate: Any, *, amount: float) -> Any:
-    return (xp.astype(p - rate * amount * p, p.dtype),)
+    # The rate has single precision: with a number alone, so would their product.
+    return (xp.astype(p - rate * p * amount, p.dtype),)
+
+
+def _average(xp: Any, average: Any, p: Any, step: Any, *, share: float) -> Any:
+    """The average after a step; the optimizer's first step is where it starts."""
+    x = _wide(xp, p)
+    new = xp.where(step == 1, x, _toward(_wide(xp, average), x, share))
+    return (xp.astype(new, average.dtype),)
 
 
 count_update = nondifferentiable("count_update", lambda xp, count: count + 1, by_element=True)
@@ -112,6 +267,19 @@ momentum_update = nondifferentiable("momentum_update", _momentum, by_element=Tru
 adam_update = nondifferentiable("adam_update", _adam, by_element=True, many=True)
 rmsprop_update = nondifferentiable("rmsprop_update", _rmsprop, by_element=True, many=True)
 adagrad_update = nondifferentiable("adagrad_update", _adagrad, by_element=True, many=True)
+adadelta_update = nondifferentiable("adadelta_update", _adadelta, by_element=True, many=True)
+adamax_update = nondifferentiable("adamax_update", _adamax, by_element=True, many=True)
+nadam_product_update = nondifferentiable(
+    "nadam_product_update", _nadam_product, by_element=True, many=True
+)
+nadam_update = nondifferentiable("nadam_update", _nadam, by_element=True, many=True)
+lion_update = nondifferentiable("lion_update", _lion, by_element=True, many=True)
+lamb_change_update = nondifferentiable(
+    "lamb_change_update", _lamb_change, by_element=True, many=True
+)
+lamb_update = nondifferentiable("lamb_update", _lamb, broadcasts=True)
+ftrl_update = nondifferentiable("ftrl_update", _ftrl, by_element=True, many=True)
 # The rows must be different, but for rows of zeros.
 adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, many=True)
 decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)
+average_update = nondifferentiable("average_update", _average, by_element=True, many=True)

@@ -90,6 +90,8 @@ def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
 
 def _owner(array: Any) -> Any:
     """What the memory of an array belongs to: an object of the device's, or the first array."""
+    if isinstance(array, np.generic):  # a number of NumPy's, which has no memory to share
+        return array
     if not isinstance(array, np.ndarray):
         return getattr(getattr(array, "data", None), "mem", array)
     while getattr(array, "base", None) is not None:

@@ -48,3 +48,14 @@ def test_N2_the_original_function_is_kept():
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match=r"function\(\) decorates a function. Got int"):
         tf.function(3)
+
+
+def test_a_single_number_in_half_precision_can_be_moved_inside():
+    w = tf.Variable(tf.cast(1.0, "bfloat16"))
+
+    @tf.function
+    def step():
+        w.assign_add(tf.cast(0.5, "bfloat16") * w)
+        return w + w
+
+    assert [float(step()) for _ in range(3)] == [3.0, 4.5, 6.75]

@@ -173,6 +173,22 @@ def test_other_variables_at_the_next_step_are_grouped_anew(calls):
     assert (float(a), float(b), calls) == (0.25, -0.5, [2, 1, 2])
 
 
+def test_a_function_after_an_eager_step_moves_each_variable_by_itself(calls):
+    a, b = tf.Variable([1.0, 2.0]), tf.Variable(1.0)
+    optimizer = tf.optimizers.SGD(0.5, momentum=0.5)
+
+    def step():
+        optimizer.apply_gradients([(tf.ones(2), a), (tf.constant(1.0), b)])
+
+    recorded = tf.function(step)
+    for make_step in (step, recorded, recorded, step):
+        make_step()
+
+    assert calls == [2, 2]
+    # The steps are 0.5 times 1, 1.5, 1.75 and 1.875.
+    np.testing.assert_allclose([*a.numpy(), b.numpy()], np.array([1.0, 2.0, 1.0]) - 3.0625)
+
+
 def test_what_is_excluded_from_decay_between_steps_no_longer_decays(calls):
     a, b = tf.Variable(1.0), tf.Variable(1.0)
     optimizer = tf.optimizers.SGD(0.5, weight_decay=1.0)

@@ -29,6 +29,17 @@ RULES = {
     ),
     "adagrad": lambda **o: tf.optimizers.Adagrad(0.1, **o),
 }
+KERAS = {
+    "adadelta": lambda **o: tf.keras.optimizers.Adadelta(0.5, epsilon=1e-3, **o),
+    "adamax": lambda **o: tf.keras.optimizers.Adamax(0.1, epsilon=1e-3, **o),
+    "nadam": lambda **o: tf.keras.optimizers.Nadam(0.1, epsilon=1e-3, **o),
+    "ftrl": lambda **o: tf.keras.optimizers.Ftrl(0.5, l1_regularization_strength=0.1, **o),
+    "ftrl-power": lambda **o: tf.keras.optimizers.Ftrl(
+        0.5, -0.7, l2_shrinkage_regularization_strength=0.2, beta=0.5, **o
+    ),
+    # With such betas the sign does not depend on a rounding.
+    "lion": lambda **o: tf.keras.optimizers.Lion(0.1, 0.5, 0.75, **o),
+}
 
 
 def values(shapes, seed):
@@ -85,9 +96,10 @@ def launches(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, *KERAS, "lamb"])
 def test_steps_equal_those_on_the_cpu(rule, dtype):
-    gpu, cpu = (Training(place, RULES[rule], dtype=dtype) for place in ("cuda:0", "cpu"))
+    make = {**RULES, **KERAS, "lamb": lambda: tf.keras.optimizers.Lamb(0.1)}[rule]
+    gpu, cpu = (Training(place, make, dtype=dtype) for place in ("cuda:0", "cpu"))
 
     for number in range(3):
         gpu.step(number)
@@ -122,6 +134,59 @@ def test_options_do_what_they_do_on_the_cpu(options, dtype):
         cpu.step(number)
 
     assert_same(gpu, cpu, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("rule", KERAS)
+def test_optimizers_of_keras_decay_clip_and_average_as_on_the_cpu(rule, dtype):
+    options = {"weight_decay": 0.3, "use_ema": True, "ema_momentum": 0.75}
+    if rule != "lion":  # whose signs would depend on how a clipped gradient is rounded
+        options["global_clipnorm"] = 20.0
+    gpu, cpu = (Training(place, KERAS[rule], dtype=dtype, **options) for place in ("cuda:0", "cpu"))
+    for training in (gpu, cpu):
+        training.optimizer.exclude_from_weight_decay(training.variables[::2])
+
+    for number in range(4):
+        gpu.step(number)
+        cpu.step(number)
+
+    assert_same(gpu, cpu, dtype)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weight_decay": 0.3, "use_ema": True, "global_clipnorm": 2.0}], ids=str
+)
+@pytest.mark.parametrize("rule", KERAS)
+def test_a_step_of_an_optimizer_of_keras_is_one_launch(rule, options, launches):
+    training = Training("cuda:0", KERAS[rule], **options)
+    for number in range(2):
+        training.step(number)
+
+    launches.clear()
+    training.step(2)
+
+    assert launches == ["update"]
+
+
+@pytest.mark.parametrize("rule", ["adam", *KERAS])
+def test_steps_inside_a_function_equal_those_on_the_cpu(rule):
+    shapes = [(33, 65), (7,), (), (1024,)]
+    make, options = {**RULES, **KERAS}[rule], {"weight_decay": 0.1, "use_ema": True}
+    gpu, cpu = (Training(place, make, shapes, **options) for place in ("cuda:0", "cpu"))
+
+    @tf.function
+    def step(*gradients):
+        gpu.optimizer.apply_gradients(list(zip(gradients, gpu.variables, strict=True)))
+
+    gpu.step(0)  # an eager step before and after: the function moves what is there
+    for number in range(1, 4):
+        with tf.device("cuda:0"):
+            step(*[tf.constant(g, "float32") for g in values(shapes, number + 1)])
+    gpu.step(4)
+    for number in range(5):
+        cpu.step(number)
+
+    assert_same(gpu, cpu, "float32")
 
 
 def test_more_variables_than_one_launch_takes(launches):

@@ -30,7 +30,25 @@ RULES = [
     ("rmsprop_update", 2, {"rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": True}),
     ("rmsprop_update", 3, {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-7, "centered": True}),
     ("adagrad_update", 1, {"epsilon": 1e-7}),
+    ("adadelta_update", 2, {"rho": 0.9, "epsilon": 1e-7}),
+    ("adamax_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+    ("nadam_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+    ("lamb_change_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+    # Halves are exact, so that the sign does not depend on a rounding.
+    ("lion_update", 1, {"beta_1": 0.5, "beta_2": 0.99}),
+    ("ftrl_update", 2, {"power": 0.5, "beta": 0.0, "l1": 0.0, "l2": 0.0, "shrinkage": 0.0}),
+    ("ftrl_update", 2, {"power": 0.5, "beta": 0.5, "l1": 0.4, "l2": 0.3, "shrinkage": 0.2}),
+    ("ftrl_update", 2, {"power": 0.7, "beta": 0.5, "l1": 0.4, "l2": 0.3, "shrinkage": 0.2}),
 ]
+# What a rule reads besides the rate: the step, or numbers of its own.
+NUMBERS = {
+    "adam_update": [np.array(3)],
+    "adamax_update": [np.array(3)],
+    "lamb_change_update": [np.array(3)],
+    "nadam_update": [np.array(0.7), np.array(0.6), np.array(300.0)],
+}
+# A small one would magnify the rounding of a difference in Ftrl; Lamb's direction has none.
+RATES = {"ftrl_update": [1.0], "lamb_change_update": []}
 
 
 def slot_dtype(dtype: np.dtype) -> np.dtype:
@@ -38,13 +56,14 @@ def slot_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def arguments(name: str, slots: int, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
-    """The parameter, its gradient, the rate, the step where there is one, and the slots."""
+    """The parameter, its gradient, the rate, other numbers where there are any, and the slots."""
     # The first is far above the square of the second, as a mean of squares is in a centered rule.
     states = [RNG.uniform(3.0, 4.0, shape) / (k + 1) ** 2 for k in range(slots)]
-    step = [np.array(3)] if name == "adam_update" else []
+    rates = [np.array(rate, "float32") for rate in RATES.get(name, [0.01])]
+    numbers = [*rates, *NUMBERS.get(name, [])]
     values = [RNG.normal(size=shape).astype(dtype) for _ in range(2)]
     wide = slot_dtype(dtype)
-    return [*values, np.array(0.01, "float32"), *step, *(s.astype(wide) for s in states)]
+    return [*values, *numbers, *(s.astype(wide) for s in states)]
 
 
 def exact(x: np.ndarray) -> np.ndarray:
@@ -100,6 +119,45 @@ def test_decay_shrinks_in_the_parameters_dtype() -> None:
 
     assert new.dtype == BFLOAT16
     assert cupy.asnumpy(new).astype(float).tolist() == [0.75, -1.5]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_average_starts_at_the_first_step_and_moves_after_it(shape, step, dtype) -> None:
+    average, p = (RNG.normal(size=shape).astype(dtype) for _ in range(2))
+
+    (new,) = updates.average_update(
+        cupy.asarray(average), cupy.asarray(p), cupy.asarray(np.array(step)), share=0.25
+    )
+
+    assert new.dtype == dtype
+    wanted = exact(p) if step == 1 else 0.75 * exact(average) + 0.25 * exact(p)
+    rtol = 8 * PRECISION[dtype.name]
+    np.testing.assert_allclose(cupy.asnumpy(new).astype(float), wanted, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", ["adamax_update", "lion_update", "ftrl_update"])
+def test_what_is_not_a_number_stays_so(name) -> None:
+    slots, params = next((slots, params) for known, slots, params in RULES if known == name)
+    arrays = arguments(name, slots, (3,), np.dtype("f4"))
+    arrays[1][1] = np.nan
+
+    new = updates.KERNELS[name](*map(cupy.asarray, arrays), **params)
+
+    for array in new:
+        assert np.isnan(cupy.asnumpy(array)).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+def test_the_numbers_of_nadam_have_double_precision(step) -> None:
+    arrays, betas = [np.array(0.3), np.array(step)], {"beta_1": 0.9, "beta_2": 0.999}
+
+    new = updates.nadam_product_update(*map(cupy.asarray, arrays), **betas)
+
+    expected = primitives.nadam_product_update.forward(np, *arrays, **betas)
+    assert [x.dtype for x in new] == [np.float64] * 4
+    np.testing.assert_allclose([float(x) for x in new], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)

@@ -94,16 +94,19 @@ class UpdateGroup:
         decayed: int = 0,
         share: float = 0.0,
         factor: Array = None,
+        further: Sequence[Array] = (),
     ) -> list[Array]:
         """Make a step and return the arrays that hold its result: the same list if none is new.
 
         Each array must be held by its variable and by the list, which nothing else may hold. The
         first `decayed` variables are shrunk by `rate * amount`; averages move by `share` towards
-        the new values; gradients are multiplied by `factor`.
+        the new values, and start there where `count` is 1; gradients are multiplied by `factor`;
+        `further` are numbers in double precision that the rule reads.
         """
         if _current_device() != self._device:
             with on_device(self._device):
-                options = {"amount": amount, "decayed": decayed, "share": share, "factor": factor}
+                clipped = {"factor": factor, "further": further}
+                options = {"amount": amount, "decayed": decayed, "share": share, **clipped}
                 return self(arrays, gradients, rate, count, params, **options)
         rate = readable_rate(rate)
         dtype = self._dtype
@@ -115,13 +118,14 @@ class UpdateGroup:
         rule, constants = rule_for(self._name, params, self._columns - 1 - self._averaged)
         launches = self._launches.get(rule) or self._prepare(rule)
         scalars = (rate.data.ptr, rate.dtype.itemsize == 8, count.data.ptr)
+        at_further = [number.data.ptr for number in further]
         at_factor = 0 if factor is None else factor.data.ptr
         chunk, _, parts = self._layout
         for part, table, launch in zip(parts, self._tables, launches):
             length, shrunk = len(part.positions), bisect_left(part.positions, decayed)
             launch(
                 table, part.column(places), *scalars, at_factor, chunk, length, shrunk,
-                amount, share, *constants,
+                amount, share, *at_further, *constants,
             )  # fmt: skip
         return arrays
 
@@ -233,14 +237,14 @@ def _kernel(rule: str, dtype: np.dtype[Any], averaged: bool, capacity: int) -> K
     """Return the kernel of a rule; its table has one more column for the gradients."""
     columns = 1 + RULES[rule].slots + averaged
     table = f"{columns * capacity * 8 + capacity * 12}s{capacity * 8}s"
-    numbers = "PqPPqiidd" + "d" * len(RULES[rule].constants)
+    numbers = "PqPPqiidd" + "P" * len(RULES[rule].further) + "d" * len(RULES[rule].constants)
     source, macros = group_source(rule, averaged), _macros(dtype.name, capacity)
     return Kernel(lambda: compiled(source, "update", **macros), table + numbers)
 
 
 def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
-    for rule in [rule for rule, how in RULES.items() if how.has_gradient]:
+    for rule in [rule for rule, how in RULES.items() if how.has_gradient and how.has_rate]:
         for averaged in (False, True):
             capacity = capacities(2 + RULES[rule].slots + averaged)[1]
             source = group_source(rule, averaged)

@@ -30,7 +30,13 @@ from tapegrad_cupy.compiled import (
 )
 from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.namespace import CupyNamespace
-from tapegrad_cupy.updates.updates_source import RULES, rule_for, update_source
+from tapegrad_cupy.updates.updates_source import (
+    RULES,
+    WHOLE_POWER,
+    Rule,
+    rule_for,
+    update_source,
+)
 
 Array = Any
 
@@ -52,9 +58,11 @@ def _macros(dtype: str, rate: str) -> dict[str, str | int]:
 def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
     yield Source("add_one", complete(_COUNT))
+    yield Source("nadam_product", complete(_PRODUCT))
     for rule in RULES:
+        rates = ("float32", "float64") if RULES[rule].has_rate else ("float32",)
         for dtype in FLOATS:
-            for rate in ("float32", "float64"):
+            for rate in rates:
                 text = complete(update_source(rule), **_macros(dtype, rate))
                 yield Source(f"update_{rule} {dtype} rate {rate}", text)
 
@@ -83,23 +91,37 @@ def _run(
     slots: Sequence[Array] = (),
     **params: Any,
 ) -> tuple[Array, ...]:
-    """Launch an update on the parameter and its gradient, the rate and the step, and the slots."""
+    """Launch an update on the parameter and its gradient, some numbers, and the slots.
+
+    The numbers are the rate and the step, where the rule reads them, and its further ones.
+    """
     if not fits(values[0], values[1:], slots):
         return generic(name, *values, *scalars, *slots, **params)
     rule, constants = rule_for(name, params, len(slots))
     values = [contiguous(array) for array in values]
     slots = [contiguous(array) for array in slots]
     p = values[0]
-    scalars = [readable_rate(scalars[0]), *(s.astype(np.int64, copy=False) for s in scalars[1:])]
+    scalars, rate_dtype = _readable(RULES[rule], scalars)
     new = [cupy.empty(p.shape, p.dtype), *(cupy.empty(p.shape, slot.dtype) for slot in slots)]
     count = p.size
     if count:
-        kernel, width = _kernel(rule, p.dtype, scalars[0].dtype)
+        kernel, width = _kernel(rule, p.dtype, rate_dtype)
         vectors = count // width if is_aligned(*values, *slots) else 0
         blocks = min(FULL, ((vectors or count) + THREADS - 1) // THREADS)
         arrays = (*values, *scalars, *slots, *new)
         kernel((blocks,), (THREADS,), (*arrays, count, vectors, *constants))
     return tuple(new)
+
+
+def _readable(rule: Rule, scalars: Sequence[Array]) -> tuple[list[Array], np.dtype[Any]]:
+    """Return a rule's numbers in dtypes that its kernel reads, and that of the rate."""
+    dtypes = [np.int64] * rule.has_step + [np.float64] * len(rule.further)
+    rest = scalars[rule.has_rate :]
+    others = [number.astype(dtype, copy=False) for number, dtype in zip(rest, dtypes, strict=True)]
+    if not rule.has_rate:
+        return others, np.dtype(np.float32)
+    rate = readable_rate(scalars[0])
+    return [rate, *others], rate.dtype
 
 
 def readable_rate(rate: Array) -> Array:
@@ -122,12 +144,42 @@ def count_update(count: Array) -> Array:
     return new
 
 
+def nadam_product_update(
+    product: Array, step: Array, *, beta_1: float, beta_2: float
+) -> tuple[Array, ...]:
+    """Return the product of momenta and what follows from it, in one launch instead of many."""
+    dtype, step = product.dtype, step.astype(np.int64, copy=False)
+    product = product.astype(np.float64, copy=False)
+    new = [cupy.ndarray((), np.float64) for _ in range(4)]
+    places = [number.data.ptr for number in new]
+    _product(1, 1, product.data.ptr, step.data.ptr, *places, beta_1, beta_2)
+    return tuple([number.astype(dtype, copy=False) for number in new])
+
+
 _COUNT = r"""
 extern "C" __global__ void add_one(const i64* __restrict__ count, i64* __restrict__ sum) {
     *sum = *count + 1;
 }
 """
 _count = Kernel(lambda: compiled(_COUNT, "add_one"), "PP")
+
+_MULTIPLY = r"""
+extern "C" __global__ void multiply(
+    const double* __restrict__ product, const i64* __restrict__ step,
+    double* __restrict__ new_product, double* __restrict__ share_of_m,
+    double* __restrict__ share_of_g, double* __restrict__ unbias, double beta_1, double beta_2
+) {
+    double power = whole_power(0.96, *step);
+    double now = beta_1 * (1.0 - 0.5 * power), later = beta_1 * (1.0 - 0.5 * 0.96 * power);
+    double all = *product * now;
+    *new_product = all;
+    *share_of_m = later / (1.0 - all * later);
+    *share_of_g = (1.0 - now) / (1.0 - all);
+    *unbias = 1.0 / (1.0 - whole_power(beta_2, *step));
+}
+"""
+_PRODUCT = WHOLE_POWER + _MULTIPLY
+_product = Kernel(lambda: compiled(_PRODUCT, "multiply"), "PPPPPPdd")
 
 
 def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array, ...]:
@@ -156,16 +208,60 @@ def adagrad_update(
     return _run("adagrad_update", (p, g), (rate,), (total,), **params)
 
 
+def adadelta_update(
+    p: Array, g: Array, rate: Array, *slots: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("adadelta_update", (p, g), (rate,), slots, **params)
+
+
+def adamax_update(
+    p: Array, g: Array, rate: Array, step: Array, *slots: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("adamax_update", (p, g), (rate, step), slots, **params)
+
+
+def nadam_update(
+    p: Array, g: Array, rate: Array, *others: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("nadam_update", (p, g), (rate, *others[:3]), others[3:], **params)
+
+
+def lamb_change_update(
+    p: Array, g: Array, step: Array, *slots: Array, **params: Any
+) -> tuple[Array, ...]:
+    return _run("lamb_change_update", (p, g), (step,), slots, **params)
+
+
+def lion_update(p: Array, g: Array, rate: Array, m: Array, **params: Any) -> tuple[Array, ...]:
+    return _run("lion_update", (p, g), (rate,), (m,), **params)
+
+
+def ftrl_update(p: Array, g: Array, rate: Array, *slots: Array, **params: Any) -> tuple[Array, ...]:
+    return _run("ftrl_update", (p, g), (rate,), slots, **params)
+
+
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array, ...]:
     return _run("decay_update", (p,), (rate,), amount=amount)
 
 
+def average_update(average: Array, p: Array, step: Array, *, share: float) -> tuple[Array, ...]:
+    return _run("average_update", (average, p), (step,), share=share)
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
+    "adadelta_update": adadelta_update,
     "adagrad_update": adagrad_update,
     "adam_update": adam_update,
+    "adamax_update": adamax_update,
+    "average_update": average_update,
     "count_update": count_update,
     "decay_update": decay_update,
+    "ftrl_update": ftrl_update,
+    "lamb_change_update": lamb_change_update,
+    "lion_update": lion_update,
     "momentum_update": momentum_update,
+    "nadam_product_update": nadam_product_update,
+    "nadam_update": nadam_update,
     "rmsprop_update": rmsprop_update,
     "sgd_update": sgd_update,
 }

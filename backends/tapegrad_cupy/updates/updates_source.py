@@ -12,15 +12,18 @@ class Rule:
     """One step of one element, in CUDA C.
 
     `body` changes the parameter `x` and the slots `s0`, `s1`, ... by the gradient `g` and the rate
-    `lr`; `constants` are what the host passes, and `setup` comes before all elements.
+    `lr`; `constants` are what the host passes, and `setup` comes before all elements. `further`
+    names numbers in double precision that the device holds, besides the rate and the step.
     """
 
     body: str
     constants: tuple[str, ...] = ()
     slots: int = 0
     has_gradient: bool = True
+    has_rate: bool = True
     has_step: bool = False
     setup: str = ""
+    further: tuple[str, ...] = ()
 
 
 _ADAM_SCALE = r"""
@@ -33,6 +36,36 @@ _ADAM_SCALE = r"""
     __syncthreads();
     S scale = shared_scale, share_1 = (S)(1.0 - beta_1), share_2 = (S)(1.0 - beta_2);
 """
+_ADAMAX_SCALE = r"""
+    __shared__ S shared_scale;
+    if (threadIdx.x == 0) shared_scale = (S)((double)*rate / (1.0 - whole_power(beta_1, *step)));
+    __syncthreads();
+    S scale = shared_scale;
+"""
+_NADAM_SCALES = r"""
+    S from_m = (S)((double)*rate * *share_of_m), from_g = (S)((double)*rate * *share_of_g);
+    S scale = (S)*unbias, share_1 = (S)(1.0 - beta_1), share_2 = (S)(1.0 - beta_2);
+"""
+_LAMB_SCALES = r"""
+    __shared__ S shared_scales[2];
+    if (threadIdx.x < 2) {
+        double beta = threadIdx.x ? beta_2 : beta_1;
+        shared_scales[threadIdx.x] = (S)(1.0 / (1.0 - whole_power(beta, *step)));
+    }
+    __syncthreads();
+    S unbias_1 = shared_scales[0], unbias_2 = shared_scales[1];
+    S share_1 = (S)(1.0 - beta_1), share_2 = (S)(1.0 - beta_2);
+"""
+_FTRL = r"""
+    S before = @POWER@(s0), shrunk = g + (S)(2.0 * shrinkage) * x;
+    s0 += g * g;
+    S after = @POWER@(s0);
+    s1 += shrunk - (after - before) * per_rate * x;
+    S limited = s1 > (S)l1 ? (S)l1 : s1 < -(S)l1 ? -(S)l1 : s1;
+    x = (limited - s1) / ((after + (S)beta) * per_rate + (S)(2.0 * l2));
+"""
+_FTRL_CONSTANTS = ("beta", "l1", "l2", "shrinkage")
+_PER_RATE = "S per_rate = (S)(1.0 / (double)*rate);"
 _MOMENTS = "s0 += (g - s0) * share_1; s1 += (g * g - s1) * share_2;"
 _SQUARES = "s0 = (S)rho * s0 + (S)(1.0 - rho) * (g * g);"
 _MEAN = "s1 = (S)rho * s1 + (S)(1.0 - rho) * g; S spread = s0 - s1 * s1;"
@@ -41,6 +74,14 @@ _BETAS = ("beta_1", "beta_2", "epsilon")
 RULES = {
     "sgd": Rule("x -= lr * g;"),
     "decay": Rule("x -= lr * (S)amount * x;", ("amount",), has_gradient=False),
+    # An average, by the parameter that it follows in the place of a gradient.
+    "average": Rule(
+        "x = starts ? g : x + (g - x) * (S)share;",
+        ("share",),
+        has_rate=False,
+        has_step=True,
+        setup="bool starts = *step == 1;",
+    ),
     "momentum": Rule("s0 = (S)momentum * s0 - lr * g; x += s0;", ("momentum",), 1),
     "nesterov": Rule(
         "s0 = (S)momentum * s0 - lr * g; x += (S)momentum * s0 - lr * g;", ("momentum",), 1
@@ -75,6 +116,52 @@ RULES = {
         3,
     ),
     "adagrad": Rule("s0 += g * g; x -= lr * g / sqrt(s0 + (S)epsilon);", ("epsilon",), 1),
+    "adadelta": Rule(
+        "s0 += (g * g - s0) * (S)(1.0 - rho);"
+        "S change = g * sqrt(s1 + (S)epsilon) / sqrt(s0 + (S)epsilon);"
+        "s1 += (change * change - s1) * (S)(1.0 - rho); x -= lr * change;",
+        ("rho", "epsilon"),
+        2,
+    ),
+    "adamax": Rule(
+        "s0 += (g - s0) * (S)(1.0 - beta_1); S size = fabs(g), kept = (S)beta_2 * s1;"
+        # The larger of the two, or NaN.
+        "s1 = size > kept || size != size ? size : kept; x -= scale * s0 / (s1 + (S)epsilon);",
+        _BETAS,
+        2,
+        has_step=True,
+        setup=_ADAMAX_SCALE,
+    ),
+    "nadam": Rule(
+        f"{_MOMENTS} x -= (from_m * s0 + from_g * g) / (sqrt(s1 * scale) + (S)epsilon);",
+        _BETAS,
+        2,
+        setup=_NADAM_SCALES,
+        further=("share_of_m", "share_of_g", "unbias"),
+    ),
+    # A direction in the place of the parameter, whose length decides about the step.
+    "lamb_change": Rule(
+        f"{_MOMENTS} x = s0 * unbias_1 / (sqrt(s1 * unbias_2) + (S)epsilon);",
+        _BETAS,
+        2,
+        has_rate=False,
+        has_step=True,
+        setup=_LAMB_SCALES,
+    ),
+    "lion": Rule(
+        "S mix = (S)beta_1 * s0 + (S)(1.0 - beta_1) * g; s0 += (g - s0) * (S)(1.0 - beta_2);"
+        # Its sign, or NaN.
+        "x -= lr * (mix > (S)0 ? (S)1 : mix < (S)0 ? (S)-1 : mix);",
+        ("beta_1", "beta_2"),
+        1,
+    ),
+    "ftrl": Rule(_FTRL.replace("@POWER@", "sqrt"), _FTRL_CONSTANTS, 2, setup=_PER_RATE),
+    "ftrl_power": Rule(
+        _FTRL.replace("@POWER@(s0)", "pow(s0, (S)power)"),
+        ("power", *_FTRL_CONSTANTS),
+        2,
+        setup=_PER_RATE,
+    ),
 }
 
 
@@ -87,6 +174,9 @@ def rule_for(name: str, params: Mapping[str, Any], slots: int) -> tuple[str, tup
     elif name == "rmsprop_update":
         rule = "rmsprop" + "_centered" * bool(params["centered"])
         rule += "_momentum" * bool(params["momentum"])
+    elif name == "ftrl_update":
+        # A root takes a fraction of the time of a power, and is what one usually wants.
+        rule = "ftrl" if params["power"] == 0.5 else "ftrl_power"
     else:
         rule = name.removesuffix("_update")
     return rule, tuple([float(params[constant]) for constant in RULES[rule].constants])
@@ -94,7 +184,7 @@ def rule_for(name: str, params: Mapping[str, Any], slots: int) -> tuple[str, tup
 
 # The step count is whole, so that a few products give the power; pow() takes more registers than
 # all the rest.
-_POWER = r"""
+WHOLE_POWER = r"""
 __device__ __forceinline__ double whole_power(double base, i64 exponent) {
     double result = 1.0;
     for (; exponent > 0; exponent >>= 1) {
@@ -115,7 +205,7 @@ typedef Vec<S, N> Ss;
 extern "C" __global__ void __launch_bounds__(256, 2) update(
     @PARAMETERS@, i64 count, i64 vectors@CONSTANTS@
 ) {
-    S lr = (S)*rate;
+    @RATE@
     @SETUP@
     i64 stride = (i64)gridDim.x * blockDim.x;
     i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -151,13 +241,15 @@ def update_source(rule: str) -> str:
     gradient = how.has_gradient
     inputs = ["const P* __restrict__ p"]
     inputs += ["const P* __restrict__ gradient"] if gradient else []
-    inputs += ["const R* __restrict__ rate"]
+    inputs += ["const R* __restrict__ rate"] if how.has_rate else []
     inputs += ["const i64* __restrict__ step"] if how.has_step else []
+    inputs += [f"const double* __restrict__ {name}" for name in how.further]
     inputs += [f"const S* __restrict__ slot{k}" for k in slots]
     outputs = ["P* __restrict__ new_p", *(f"S* __restrict__ new_slot{k}" for k in slots)]
     parts = {
         "PARAMETERS": ", ".join([*inputs, *outputs]),
         "CONSTANTS": "".join(f", double {name}" for name in how.constants),
+        "RATE": _if(how.has_rate, "S lr = (S)*rate;"),
         "SETUP": how.setup,
         "BODY": how.body,
         "LOAD_VECTORS": _if(gradient, "Ps gs = ((const Ps*)gradient)[i];")
@@ -170,7 +262,7 @@ def update_source(rule: str) -> str:
         + "".join(f"S s{k} = slot{k}[i];" for k in slots),
         "STORE": "".join(f"new_slot{k}[i] = s{k};" for k in slots),
     }
-    return _filled(_POWER + _ONE, parts)
+    return _filled(WHOLE_POWER + _ONE, parts)
 
 
 # All pointers start at 16 bytes, and a block's first element is a multiple of N.
@@ -193,7 +285,7 @@ struct Gradients { const P* of[T]; };
 extern "C" __global__ void __launch_bounds__(256, 2) update(
     const __grid_constant__ Table table, const __grid_constant__ Gradients gradients,
     Number rate, const i64* __restrict__ step, const S* __restrict__ factor,
-    i64 chunk, int tensors, int decayed, double amount, double share@CONSTANTS@
+    i64 chunk, int tensors, int decayed, double amount, double share@FURTHER@@CONSTANTS@
 ) {
     S lr = (S)*rate;
     S clip = factor ? *factor : (S)1;
@@ -241,14 +333,17 @@ def group_source(rule: str, averaged: bool) -> str:
     """
     how = RULES[rule]
     slots = range(how.slots)
-    average = "S a = widen(@PLACE@); a += (widen(narrow<P>(x)) - a) * (S)share;"
+    average = (
+        "S a = widen(@PLACE@), y = widen(narrow<P>(x)); a = starts ? y : a + (y - a) * (S)share;"
+    )
     parts = {
+        "FURTHER": "".join(f", const double* __restrict__ {name}" for name in how.further),
         "COLUMNS": "".join(f"S* slot{k}[T]; " for k in slots) + _if(averaged, "P* average[T];"),
         "CONSTANTS": "".join(f", double {name}" for name in how.constants),
         "SETUP": how.setup,
         "BODY": how.body,
         "POINTERS": "".join(f"S* slot{k} = table.slot{k}[k];" for k in slots)
-        + _if(averaged, "P* average = table.average[k];"),
+        + _if(averaged, "P* average = table.average[k]; bool starts = *step == 1;"),
         "LOAD_VECTORS": "".join(f"Ss v{k} = ((const Ss*)slot{k})[i];" for k in slots)
         + _if(averaged, "Ps as = ((const Ps*)average)[i];"),
         "LOAD_FROM_VECTORS": "".join(f"S s{k} = v{k}.v[j];" for k in slots),
@@ -260,7 +355,7 @@ def group_source(rule: str, averaged: bool) -> str:
         "STORE": "".join(f"slot{k}[i] = s{k};" for k in slots)
         + _if(averaged, average.replace("@PLACE@", "average[i]") + "average[i] = narrow<P>(a);"),
     }
-    return TENSOR_OF_BLOCK + _filled(_POWER + _MANY, parts)
+    return TENSOR_OF_BLOCK + _filled(WHOLE_POWER + _MANY, parts)
 
 
 TENSOR_OF_BLOCK = r"""
