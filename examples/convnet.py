@@ -2,12 +2,12 @@
 
 The pictures, 32 x 32 pixels in three colours, are drawn in this program: a shape in any place, size
 and direction, in a random colour on a striped ground of another, under noise. Colours say nothing
-about the shape, and single pixels little. A pipeline shuffles the pictures, mirrors and turns them,
-and prepares the next batches while the network learns.
+about the shape, and single pixels little. A pipeline shuffles the pictures and brings the next
+batches to the device while the network, which mirrors and turns them first, learns.
 
-Data: 6000 pictures to learn from, 2000 held out. Reached: 95.3 % of the held-out pictures; a linear
-classifier of the pixels reaches 23.3 %, and guessing 10 %. Short, from 3000 pictures: 61.3 %, and
-20.4 % for the linear classifier.
+Data: 6000 pictures to learn from, 2000 held out. Reached: 95.1 % of the held-out pictures; a linear
+classifier of the pixels reaches 22.7 %, and guessing 10 %. Short, from 3000 pictures: 57.6 %, and
+19.9 % for the linear classifier.
 """
 
 import sys
@@ -62,24 +62,28 @@ def draw_pictures(count, seed):
     return images.astype("float32"), labels
 
 
-def turn(number, batch):
-    """Lay each picture of a batch down in one of the eight ways that a square has."""
-    images, labels = batch
-    # The numbers depend on that of the batch alone, whichever thread prepares it.
-    draws = tf.random.stateless_uniform([3, images.shape[0], 1, 1, 1], seed=[3, number])
-    images = tf.where(draws[0] < 0.5, images, images[:, ::-1])
-    images = tf.where(draws[1] < 0.5, images, images[:, :, ::-1])
-    return tf.where(draws[2] < 0.5, images, tf.transpose(images, [0, 2, 1, 3])), labels
+class Turn(layers.Layer):
+    """Lays each picture down in one of the eight ways that a square has, while it is learned from.
+
+    It is part of the network, so that a GPU does it: the pipeline could not keep up.
+    """
+
+    def call(self, images, training=False):
+        if not training:
+            return images
+        draws = tf.random.uniform([3, images.shape[0], 1, 1, 1])
+        images = tf.where(draws[0] < 0.5, images, images[:, ::-1])
+        images = tf.where(draws[1] < 0.5, images, images[:, :, ::-1])
+        return tf.where(draws[2] < 0.5, images, tf.transpose(images, [0, 2, 1, 3]))
 
 
 def make_pipeline(images, labels):
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
-    dataset = dataset.shuffle(len(images), seed=4).batch(BATCH, drop_remainder=True)
-    return dataset.enumerate().map(turn).prefetch(2)
+    return dataset.shuffle(len(images), seed=4).batch(BATCH, drop_remainder=True).prefetch(2)
 
 
 def build_convnet():
-    network = tf.keras.Sequential()
+    network = tf.keras.Sequential([Turn()])
     for filters in (24, 48, 96, 96):
         network.add(layers.Conv2D(filters, 3, strides=2, padding="same", use_bias=False))
         network.add(layers.BatchNormalization(momentum=0.9))
@@ -106,7 +110,7 @@ def main(short: bool = False) -> dict[str, float]:
     count, epochs = (3000, 5) if short else (6000, 15)
     dataset, held_out = make_pipeline(*draw_pictures(count, seed=1)), draw_pictures(2000, seed=2)
 
-    linear = tf.keras.Sequential([layers.Flatten(), layers.Dense(len(SHAPES))])
+    linear = tf.keras.Sequential([Turn(), layers.Flatten(), layers.Dense(len(SHAPES))])
     results = {
         "linear_accuracy": train(linear, dataset, held_out, epochs, 1e-3),
         "accuracy": train(build_convnet(), dataset, held_out, epochs, 5e-3),

@@ -78,14 +78,14 @@ def _xlog1py(xp: Any, x: Any, y: Any) -> Any:
 xlogy: Function = binary(
     "xlogy",
     lambda t, x2: multiply_no_nan(_log_shifted(x2, 0), t),
-    lambda t, x1, x2: t * xdivy(x1, x2),
+    lambda t, x1, x2: xdivy(t * x1, x2),
     forward=_xlogy,
     doc="Return x * log(y), and 0 where x is 0.",
 )
 xlog1py: Function = binary(
     "xlog1py",
     lambda t, x2: multiply_no_nan(_log_shifted(x2, 1), t),
-    lambda t, x1, x2: t * xdivy(x1, x2 + 1),
+    lambda t, x1, x2: xdivy(t * x1, x2 + 1),
     forward=_xlog1py,
     doc="Return x * log(1 + y), and 0 where x is 0.",
 )

@@ -66,7 +66,9 @@ softsign: Function = unary(
 
 def _log1mexp(xp: Any, x: Any) -> Any:
     # Each form is exact on its side of log 2, after Mächler's note on log(1 - exp(-|a|)).
-    return xp.where(x < math.log(2), xp.log(-xp.expm1(-x)), xp.log1p(-xp.exp(-x)))
+    is_small, one = x < math.log(2), xp.ones_like(x)
+    small, large = xp.where(is_small, x, one), xp.where(is_small, one, x)
+    return xp.where(is_small, xp.log(-xp.expm1(-small)), xp.log1p(-xp.exp(-large)))
 
 
 log1mexp: Function = unary(

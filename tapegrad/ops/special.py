@@ -81,7 +81,7 @@ ndtri: Function = unary(
 )
 log_ndtr: Function = unary(
     "log_ndtr",
-    lambda t, x, y: t / _ROOT_TWO_PI * exp(-0.5 * x * x - y),
+    lambda t, x: xdivy(t * math.sqrt(2 / math.pi), erfcx(x * -math.sqrt(0.5))),
     doc="Return log(ndtr(x)) without underflow.",
 )
 
@@ -111,12 +111,12 @@ def _gamma_density(a: Any, x: Any) -> Any:
 _igamma: Function = binary(
     "igamma",
     lambda t, x1, x2: t * _igamma_grad_a(x1, x2),
-    lambda t, x1, x2: t * _gamma_density(x1, x2),
+    lambda t, x1, x2: multiply_no_nan(_gamma_density(x1, x2), t),
 )
 _igammac: Function = binary(
     "igammac",
     lambda t, x1, x2: -t * _igamma_grad_a(x1, x2),
-    lambda t, x1, x2: -t * _gamma_density(x1, x2),
+    lambda t, x1, x2: -multiply_no_nan(_gamma_density(x1, x2), t),
 )
 _igamma_grad_a: Function = binary(
     "igamma_grad_a",
@@ -228,7 +228,7 @@ betainc_p: Primitive = elementwise(
     "betainc",
     _missing("betainc", "a"),
     _missing("betainc", "b"),
-    lambda t, x1, x2, x3: t * _beta_density(x1, x2, x3),
+    lambda t, x1, x2, x3: multiply_no_nan(_beta_density(x1, x2, x3), t),
 )
 
 

@@ -192,3 +192,37 @@ def test_the_variance_of_moments_has_a_second_order():
     hessian = tf.hessian(lambda x: tf.nn.moments(x, [0])[1])(tf.constant(np.array([1.0, 4.0])))
 
     np.testing.assert_allclose(hessian.numpy(), [[0.5, -0.5], [-0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.math.xlogy(tf.constant([1.0, 2.0]), x),
+        lambda x: tf.special.igamma(tf.constant([0.5, 0.5]), x),
+        lambda x: tf.special.betainc(*[tf.constant([0.5, 0.5])] * 2, x),
+    ],
+    ids=["xlogy", "igamma", "betainc"],
+)
+def test_what_is_not_asked_for_at_an_edge_of_infinite_slope_has_no_gradient(function):
+    x = tf.constant([0.0, 0.5])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)[1]
+
+    first, second = tape.gradient(y, x).numpy()
+
+    assert first == 0
+    assert second > 0
+
+
+@pytest.mark.parametrize("x", [-1e3, -40.0, -1.0, 3.0])
+def test_the_slope_of_log_ndtr_far_out_has_all_digits(x):
+    # By the continued fraction of Mills' ratio; far out it is |x| + 1/|x|.
+    point = tf.constant(x, dtype="float32")
+    with tf.GradientTape() as tape:
+        tape.watch(point)
+        y = tf.special.log_ndtr(point)
+
+    expected = math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    expected = abs(x) + 1 / abs(x) if x < -10 else expected / (0.5 * math.erfc(-x / math.sqrt(2)))
+    assert float(tape.gradient(y, point)) == pytest.approx(expected, rel=2e-6)

@@ -103,8 +103,8 @@ def test_the_gradients_of_a_large_layer_come_from_one_product(dtype: str) -> Non
         x, w, b, target = [tf.cast(tf.constant(array), dtype) for array in arrays]
         for _ in range(CALLS):
             for_w, for_b = gradients(x, w, b, target)
+        calls = gradients.program(x, w, b, target).graph.calls
 
-    calls = gradients.program(x, w, b, target).graph.calls
     assert "matmul_with_sums" in [call.primitive.name for call in calls]
     x, target = [np.asarray(tf.cast(one, "float64")) for one in (x, target)]
     # A result of 512 terms of about 1 is 23, rounded once to the digits of its dtype.

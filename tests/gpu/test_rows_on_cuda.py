@@ -233,7 +233,7 @@ def normalize_both_ways(
         expected("normalize_gradient", t64, x64, gain64, *moments, bias_shape=parameter, **params),
         dtype,
     )
-    assert [g.dtype for g in gradients] == [dtype, gain.dtype, dtype]
+    assert [g.dtype for g in gradients] == [dtype, gain.dtype, bias.dtype]
 
 
 @ALL
