@@ -8,6 +8,7 @@ from typing import Any
 NAMESPACES = {
     "autodiff",
     "bitwise",
+    "compat",
     "config",
     "data",
     "debug",
@@ -22,8 +23,10 @@ NAMESPACES = {
     "math",
     "nest",
     "nn",
+    "numpy",
     "optimizers",
     "random",
+    "scipy",
     "signal",
     "special",
     "test",

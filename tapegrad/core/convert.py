@@ -129,6 +129,8 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         return array.astype(backend_of(like.array).dtype_of(like.array))
     if keeps_dtype or _holds_numpy_scalars(value):
         return array
+    if like is not None and isinstance(value, list | tuple) and _widens(like):
+        return array
     return _with_default_dtype(array)
 
 
@@ -150,6 +152,12 @@ def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
     kind = backend_of(like.array).dtype_of(like.array).kind
     kind = "f" if kind == "V" else kind  # bfloat16 has NumPy's kind "V"
     return _KIND_ORDER.find(array.dtype.kind) <= _KIND_ORDER.find(kind)
+
+
+def _widens(like: Tensor) -> bool:
+    """Whether floats beside these integers give float64, so that rounding them would be a loss."""
+    dtype = backend_of(like.array).dtype_of(like.array)
+    return dtype.kind in "iu" and dtype.itemsize >= 4
 
 
 def _holds_numpy_scalars(value: Any) -> bool:

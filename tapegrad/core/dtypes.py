@@ -86,9 +86,17 @@ class DType:
             return _ml_dtypes().finfo(self.dtype)
         return np.iinfo(self.dtype) if self.is_integer else np.finfo(self.dtype)
 
+    def __call__(self, value: Any = 0) -> Any:
+        """Return a value as a tensor of this dtype, as NumPy's types do: `float32(3)`."""
+        from tapegrad.numpy import creation  # a face, which loads nearly everything
+
+        return creation.asarray(value, dtype=self)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
             return self.dtype == other.dtype
+        if other is None:  # which NumPy takes for float64
+            return False
         try:
             return bool(self.dtype == other)
         except TypeError:

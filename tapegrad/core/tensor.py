@@ -140,9 +140,12 @@ class Tensor(HasOperators):
         """
         return host.fetch_later(self.array, self.node, "numpy_later()")
 
-    def item(self) -> Any:
-        """Return the only element as a Python number."""
-        return host.fetch(self.array, self.node, "item()").item()
+    def item(self, *where: Any) -> Any:
+        """Return one element as a Python number: the only one, or the one at a place.
+
+        A place is a position in the flattened tensor, or one index per axis.
+        """
+        return host.fetch(self.array, self.node, "item()").item(*where)
 
     def tolist(self) -> Any:
         return host.fetch(self.array, self.node, "tolist()").tolist()
@@ -166,11 +169,20 @@ class Tensor(HasOperators):
             )
         return host.fetch(self.array, self.node, _AS_ARRAY).data
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
         """Give other libraries the memory itself: `torch.from_dlpack(x)` copies nothing."""
         if self.node is not None:
             note_cut("left the tape through __dlpack__", (self.node,))
-        return self._shared_array.__dlpack__(**options)
+        wanted = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in wanted.items() if value is not None}
+        return self._shared_array.__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self) -> Any:
         return self._shared_array.__dlpack_device__()
@@ -264,4 +276,4 @@ def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:
     return Tensor(host.place(value, device))
 
 
-nest.LEAF_TYPES.add(Tensor)
+nest.LEAF_TYPES.update((Tensor, np.ndarray))

@@ -13,7 +13,7 @@ from tapegrad.core.convert import copy_of_device_array, to_host_array, to_tensor
 from tapegrad.core.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive import INTERPRETERS, Primitive
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import arithmetic
@@ -263,10 +263,17 @@ def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis
     weights = np.arange(num) / max(num - 1, 1)
     shape = (num, *[1] * (rank - place))
     # Both ends are exact: their weights are 0 and 1.
-    up = wrap(host.place(weights.reshape(shape).astype(start.dtype.dtype)))
-    down = wrap(host.place((1 - weights).reshape(shape).astype(start.dtype.dtype)))
+    up = _beside(start, weights.reshape(shape).astype(start.dtype.dtype))
+    down = _beside(start, (1 - weights).reshape(shape).astype(start.dtype.dtype))
     left, right = (_with_axis(x, rank, place) for x in (start, stop))
     return arithmetic.add(arithmetic.multiply(left, down), arithmetic.multiply(right, up))
+
+
+def _beside(x: Any, value: np.ndarray[Any, Any]) -> Tensor:
+    """Return a host array as a tensor on the device of `x`, whatever stands for many examples."""
+    while type(x) in INTERPRETERS:
+        x = x.tensor
+    return wrap(host.place_like(value, x.array if isinstance(x, Tensor) else x))
 
 
 def _with_axis(x: Any, rank: int, place: int) -> Any:

@@ -206,7 +206,9 @@ def _add_array(plan: Plan, array: Any, axis: int, part: Any) -> None:
 
 
 def _where_true(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]:
-    if tuple(mask.shape) != tuple(shape):
+    # Of no length it selects nothing, which NumPy allows along any axis.
+    fits = len(mask.shape) == len(shape) and all([m in (n, 0) for m, n in zip(mask.shape, shape)])
+    if not fits:
         raise ShapeError(
             f"A mask at axis {axis} must have the shape {tuple(shape)} of what it selects from. "
             f"Got {tuple(mask.shape)}."

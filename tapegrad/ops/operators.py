@@ -21,6 +21,7 @@ from tapegrad.ops import (
     shape,
     variable_slices,
 )
+from tapegrad.ops.array_methods import bind_methods
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -127,6 +128,8 @@ def bind_operators(kind: Any) -> None:
     kind.to = _to
     kind.__array_ufunc__ = _ArrayUfunc()
     kind.__array_function__ = _array_function
+    if kind is not IndexedSlices:
+        bind_methods(kind)
     for name, function in BINARY.items():
         setattr(kind, f"__{name}__", function)
         setattr(kind, f"__r{name}__", _swapped(function))

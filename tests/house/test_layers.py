@@ -49,6 +49,10 @@ BETWEEN_BACKENDS = {"tapegrad_cupy": "tapegrad_numpy.special"}
 
 # Imports that stand inside a function so that a heavy part loads on first use: source -> targets.
 LAZY: dict[str, set[str]] = {
+    # Methods of arrays are those of the NumPy face, which loads nearly everything.
+    "tapegrad.core.dtypes": {"tapegrad.numpy.creation"},
+    "tapegrad.ops.numpy_protocol": {"tapegrad.numpy"},
+    "tapegrad.ops.array_methods": {"tapegrad.numpy", "tapegrad.numpy.methods"},
     "tapegrad.cli": {"tapegrad.demo.digits", "tapegrad_bench.command"},
     "tapegrad.ops.operators": {"tapegrad.ops.numpy_protocol"},
     "tapegrad_bench.adapters.on_tapegrad": {"tapegrad_bench.adapters.cuda_events"},

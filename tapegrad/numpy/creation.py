@@ -1,0 +1,325 @@
+"""Making arrays: from values, filled, evenly spaced. Python's floats are float64 here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.device import device as on_device
+from tapegrad.core.device import resolve_device
+from tapegrad.core.dlpack import import_array
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import (
+    as_array,
+    as_host,
+    dtype_of,
+    refuse_order,
+    with_dtype,
+)
+from tapegrad.ops.creation import as_constant, as_shape, full_like_p
+from tapegrad.ops.joining import holds_tensors
+from tapegrad.ops.shape import broadcast_to, reshape, to_device
+from tapegrad.ops.stop_gradient import identity as fresh
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    copy: Any = None,
+    like: Any = None,
+) -> Any:
+    """Return `a` as an array: itself if it is one of that dtype, unless `copy` is set.
+
+    Lists may hold arrays, and gradients flow to them.
+
+    >>> asarray([1, 2]).dtype, asarray([1, 2], dtype="float32").dtype
+    (<dtype: 'int64'>, <dtype: 'float32'>)
+    """
+    refuse_order(order)
+    if isinstance(a, Tensor | Variable) or type(a) in INTERPRETERS or holds_tensors(a):
+        x = with_dtype(as_array(a), dtype)
+        x = x if device is None else to_device(x, device)
+        if copy is False and x is not a:
+            raise ArgumentError("asarray cannot change dtype or device without a copy.")
+        return fresh(x) if copy and x is a else x
+    if copy is False:
+        return _shared(a, dtype, device)
+    with on_device(device):
+        if isinstance(a, list | tuple | np.ndarray | np.generic) or type(a) in NUMBERS:
+            return as_constant(as_host(a, dtype))
+        return with_dtype(as_array(a), dtype)
+
+
+def _shared(obj: Any, dtype: Any, device: Any) -> Any:
+    """Take over the memory of another library's array, which only DLPack can do."""
+    if not hasattr(obj, "__dlpack__"):
+        raise ArgumentError(
+            f"asarray must copy a {type(obj).__name__}; leave out copy=False to allow it."
+        )
+    x = wrap(import_array(obj))
+    if (dtype is not None and x.dtype != dtype) or device not in (None, x.device):
+        raise ArgumentError("asarray cannot change dtype or device without a copy.")
+    return x
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: str = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
+    """Return a new array with the values of `object`, of at least `ndmin` axes.
+
+    >>> array([[1.0, 2.0]]).shape, array(3, ndmin=2).shape
+    ((1, 2), (1, 1))
+    """
+    x = asarray(object, dtype, order, device=device, copy=copy)
+    missing = ndmin - len(x.shape)
+    return reshape(x, (*[1] * missing, *x.shape)) if missing > 0 else x
+
+
+def asanyarray(a: Any, dtype: Any = None, order: str | None = None, **options: Any) -> Any:
+    """Return `a` as an array; there are no subclasses of tensors.
+
+    >>> asanyarray([1.0]).tolist()
+    [1.0]
+    """
+    return asarray(a, dtype, order, **options)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """Return `a` as an array of at least one axis.
+
+    >>> ascontiguousarray(2.0).shape
+    (1,)
+    """
+    return array(a, dtype, copy=None, ndmin=1)
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Any:
+    """Return `a` as an array, or raise if it holds NaN or infinity.
+
+    >>> asarray_chkfinite([1.0]).tolist()
+    [1.0]
+    """
+    x = asarray(a, dtype, order)
+    if not np.isfinite(x.numpy()).all():
+        raise ArgumentError("asarray_chkfinite found NaN or infinity in the array.")
+    return x
+
+
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    """Return a copy: writing into it does not change `a`, and gradients flow to `a`.
+
+    >>> copy([1.0]).tolist()
+    [1.0]
+    """
+    refuse_order(order)
+    return fresh(as_array(a))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
+    """Return the array of another library as a tensor on the same memory, or a copy of it.
+
+    >>> from_dlpack(np.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    taken = fresh(x) if isinstance(x, Tensor) else wrap(import_array(x))
+    place = taken.device if device is None else resolve_device(device)
+    if place != taken.device:
+        if copy is False:
+            raise ArgumentError(f"from_dlpack must copy to get from {taken.device} to {place}.")
+        return to_device(taken, place)
+    return taken + 0 if copy and dtype_of(taken).kind != "b" else (taken | False if copy else taken)
+
+
+# Filled with one value
+
+
+def _filled(shape: Any, value: Any, dtype: Any, device: Any) -> Any:
+    kind = numpy_dtype("float64" if dtype is None else dtype)
+    with on_device(device):
+        seed = as_constant(np.zeros((), kind))
+    return full_like_p(seed, shape=as_shape(shape), value=value, dtype=kind)
+
+
+def empty(
+    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """Return an array of a shape; its values are zeros, though none are promised.
+
+    >>> empty((2, 3)).shape
+    (2, 3)
+    """
+    return _filled(shape, 0, dtype, device)
+
+
+def zeros(
+    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """Return an array of zeros.
+
+    >>> zeros(2).tolist()
+    [0.0, 0.0]
+    """
+    return _filled(shape, 0, dtype, device)
+
+
+def ones(
+    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """Return an array of ones.
+
+    >>> ones(2, dtype="int64").tolist()
+    [1, 1]
+    """
+    return _filled(shape, 1, dtype, device)
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
+    """Return an array with `fill_value` everywhere; it may be an array that broadcasts.
+
+    >>> full(2, 7).tolist()
+    [7, 7]
+    """
+    value = asarray(fill_value, dtype=dtype, device=device)
+    return broadcast_to(value, as_shape(shape))
+
+
+def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    x = as_array(a)
+    kind = dtype_of(x) if dtype is None else numpy_dtype(dtype)
+    wanted = tuple(x.shape) if shape is None else as_shape(shape)
+    result = full_like_p(x, shape=wanted, value=value, dtype=kind)
+    return result if device is None else to_device(result, device)
+
+
+def empty_like(
+    prototype: Any,
+    /,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return an array of another one's shape, dtype and device.
+
+    >>> empty_like([[1, 2]]).shape
+    (1, 2)
+    """
+    return _like(prototype, 0, dtype, shape, device)
+
+
+def zeros_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return zeros of another array's shape, dtype and device.
+
+    >>> zeros_like([1, 2]).tolist()
+    [0, 0]
+    """
+    return _like(a, 0, dtype, shape, device)
+
+
+def ones_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return ones of another array's shape, dtype and device.
+
+    >>> ones_like([1.5, 2.5]).tolist()
+    [1.0, 1.0]
+    """
+    return _like(a, 1, dtype, shape, device)
+
+
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return an array of another one's shape and dtype, with `fill_value` everywhere.
+
+    >>> full_like([1.0, 2.0], 7).tolist()
+    [7.0, 7.0]
+    """
+    if type(fill_value) in NUMBERS:
+        return _like(a, fill_value, dtype, shape, device)
+    x = as_array(a)
+    value = with_dtype(as_array(fill_value), dtype_of(x) if dtype is None else dtype)
+    wanted = tuple(x.shape) if shape is None else as_shape(shape)
+    result = broadcast_to(value, wanted)
+    return result if device is None else to_device(result, device)
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any
+) -> Any:
+    """Return what a function gives of the coordinates of a grid, one array per axis.
+
+    >>> fromfunction(lambda i, j: i + j, (2, 2)).tolist()
+    [[0.0, 1.0], [1.0, 2.0]]
+    """
+    grid = np.indices(as_shape(shape)).astype(numpy_dtype(dtype))
+    return function(*(as_constant(part) for part in grid), **kwargs)
+
+
+def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+    """Return an array of the numbers that an iterator gives.
+
+    >>> fromiter((k * k for k in range(3)), "int64").tolist()
+    [0, 1, 4]
+    """
+    return as_constant(np.fromiter(iter, numpy_dtype(dtype), count))
+
+
+def frombuffer(
+    buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, like: Any = None
+) -> Any:
+    """Return an array with the numbers in a buffer of bytes.
+
+    >>> frombuffer(bytes([1, 2]), "uint8").tolist()
+    [1, 2]
+    """
+    return as_constant(np.frombuffer(buffer, numpy_dtype(dtype), count, offset).copy())

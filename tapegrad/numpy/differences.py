@@ -1,0 +1,244 @@
+"""Differences, gradients, integrals and interpolation over sampled values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.numpy.joining import concat
+from tapegrad.numpy.manipulation import ravel
+from tapegrad.numpy.searching import searchsorted
+from tapegrad.numpy.values import (
+    as_array,
+    as_array_like,
+    as_arrays,
+    dtype_of,
+    floating,
+    side_by_side,
+    with_dtype,
+)
+from tapegrad.ops import cumulative, reduction, rounding
+from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.convolve import convolve as _convolve
+from tapegrad.ops.convolve import correlate as _correlate
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.selection import where as choose
+from tapegrad.ops.shape import broadcast_to, reshape
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Return the differences of neighbours along an axis, `n` times over.
+
+    >>> diff([1, 4, 9]).tolist()
+    [3, 5]
+    """
+    x = as_array(a)
+    if not x.shape:
+        raise ShapeError("diff needs an array with axes. Got a single value.")
+    axis = normalize_axis(axis, len(x.shape), "diff")
+    parts = [x]
+    if prepend is not None:
+        parts.insert(0, _beside(prepend, x, axis))
+    if append is not None:
+        parts.append(_beside(append, x, axis))
+    x = concat(parts, axis=axis) if len(parts) > 1 else x
+    if dtype_of(x).kind == "b":
+        for _ in range(n):
+            x = not_equal(_part(x, axis, 1, None), _part(x, axis, None, -1))
+        return x
+    return cumulative.diff(x, n, axis)
+
+
+def _beside(value: Any, x: Any, axis: int) -> Any:
+    """Return what comes before or after: a number stands for one slice of itself."""
+    value = as_array(value, x)
+    if value.shape:
+        return value
+    return broadcast_to(value, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+
+
+def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+    return getitem(x, (*[slice(None)] * axis, slice(start, stop)))
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Return the differences of neighbours of the flattened array, with values at both ends.
+
+    >>> ediff1d([1, 4, 9], to_begin=0).tolist()
+    [0, 3, 5]
+    """
+    x = ravel(ary)
+    parts = [cumulative.diff(x)]
+    if to_begin is not None:
+        parts.insert(0, with_dtype(ravel(as_array(to_begin, x)), dtype_of(x)))
+    if to_end is not None:
+        parts.append(with_dtype(ravel(as_array(to_end, x)), dtype_of(x)))
+    return concat(parts) if len(parts) > 1 else parts[0]
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Return the slope by central differences along each axis; `varargs` are spacings or points.
+
+    >>> gradient([1.0, 4.0, 9.0]).tolist()
+    [3.0, 4.0, 5.0]
+    """
+    x = floating(f)
+    axes = (
+        normalize_axes(None, len(x.shape), "gradient")
+        if axis is None
+        else tuple(normalize_axis(int(a), len(x.shape), "gradient") for a in np.atleast_1d(axis))
+    )
+    if len(varargs) not in (0, 1, len(axes)) or edge_order not in (1, 2):
+        raise ArgumentError(
+            f"gradient needs no spacing, one, or {len(axes)}, and edge_order 1 or 2. "
+            f"Got {len(varargs)} and {edge_order}."
+        )
+    spacings = list(varargs) or [1.0]
+    spacings = spacings * len(axes) if len(spacings) == 1 else spacings
+    slopes = [_slope(x, k, h, edge_order) for k, h in zip(axes, spacings, strict=True)]
+    if axis is not None and np.ndim(axis) == 0:
+        return slopes[0]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+    if x.shape[axis] < edge_order + 1:
+        raise ShapeError(
+            f"gradient needs {edge_order + 1} entries along axis {axis}. Got {x.shape[axis]}."
+        )
+    h = as_array_like(spacing, x)
+    if h.shape:
+        h = reshape(cumulative.diff(floating(h)), (-1, *[1] * (len(x.shape) - axis - 1)))
+        before, after = h[:-1], h[1:]
+    else:
+        before = after = h
+    left, middle, right = _part(x, axis, None, -2), _part(x, axis, 1, -1), _part(x, axis, 2, None)
+    if h.shape:
+        inner = (
+            before * before * right
+            + (after * after - before * before) * middle
+            - after * after * left
+        ) / (before * after * (before + after))
+    else:
+        inner = (right - left) / (2.0 * h)
+    first = _end(x, axis, h, edge_order, at_front=True)
+    last = _end(x, axis, h, edge_order, at_front=False)
+    return with_dtype(concat([first, inner, last], axis=axis), dtype_of(x))
+
+
+def _end(x: Any, axis: int, h: Any, edge_order: int, at_front: bool) -> Any:
+    """Return the slope at one end, by the first or the second order formula."""
+    count = x.shape[axis]
+    places = (0, 1, 2) if at_front else (count - 1, count - 2, count - 3)
+    values = [_part(x, axis, k, k + 1) for k in places[: edge_order + 1]]
+    steps = [h, h]
+    if h.shape:
+        steps = [h[0:1], h[1:2]] if at_front else [h[-1:], h[-2:-1]]
+    sign = 1.0 if at_front else -1.0
+    if edge_order == 1:
+        return sign * (values[1] - values[0]) / steps[0]
+    d1, d2 = steps
+    return sign * (
+        -(2.0 * d1 + d2) / (d1 * (d1 + d2)) * values[0]
+        + (d1 + d2) / (d1 * d2) * values[1]
+        - d1 / (d2 * (d1 + d2)) * values[2]
+    )
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Return the integral along an axis by the trapezoidal rule, over points `x` or steps `dx`.
+
+    >>> trapezoid([1, 2, 3]).tolist()
+    4.0
+    """
+    y = floating(y)
+    axis = normalize_axis(axis, len(y.shape), "trapezoid")
+    high, low = _part(y, axis, 1, None), _part(y, axis, None, -1)
+    if x is None:
+        return reduction.sum(dx * (high + low) / 2.0, axis)
+    steps = as_array(x, y)
+    if len(steps.shape) == 1:
+        steps = reshape(cumulative.diff(steps), (-1, *[1] * (len(y.shape) - axis - 1)))
+    else:
+        steps = cumulative.diff(steps, 1, axis)
+    return reduction.sum(steps * (high + low) / 2.0, axis)
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """Return the convolution of two sequences.
+
+    >>> convolve([1, 2, 3], [0, 1]).tolist()
+    [0, 1, 2, 3]
+    """
+    x, w = (ravel(part) for part in as_arrays([a, v]))
+    return _convolve(x, w, mode)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """Return the cross-correlation of two sequences.
+
+    >>> correlate([1, 2, 3], [0, 1]).tolist()
+    [2, 3]
+    """
+    x, w = (ravel(part) for part in as_arrays([a, v]))
+    return _correlate(x, w, mode)
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Any:
+    """Return a function given by points, interpolated linearly; differentiable in all of them.
+
+    >>> interp([0.5, 1.5], [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
+    [5.0, 25.0]
+    """
+    at, knots, values = (floating(part) for part in side_by_side(x, xp, fp))
+    if len(knots.shape) != 1 or tuple(knots.shape) != tuple(values.shape):
+        raise ShapeError(
+            f"interp needs as many points as values. Got shapes {tuple(knots.shape)} and "
+            f"{tuple(values.shape)}."
+        )
+    if period is not None:
+        at, knots, values = _periodic(at, knots, values, abs(period))
+        left = right = None
+    count = knots.shape[0]
+    place = searchsorted(knots, at, side="right").clip(1, max(count - 1, 1))
+    low, high = getitem(knots, place - 1), getitem(knots, place.clip(0, count - 1))
+    below, above = getitem(values, place - 1), getitem(values, place.clip(0, count - 1))
+    gap = choose(high == low, 1.0, high - low)
+    result = below + (above - below) / gap * (at - low)
+    result = choose(at < knots[0], values[0] if left is None else left, result)
+    result = choose(at > knots[-1], values[-1] if right is None else right, result)
+    return choose(at == knots[-1], values[-1], result)
+
+
+def _periodic(at: Any, knots: Any, values: Any, period: float) -> tuple[Any, Any, Any]:
+    """Bring points into one period and repeat the ends beyond it."""
+    at, knots = rounding.mod(at, period), rounding.mod(knots, period)
+    order = knots.argsort()
+    knots, values = getitem(knots, order), getitem(values, order)
+    knots = concat([knots[-1:] - period, knots, knots[:1] + period])
+    return at, knots, concat([values[-1:], values, values[:1]])
+
+
+def unwrap(
+    p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
+) -> Any:
+    """Return angles without jumps: each differs from its neighbour by at most half a period.
+
+    >>> unwrap([0.0, 6.0]).round(4).tolist()
+    [0.0, -0.2832]
+    """
+    x = as_array(p)
+    axis = normalize_axis(axis, len(x.shape), "unwrap")
+    half = period / 2 if dtype_of(x).kind not in "iu" or period % 2 else period // 2
+    limit = half if discont is None else discont
+    steps = cumulative.diff(x, 1, axis)
+    wrapped = rounding.mod(steps + half, period) - half
+    wrapped = choose((wrapped == -half) & (steps > 0), half, wrapped)
+    jumps = choose(abs(steps) < limit, 0, wrapped - steps)
+    moved = _part(x, axis, 1, None) + cumulative.cumsum(jumps, axis)
+    return concat([_part(x, axis, 0, 1), moved], axis=axis)

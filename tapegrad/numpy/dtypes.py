@@ -1,0 +1,257 @@
+"""Data types, what they can hold, and which one comes of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.dtypes import (
+    DType,
+    as_dtype,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    numpy_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.numpy.values import as_array, dtype_of, with_dtype
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.shape import to_device
+from tapegrad.ops.stop_gradient import identity
+
+bool = bool_
+half, single, double = float16, float32, float64
+csingle, cdouble = complex64, complex128
+byte, short, intc, int_, longlong = int8, int16, int32, int64, int64
+ubyte, ushort, uintc, uint, ulonglong = uint8, uint16, uint32, uint64, uint64
+intp, uintp = int64, uint64
+long, ulong = int64, uint64
+
+# The families that `issubdtype` asks about.
+generic, number, integer = np.generic, np.number, np.integer
+signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
+inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
+
+KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+"""The Array API's kinds, in NumPy's letters."""
+
+
+@dataclass(frozen=True)
+class finfo_object:  # noqa: N801 -- the Array API's name
+    """What `finfo` tells."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+    tiny: float
+    resolution: float
+    precision: int
+
+
+@dataclass(frozen=True)
+class iinfo_object:  # noqa: N801 -- the Array API's name
+    """What `iinfo` tells."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> finfo_object:
+    """Return the limits of a floating-point dtype, or of an array's.
+
+    >>> finfo(float32).bits, finfo("float64").eps
+    (32, 2.220446049250313e-16)
+    """
+    kind = _dtype_in(type)
+    if kind.kind not in "fc":
+        raise ArgumentError(f"finfo needs a floating-point dtype. Got {kind}; use iinfo.")
+    limits = np.finfo(kind)
+    small = float(limits.smallest_normal)
+    return finfo_object(
+        limits.bits,
+        float(limits.eps),
+        float(limits.max),
+        float(limits.min),
+        small,
+        as_dtype(limits.dtype),
+        small,
+        float(limits.resolution),
+        int(limits.precision),
+    )
+
+
+def iinfo(type: Any, /) -> iinfo_object:
+    """Return the limits of an integer dtype, or of an array's.
+
+    >>> iinfo(int8).max
+    127
+    """
+    kind = _dtype_in(type)
+    if kind.kind not in "iu":
+        raise ArgumentError(f"iinfo needs an integer dtype. Got {kind}; use finfo.")
+    limits = np.iinfo(kind)
+    return iinfo_object(limits.bits, int(limits.max), int(limits.min), as_dtype(kind))
+
+
+def _dtype_in(value: Any) -> np.dtype[Any]:
+    """Return the dtype that a value is or has."""
+    if isinstance(value, Tensor) or hasattr(value, "shape"):
+        return numpy_dtype(value.dtype)
+    return numpy_dtype(value)
+
+
+def dtype(dtype: Any, align: Any = False, copy: Any = False) -> DType:
+    """Return the data type for anything that names one.
+
+    >>> dtype("float32") is float32
+    True
+    """
+    return as_dtype(dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Return whether a dtype is of a kind: a dtype, 'integral', 'real floating', or several.
+
+    >>> isdtype(float32, "real floating"), isdtype(int8, (bool, "numeric"))
+    (True, True)
+    """
+    if isinstance(kind, tuple):
+        return any([isdtype(dtype, each) for each in kind])
+    own = as_dtype(dtype)
+    if not isinstance(kind, str) or kind not in KINDS:
+        if isinstance(kind, str):
+            raise ArgumentError(f"kind must be one of {', '.join(KINDS)}. Got {kind!r}.")
+        return own == kind
+    return own.kind in KINDS[kind]
+
+
+def issubdtype(arg1: Any, arg2: Any) -> Any:
+    """Return whether a dtype belongs to a family such as `numpy.floating`.
+
+    >>> issubdtype(float32, floating), issubdtype(int32, floating)
+    (True, False)
+    """
+    first, second = (each.dtype if isinstance(each, DType) else each for each in (arg1, arg2))
+    return np.issubdtype(first, second)
+
+
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+    """Return whether values of a dtype (or an array's) can become those of another.
+
+    >>> can_cast(int32, float64), can_cast(float64, int32)
+    (True, False)
+    """
+    source = dtype_of(from_) if hasattr(from_, "shape") else numpy_dtype(from_)
+    return np.can_cast(source, numpy_dtype(to), casting=casting)
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """Return the dtype that arrays, dtypes and Python numbers have together.
+
+    >>> result_type(float32, int8), result_type(int32, 1.0)
+    (<dtype: 'float32'>, <dtype: 'float64'>)
+    """
+    if not arrays_and_dtypes:
+        raise ArgumentError("result_type needs at least one array or dtype. Got none.")
+    kinds = [x if type(x) in NUMBERS else _kind_in(x) for x in arrays_and_dtypes]
+    return as_dtype(np.result_type(*kinds))
+
+
+def _kind_in(value: Any) -> np.dtype[Any]:
+    if isinstance(value, list | tuple):
+        return dtype_of(as_array(value))
+    return _dtype_in(value)
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """Return the smallest dtype that holds the values of both.
+
+    >>> promote_types("int32", "float32")
+    <dtype: 'float64'>
+    """
+    return as_dtype(np.promote_types(numpy_dtype(type1), numpy_dtype(type2)))
+
+
+def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
+    """Return an array with another dtype; with `copy=False` itself if it has that already.
+
+    >>> astype([1.5, 2.5], int32).tolist()
+    [1, 2]
+    """
+    x = as_array(x)
+    wanted = numpy_dtype(dtype)
+    if device is not None:
+        x = to_device(x, device)
+    if is_complex(x) and wanted.kind != "c":
+        x = real(x) if wanted.kind != "b" else x != 0
+    changed = with_dtype(x, wanted)
+    return identity(changed) if copy and changed is x else changed
+
+
+def iscomplexobj(x: Any) -> Any:
+    """Return whether an array is of a complex dtype.
+
+    >>> iscomplexobj([1j]), iscomplexobj([1.0])
+    (True, False)
+    """
+    return is_complex(as_array(x))
+
+
+def isrealobj(x: Any) -> Any:
+    """Return whether an array is not of a complex dtype.
+
+    >>> isrealobj([1.0])
+    True
+    """
+    return not is_complex(as_array(x))
+
+
+def common_type(*arrays: Any) -> DType:
+    """Return the floating-point dtype that arrays have together; integers count as float64.
+
+    >>> common_type([1, 2], [1.0])
+    <dtype: 'float64'>
+    """
+    kinds = [dtype_of(as_array(a)) for a in arrays]
+    if any([kind.kind == "b" for kind in kinds]):
+        raise ArgumentTypeError("common_type takes numbers. Got an array of truth values.")
+    kinds = [kind if kind.kind in "fc" else np.dtype("float64") for kind in kinds]
+    return as_dtype(np.result_type(*kinds))
+
+
+def min_scalar_type(a: Any) -> DType:
+    """Return the smallest dtype that holds a number.
+
+    >>> min_scalar_type(300)
+    <dtype: 'uint16'>
+    """
+    return as_dtype(np.min_scalar_type(a.numpy() if isinstance(a, Tensor) else a))

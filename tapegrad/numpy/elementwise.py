@@ -1,0 +1,178 @@
+"""NumPy's universal functions: one line each, over the functions of `tapegrad.ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.numpy.reductions import running_over
+from tapegrad.numpy.ufuncs import Binary, Unary
+from tapegrad.numpy.values import as_array_like, dtype_of, narrow_floating, side_by_side, with_dtype
+from tapegrad.ops import (
+    arithmetic,
+    bits,
+    comparison,
+    cumulative,
+    exponential,
+    indexing,
+    magnitude,
+    powers,
+    products,
+    reduction,
+    rounding,
+    selection,
+    trigonometric,
+)
+
+
+def _narrow(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let a function of floating numbers take integers as NumPy does."""
+    return lambda x: function(narrow_floating(x))
+
+
+def _power(x1: Any, x2: Any) -> Any:
+    """Powers, with NumPy's dtypes for complex exponents and for powers of truth values."""
+    if isinstance(x2, complex):
+        x2 = as_array_like(x2, x1)
+    elif isinstance(x2, int) and not isinstance(x2, bool) and dtype_of(x1).kind == "b":
+        x1 = with_dtype(x1, "int64")
+    return powers.power(x1, x2)
+
+
+def _float_power(x1: Any, x2: Any) -> Any:
+    return powers.float_power(*side_by_side(x1, x2))
+
+
+# Arithmetic
+
+add = Binary(
+    "add",
+    arithmetic.add,
+    identity=0,
+    reduction=reduction.sum,
+    running=running_over(cumulative.cumsum),
+    placing=indexing.index_add,
+)
+subtract = Binary("subtract", arithmetic.subtract)
+multiply = Binary(
+    "multiply",
+    arithmetic.multiply,
+    identity=1,
+    reduction=reduction.prod,
+    running=running_over(cumulative.cumprod),
+)
+divide = true_divide = Binary("divide", arithmetic.divide)
+floor_divide = Binary("floor_divide", rounding.floor_divide)
+remainder = mod = Binary("remainder", rounding.mod)
+fmod = Binary("fmod", rounding.fmod)
+power = pow = Binary("power", _power)
+float_power = Binary("float_power", _float_power)
+negative = Unary("negative", arithmetic.negative)
+positive = Unary("positive", arithmetic.positive)
+absolute = abs = Unary("absolute", magnitude.abs)
+fabs = Unary("fabs", magnitude.fabs)
+conjugate = conj = Unary("conjugate", arithmetic.conj)
+reciprocal = Unary("reciprocal", powers.reciprocal)
+square = Unary("square", powers.square)
+sqrt = Unary("sqrt", powers.sqrt)
+cbrt = Unary("cbrt", powers.cbrt)
+sign = Unary("sign", magnitude.sign)
+copysign = Binary("copysign", magnitude.copysign)
+heaviside = Binary("heaviside", magnitude.heaviside)
+hypot = Binary("hypot", powers.hypot, identity=0)
+
+# Exponentials and logarithms
+
+exp = Unary("exp", exponential.exp)
+exp2 = Unary("exp2", exponential.exp2)
+expm1 = Unary("expm1", exponential.expm1)
+log = Unary("log", exponential.log)
+log2 = Unary("log2", exponential.log2)
+log10 = Unary("log10", exponential.log10)
+log1p = Unary("log1p", exponential.log1p)
+logaddexp = Binary("logaddexp", exponential.logaddexp, identity=-float("inf"))
+logaddexp2 = Binary("logaddexp2", exponential.logaddexp2, identity=-float("inf"))
+
+# Angles
+
+sin = Unary("sin", trigonometric.sin)
+cos = Unary("cos", trigonometric.cos)
+tan = Unary("tan", trigonometric.tan)
+arcsin = asin = Unary("arcsin", trigonometric.asin)
+arccos = acos = Unary("arccos", trigonometric.acos)
+arctan = atan = Unary("arctan", trigonometric.atan)
+sinh = Unary("sinh", trigonometric.sinh)
+cosh = Unary("cosh", trigonometric.cosh)
+tanh = Unary("tanh", trigonometric.tanh)
+arcsinh = asinh = Unary("arcsinh", trigonometric.asinh)
+arccosh = acosh = Unary("arccosh", trigonometric.acosh)
+arctanh = atanh = Unary("arctanh", trigonometric.atanh)
+arctan2 = atan2 = Binary("arctan2", trigonometric.atan2)
+deg2rad = radians = Unary("deg2rad", _narrow(trigonometric.deg2rad))
+rad2deg = degrees = Unary("rad2deg", _narrow(trigonometric.rad2deg))
+
+# Rounding and parts
+
+floor = Unary("floor", rounding.floor)
+ceil = Unary("ceil", rounding.ceil)
+trunc = Unary("trunc", rounding.trunc)
+rint = Unary("rint", _narrow(rounding.rint))
+modf = Unary("modf", _narrow(rounding.modf), nout=2)
+frexp = Unary("frexp", bits.frexp, nout=2)
+ldexp = Binary("ldexp", bits.ldexp)
+nextafter = Binary("nextafter", bits.nextafter)
+signbit = Unary("signbit", magnitude.signbit)
+
+# The larger and the smaller
+
+maximum = Binary(
+    "maximum",
+    selection.maximum,
+    reduction=reduction.max,
+    running=running_over(cumulative.cummax),
+)
+minimum = Binary(
+    "minimum",
+    selection.minimum,
+    reduction=reduction.min,
+    running=running_over(cumulative.cummin),
+)
+fmax = Binary("fmax", selection.fmax)
+fmin = Binary("fmin", selection.fmin)
+
+# Comparisons and truth
+
+equal = Binary("equal", comparison.equal)
+not_equal = Binary("not_equal", comparison.not_equal)
+less = Binary("less", comparison.less)
+less_equal = Binary("less_equal", comparison.less_equal)
+greater = Binary("greater", comparison.greater)
+greater_equal = Binary("greater_equal", comparison.greater_equal)
+logical_and = Binary("logical_and", comparison.logical_and, identity=True, reduction=reduction.all)
+logical_or = Binary("logical_or", comparison.logical_or, identity=False, reduction=reduction.any)
+logical_xor = Binary("logical_xor", comparison.logical_xor, identity=False)
+logical_not = Unary("logical_not", comparison.logical_not)
+isnan = Unary("isnan", comparison.isnan)
+isinf = Unary("isinf", comparison.isinf)
+isfinite = Unary("isfinite", comparison.isfinite)
+
+# Bits and whole numbers
+
+bitwise_and = Binary("bitwise_and", bits.bitwise_and, identity=-1)
+bitwise_or = Binary("bitwise_or", bits.bitwise_or, identity=0)
+bitwise_xor = Binary("bitwise_xor", bits.bitwise_xor, identity=0)
+invert = bitwise_not = bitwise_invert = Unary("invert", bits.bitwise_invert)
+left_shift = bitwise_left_shift = Binary("left_shift", bits.bitwise_left_shift)
+right_shift = bitwise_right_shift = Binary("right_shift", bits.bitwise_right_shift)
+gcd = Binary("gcd", bits.gcd, identity=0)
+lcm = Binary("lcm", bits.lcm)
+
+# Products of the last axes
+
+
+def _matvec(x1: Any, x2: Any) -> Any:
+    return products.matvec(x1, x2)
+
+
+vecmat = Binary("vecmat", products.vecmat)
+matvec = Binary("matvec", _matvec)

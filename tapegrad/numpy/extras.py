@@ -1,0 +1,142 @@
+"""Smaller helpers of NumPy: vectorize, bits, positions from a mask, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.numpy.creation import asarray
+from tapegrad.numpy.manipulation import broadcast_arrays, ravel
+from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import as_constant, full_like_p
+from tapegrad.ops.joining import stack
+from tapegrad.ops.shape import reshape
+
+binary_repr = np.binary_repr
+base_repr = np.base_repr
+True_, False_ = True, False
+
+
+class vectorize:  # noqa: N801 -- NumPy's name
+    """A function of numbers as a function of arrays, called once per element.
+
+    >>> vectorize(lambda a, b: a if a > b else b)([1.0, 5.0], 3.0).tolist()
+    [3.0, 5.0]
+    """
+
+    def __init__(
+        self,
+        pyfunc: Callable[..., Any],
+        otypes: Any = None,
+        doc: str | None = None,
+        excluded: Any = None,
+        cache: bool = False,
+        signature: str | None = None,
+    ) -> None:
+        if signature is not None:
+            raise ArgumentError("vectorize takes no signature here. Use tapegrad.vmap.")
+        self.pyfunc = pyfunc
+        self.__doc__ = doc or pyfunc.__doc__
+        self._otypes = otypes
+        self._excluded = set(excluded or ())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function gives of each element of the broadcast arguments."""
+        places = [k for k in range(len(args)) if k not in self._excluded]
+        arrays = broadcast_arrays(*[args[k] for k in places])
+        columns = [ravel(x) for x in arrays]
+        results = []
+        for row in range(columns[0].shape[0]):
+            values = list(args)
+            for place, column in zip(places, columns, strict=True):
+                values[place] = column[row]
+            results.append(self.pyfunc(*values, **kwargs))
+        shape = tuple(arrays[0].shape)
+        if results and isinstance(results[0], tuple):
+            return tuple(self._joined(column, shape) for column in zip(*results, strict=True))
+        return self._joined(results, shape)
+
+    def _joined(self, results: Any, shape: tuple[int, ...]) -> Any:
+        if not len(results):
+            return as_constant(np.zeros(shape))
+        joined = reshape(stack(as_arrays(results)), shape)
+        return with_dtype(joined, self._otypes[0]) if self._otypes else joined
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """Return how many bits are set in the absolute value of each integer, as uint8.
+
+    >>> bitwise_count([0, 1, 7, -8]).tolist()
+    [0, 1, 3, 1]
+    """
+    values = as_array(x)
+    kind = dtype_of(values)
+    if kind.kind not in "biu":
+        raise ArgumentTypeError(f"bitwise_count needs integers. Got {values.dtype}.")
+    rest = (
+        values if kind.kind == "u" else abs(values) if kind.kind == "i" else cast(values, "uint8")
+    )
+    rest = cast(rest, "uint64")
+    count = full_like_p(rest, shape=tuple(rest.shape), value=0, dtype=np.dtype("uint64"))
+    for _ in range(8 * kind.itemsize):
+        count = count + (rest & 1)
+        rest = rest >> 1
+    return cast(count, "uint8")
+
+
+def packbits(a: Any, /, axis: int | None = None, bitorder: Any = "big") -> Any:
+    """Return truth values packed into bytes.
+
+    >>> packbits([1, 0, 0, 0, 0, 0, 0, 1]).tolist()
+    [129]
+    """
+    return as_constant(np.packbits(read_on_host(as_array(a), "packbits()"), axis, bitorder))
+
+
+def unpackbits(
+    a: Any, /, axis: int | None = None, count: int | None = None, bitorder: Any = "big"
+) -> Any:
+    """Return the bits of bytes.
+
+    >>> unpackbits(asarray([129], dtype="uint8")).tolist()
+    [1, 0, 0, 0, 0, 0, 0, 1]
+    """
+    values = read_on_host(as_array(a), "unpackbits()")
+    return as_constant(np.unpackbits(values, axis, count, bitorder))
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+    """Return the coordinates that a function such as `triu` keeps of an n × n matrix.
+
+    >>> import tapegrad.numpy as tnp
+    >>> [part.tolist() for part in mask_indices(2, tnp.triu)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return mask_func(asarray(np.ones((n, n), int)), k).nonzero()  # type: ignore[no-any-return]
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    """Return `a` as an array of a dtype; tensors meet all other requirements.
+
+    >>> require([1, 2], "float32").dtype
+    <dtype: 'float32'>
+    """
+    return asarray(a, dtype)
+
+
+def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
+    """Return whether writing into one array changes the other: only if they are the same one.
+
+    >>> x = asarray([1.0])
+    >>> shares_memory(x, x), shares_memory(x, x[:1])
+    (True, False)
+    """
+    return a is b
+
+
+may_share_memory = shares_memory

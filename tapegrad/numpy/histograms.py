@@ -1,0 +1,126 @@
+"""Counting values in bins. The edges and counts have no derivative, sums of weights have one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.manipulation import ravel
+from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_dtype
+from tapegrad.ops import counting
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import as_constant
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    """Return how often each number from 0 up appears, or the sums of the weights of each.
+
+    >>> bincount([1, 3, 1]).tolist(), bincount([1, 1], [0.5, 0.25]).tolist()
+    ([0, 2, 0, 1], [0.0, 0.75])
+    """
+    values = as_array(x, weights if is_array(weights) else None)
+    if dtype_of(values).kind not in "iu":
+        raise ArgumentError(f"bincount needs integers. Got {values.dtype}.")
+    if weights is None:
+        return counting.bincount(values, minlength=minlength, dtype="int64")
+    return counting.bincount(
+        values, cast(as_array(weights, values), "float64"), minlength=minlength
+    )
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """Return the edges of the bins that `histogram` would use.
+
+    >>> histogram_bin_edges([0.0, 1.0], 2).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    values = read_on_host(as_array(a), "histogram_bin_edges()")
+    edges = np.histogram_bin_edges(values, _edges(bins), range)
+    return as_constant(edges)
+
+
+def _edges(bins: Any) -> Any:
+    return read_on_host(bins, "histogram()") if hasattr(bins, "shape") else bins
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, Any]:
+    """Return how many values (or what sum of weights) lie in each bin, and the edges of the bins.
+
+    >>> [part.tolist() for part in histogram([0.0, 1.0, 1.0], 2)]
+    [[1, 2], [0.0, 0.5, 1.0]]
+    """
+    values = ravel(a)
+    edges = np.histogram_bin_edges(read_on_host(values, "histogram()"), _edges(bins), range)
+    counts = _counts([values], [edges], None if weights is None else ravel(weights))
+    if density:
+        counts = floating(counts)
+        counts = counts / as_array(np.diff(edges).astype(float), counts) / counts.sum()
+    return counts, as_constant(edges)
+
+
+def _counts(columns: list[Any], edges: list[np.ndarray[Any, Any]], weights: Any) -> Any:
+    """Count points whose coordinates are columns; those outside fall into one bin too many."""
+    shape = [len(edge) - 1 for edge in edges]
+    place: Any = 0
+    inside: Any = True
+    for column, edge, size in zip(columns, edges, shape, strict=True):
+        values = read_on_host(column, "histogram()")
+        found = np.searchsorted(edge, values, side="right") - 1
+        found = np.where(values == edge[-1], size - 1, found)
+        inside = inside & (found >= 0) & (found < size)
+        place = place * size + found
+    size = int(np.prod(shape))
+    index = as_array(np.where(inside, place, size), columns[0])
+    counts = bincount(index, weights, size + 1)[:size]
+    counts = counts if weights is None else with_dtype(counts, dtype_of(weights))
+    return counts.reshape(shape)
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, list[Any]]:
+    """Return how many points (rows) lie in each box of a grid, and the edges along each axis.
+
+    >>> histogramdd([[0.0, 0.0], [1.0, 1.0]], 2)[0].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    points = as_array(sample)
+    count = points.shape[1]
+    columns = [points[:, k] for k in _range(count)]
+    wanted = [bins] * count if isinstance(bins, int) else [_edges(b) for b in bins]
+    ranges = [None] * count if range is None else list(range)
+    edges = [
+        np.histogram_bin_edges(read_on_host(c, "histogramdd()"), b, r)
+        for c, b, r in zip(columns, wanted, ranges, strict=True)
+    ]
+    counts = _counts(columns, edges, None if weights is None else ravel(weights))
+    counts = floating(counts)
+    if density:
+        counts = counts / counts.sum()
+        for axis, edge in enumerate(edges):
+            width = np.diff(edge).reshape(-1, *[1] * (count - axis - 1))
+            counts = counts / as_array(width, counts)
+    return counts, [as_constant(edge) for edge in edges]
+
+
+_range = range
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, Any, Any]:
+    """Return how many points lie in each box of a grid over two axes, and the edges of both.
+
+    >>> histogram2d([0.0, 1.0], [0.0, 1.0], 2)[0].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if not isinstance(bins, int) and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    points = as_array([as_array(x), as_array(y)]).T
+    counts, (first, second) = histogramdd(points, bins, range, density, weights)
+    return counts, first, second

@@ -1,0 +1,308 @@
+"""Joining arrays and taking them apart; all parts get the dtype they have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.numpy.manipulation import ravel
+from tapegrad.numpy.values import as_array, as_arrays, deliver, with_dtype
+from tapegrad.ops import joining
+from tapegrad.ops.creation import as_shape
+from tapegrad.ops.picking import compress
+from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
+
+
+def _parts(arrays: Any, dtype: Any) -> list[Any]:
+    if isinstance(arrays, Tensor | Variable):
+        arrays = list(as_array(arrays))
+    parts = as_arrays(arrays)
+    if not parts:
+        raise ArgumentError("Joining needs at least one array. Got none.")
+    return [with_dtype(part, dtype) for part in parts]
+
+
+def concat(
+    arrays: Any,
+    /,
+    axis: int | None = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """Return arrays joined along an existing axis (None: flattened first).
+
+    >>> concat([[1, 2], [3.5]]).tolist()
+    [1.0, 2.0, 3.5]
+    """
+    parts = _parts(arrays, dtype)
+    if axis is None:
+        return deliver(joining.concat([ravel(part) for part in parts], 0), out)
+    return deliver(joining.concat(parts, axis), out)
+
+
+concatenate = concat
+
+
+def stack(
+    arrays: Any,
+    axis: int = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """Return arrays of one shape joined along a new axis.
+
+    >>> stack([[1, 2], [3, 4]], axis=1).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return deliver(joining.stack(_parts(arrays, dtype), axis), out)
+
+
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Return arrays joined along the first axis, vectors as rows.
+
+    >>> vstack([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return joining.vstack(_parts(tup, dtype))
+
+
+row_stack = vstack
+
+
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Return arrays joined along the second axis, vectors along their only one.
+
+    >>> hstack([[1, 2], [3]]).tolist()
+    [1, 2, 3]
+    """
+    return joining.hstack(_parts(tup, dtype))
+
+
+def dstack(tup: Any) -> Any:
+    """Return arrays joined along the third axis.
+
+    >>> dstack([[1, 2], [3, 4]]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    return joining.dstack(_parts(tup, None))
+
+
+def column_stack(tup: Any) -> Any:
+    """Return arrays joined along the second axis, vectors as columns.
+
+    >>> column_stack([[1, 2], [3, 4]]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return joining.column_stack(_parts(tup, None))
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Return an array with values joined to its end.
+
+    >>> append([1, 2], [3]).tolist()
+    [1, 2, 3]
+    """
+    return concat([arr, values], axis)
+
+
+def block(arrays: Any) -> Any:
+    """Return an array put together from blocks in nested lists: the innermost along the last axis.
+
+    >>> block([[1, 2], [3, 4]]).tolist(), block([as_array([1, 2]), 3]).tolist()
+    ([[1, 2], [3, 4]], [1, 2, 3])
+    """
+    depth = _depth(arrays)
+    if depth == 0:
+        return as_array(arrays)
+    ranks = [len(as_array(leaf).shape) for leaf in _leaves(arrays)]
+    rank = max(depth, *ranks)
+    return _joined(arrays, rank, rank - depth)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _depth(value: Any) -> int:
+    """The depth of nested lists, which is the same for all of them."""
+    if not _is_list(value):
+        return 0
+    if not value:
+        raise ArgumentError("block needs blocks in every list. Got an empty list.")
+    depths = {_depth(part) for part in value}
+    if len(depths) > 1:
+        raise ArgumentError("block needs lists of equal depth. Got lists of several depths.")
+    return 1 + depths.pop()
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [leaf for part in value for leaf in _leaves(part)] if _is_list(value) else [value]
+
+
+def _joined(value: Any, rank: int, axis: int) -> Any:
+    if not _is_list(value):
+        x = as_array(value)
+        return reshape(x, (*[1] * (rank - len(x.shape)), *x.shape))
+    return concat([_joined(part, rank, axis + 1) for part in value], axis)
+
+
+# Apart
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Return the slices along an axis, one array each.
+
+    >>> [part.tolist() for part in unstack([[1, 2], [3, 4]])]
+    [[1, 2], [3, 4]]
+    """
+    x = as_array(x)
+    if not x.shape:
+        raise ShapeError("unstack needs an axis to go along. Got a 0-d array.")
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise ShapeError(f"unstack got axis {axis} for an array of {len(x.shape)} axes.")
+    return tuple(joining.unstack(x, axis=axis)) if x.shape[axis] else ()
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Return equal parts along an axis (a number of them), or those between given places.
+
+    >>> [part.tolist() for part in split([1, 2, 3, 4], 2)]
+    [[1, 2], [3, 4]]
+    """
+    x = as_array(ary)
+    if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
+        raise ArgumentError(
+            f"split cannot cut {x.shape[axis]} entries into {indices_or_sections} equal parts; "
+            "use array_split."
+        )
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Return parts along an axis as equal as they can be, or those between given places.
+
+    >>> [part.tolist() for part in array_split([1, 2, 3], 2)]
+    [[1, 2], [3]]
+    """
+    x = as_array(ary)
+    if np.ndim(indices_or_sections):
+        length = x.shape[axis]
+        places = [min(k + length if k < 0 else k, length) for k in as_shape(indices_or_sections)]
+        whole = [slice(None)] * (axis % len(x.shape))
+        starts, ends = [0, *places], [*places, length]
+        return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]
+    return list(joining.array_split(x, int(indices_or_sections), axis))
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Return parts along the first axis.
+
+    >>> len(vsplit([[1, 2], [3, 4]], 2))
+    2
+    """
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Return parts along the second axis (the only one of a vector).
+
+    >>> [part.tolist() for part in hsplit([1, 2], 2)]
+    [[1], [2]]
+    """
+    x = as_array(ary)
+    return split(x, indices_or_sections, 1 if len(x.shape) > 1 else 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Return parts along the third axis.
+
+    >>> len(dsplit([[[1, 2]]], 2))
+    2
+    """
+    return split(ary, indices_or_sections, 2)
+
+
+# Entries put in and taken out
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Return an array with values put in before the given places.
+
+    >>> insert([1, 2, 3], 1, 9).tolist(), insert([1, 2, 3], [0, 2], [8, 9]).tolist()
+    ([1, 9, 2, 3], [8, 1, 2, 9, 3])
+    """
+    x = as_array(arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = axis % len(x.shape)
+    length = x.shape[axis]
+    places = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(_host(obj))
+    places = np.flatnonzero(places) if places.dtype.kind == "b" else places
+    new = with_dtype(as_array(values, x), x.dtype)
+    if places.ndim == 0:
+        # One place may take several entries: those along `axis` of the values.
+        new = reshape(new, (*[1] * (len(x.shape) - len(new.shape)), *new.shape))
+        new = moveaxis(new, 0, axis)
+        places = np.repeat(places, new.shape[axis])
+    where = np.where(places < 0, places + length, places).astype(int)
+    spread = _broadcast(new, (*x.shape[:axis], where.size, *x.shape[axis + 1 :]))
+    # Each new entry comes before the old one whose place it names, in the order given.
+    keys = np.concatenate([np.arange(length) + 0.5, where])
+    return concat([x, spread], axis).take(np.argsort(keys, kind="stable"), axis)
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    wide = reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape))
+    return broadcast_to(wide, shape)
+
+
+def _host(value: Any) -> Any:
+    return value.numpy() if isinstance(value, Tensor | Variable) else value
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Return an array without the entries at the given places.
+
+    >>> delete([1, 2, 3], 1).tolist()
+    [1, 3]
+    """
+    x = as_array(arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    places = obj if isinstance(obj, slice) else np.asarray(_host(obj))
+    kept = np.ones(x.shape[axis], bool)
+    if isinstance(places, np.ndarray) and places.dtype.kind not in "iub":
+        places = places.astype(int)
+    kept[places] = False
+    return compress(kept, x, axis)
+
+
+def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    """Return coordinate arrays of the grid that vectors span.
+
+    >>> [x.tolist() for x in meshgrid([1, 2], [3, 4])]
+    [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+    """
+    from_vectors = [ravel(x) for x in arrays]
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"indexing must be 'xy' or 'ij'. Got {indexing!r}.")
+    places = list(range(len(from_vectors)))
+    if indexing == "xy" and len(places) > 1:
+        places[:2] = [1, 0]
+    rank = len(places)
+    thin = [
+        reshape(x, tuple(x.shape[0] if k == place else 1 for k in range(rank)))
+        for x, place in zip(from_vectors, places, strict=True)
+    ]
+    if sparse or not thin:
+        return tuple(thin)
+    shape = np.broadcast_shapes(*[tuple(x.shape) for x in thin])
+    return tuple(_broadcast(x, shape) for x in thin)

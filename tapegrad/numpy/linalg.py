@@ -1,0 +1,373 @@
+"""`numpy.linalg` and the Array API's `linalg`: decompositions, solvers, norms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.manipulation import matrix_transpose
+from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
+from tapegrad.numpy.products import cross as _cross
+from tapegrad.numpy.products import diagonal as _diagonal
+from tapegrad.numpy.products import matmul, outer, tensordot, vecdot
+from tapegrad.numpy.values import as_array, dtype_of, floating, side_by_side, with_dtype
+from tapegrad.ops.arithmetic import conj
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.diagonal import band_p
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg import decompositions, determinants, eigen, traces
+from tapegrad.ops.linalg import solve as solve_module
+from tapegrad.ops.linalg.solve import solve_p
+from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.selection import where as choose
+from tapegrad.ops.shape import reshape
+
+LinAlgError = np.linalg.LinAlgError
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues and eigenvectors of symmetric matrices."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues and eigenvectors."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    """An orthogonal and an upper triangular factor."""
+
+    Q: Any
+    R: Any
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant and the logarithm of its size."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class SVDResult(NamedTuple):
+    """Left singular vectors, singular values, right singular vectors as rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def _square(x: Any, name: str) -> Any:
+    x = floating(x)
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise LinAlgError(f"{name} needs square matrices. Got shape {tuple(x.shape)}.")
+    return x
+
+
+def cholesky(a: Any, *, upper: bool = False) -> Any:
+    """Return the lower (or upper) triangular factor of positive definite matrices.
+
+    >>> cholesky([[4.0, 0.0], [0.0, 9.0]]).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    factor = decompositions.cholesky(_square(a, "cholesky"))
+    if not upper:
+        return factor
+    turned = matrix_transpose(factor)
+    return conj(turned) if is_complex(turned) else turned
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Return orthogonal and upper triangular factors; modes 'reduced', 'complete' and 'r'.
+
+    >>> qr([[2.0], [0.0]]).R.shape
+    (1, 1)
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError(f"mode must be 'reduced', 'complete' or 'r'. Got {mode!r}.")
+    q, r = decompositions.qr(floating(a), full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+def _half(a: Any, UPLO: str, name: str) -> Any:
+    """Return the Hermitian matrices that one triangle describes."""
+    x = _square(a, name)
+    x = matrix_transpose(x) if UPLO.upper() == "U" else x
+    turned = matrix_transpose(band_p(x, low=None, high=-1))
+    whole = band_p(x, low=None, high=0) + (conj(turned) if is_complex(turned) else turned)
+    return conj(whole) if UPLO.upper() == "U" and is_complex(x) else whole
+
+
+def eigh(a: Any, UPLO: str = "L") -> EighResult:
+    """Return eigenvalues, rising, and eigenvectors of Hermitian matrices, read from one triangle.
+
+    >>> eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
+    [1.0, 2.0]
+    """
+    return EighResult(*eigen.eigh(_half(a, UPLO, "eigh")))
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """Return the eigenvalues, rising, of Hermitian matrices.
+
+    >>> eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
+    [1.0, 2.0]
+    """
+    return eigen.eigvalsh(_half(a, UPLO, "eigvalsh"))
+
+
+def eig(a: Any) -> EigResult:
+    """Return eigenvalues and eigenvectors, complex whatever the matrices are.
+
+    >>> eig([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
+    [(2+0j), (1+0j)]
+    """
+    return EigResult(*eigen.eig(_square(a, "eig")))
+
+
+def eigvals(a: Any) -> Any:
+    """Return eigenvalues, complex whatever the matrices are.
+
+    >>> eigvals([[2.0, 0.0], [0.0, 1.0]]).tolist()
+    [(2+0j), (1+0j)]
+    """
+    return eigen.eigvals(_square(a, "eigvals"))
+
+
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """Return the singular value decomposition: `a = U * S @ Vh`.
+
+    >>> svd([[3.0, 0.0], [0.0, 4.0]]).S.tolist()
+    [4.0, 3.0]
+    """
+    x = floating(a)
+    if not compute_uv:
+        return eigen.svdvals(x)
+    full = full_matrices and x.shape[-1] != x.shape[-2]
+    return SVDResult(*eigen.svd(x, full))
+
+
+def svdvals(x: Any, /) -> Any:
+    """Return the singular values, falling.
+
+    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).tolist()
+    [4.0, 3.0]
+    """
+    return eigen.svdvals(floating(x))
+
+
+def det(a: Any) -> Any:
+    """Return the determinants.
+
+    >>> det([[2.0, 0.0], [0.0, 3.0]]).tolist()
+    6.0
+    """
+    return determinants.det(_square(a, "det"))
+
+
+def slogdet(a: Any) -> SlogdetResult:
+    """Return the signs of determinants and the logarithms of their sizes.
+
+    >>> slogdet([[-1.0]]).sign.tolist()
+    -1.0
+    """
+    return SlogdetResult(*determinants.slogdet(_square(a, "slogdet")))
+
+
+def inv(a: Any) -> Any:
+    """Return the inverse matrices.
+
+    >>> inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return solve_module.inv(_square(a, "inv"))
+
+
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
+
+    >>> pinv([[2.0], [0.0]]).tolist()
+    [[0.5, 0.0]]
+    """
+    x = floating(a)
+    limit = rcond if rtol is None else rtol
+    if limit is None:
+        limit = max(x.shape[-2:]) * float(np.finfo(dtype_of(x)).eps)
+    if not hasattr(limit, "shape"):
+        return solve_module.pinv(x, float(limit))
+    return _pinv_by_svd(x, as_array(limit))
+
+
+def _pinv_by_svd(x: Any, limit: Any) -> Any:
+    """The same with a limit for each matrix."""
+    u, s, vh = eigen.svd(x)
+    least = reshape(limit, (*limit.shape, 1)) * s.max(-1, keepdims=True)
+    inverse = choose(s > least, 1 / choose(s > least, s, 1.0), 0.0)
+    left, right = matrix_transpose(vh), matrix_transpose(u)
+    if is_complex(u):
+        left, right = conj(left), conj(right)
+    return matmul(left * reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1])), right)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Return x with a @ x = b; `b` is one vector, or matrices with a system per column.
+
+    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
+    [1.0, 0.5]
+    """
+    matrix, rhs = side_by_side(a, b)
+    matrix, rhs = _square(matrix, "solve"), floating(rhs)
+    common = np.result_type(dtype_of(matrix), dtype_of(rhs))
+    matrix, rhs = with_dtype(matrix, common), with_dtype(rhs, common)
+    vector = len(rhs.shape) == 1
+    rhs = reshape(rhs, (*rhs.shape, 1)) if vector else rhs
+    if rhs.shape[-2] != matrix.shape[-1]:
+        raise LinAlgError(
+            f"solve needs {matrix.shape[-1]} rows on the right. Got shape {tuple(rhs.shape)}."
+        )
+    result = solve_p(matrix, rhs, adjoint=False)
+    return reshape(result, tuple(result.shape[:-1])) if vector else result
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Return the x that minimises |a @ x - b|, the residuals, the rank and singular values of `a`.
+
+    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
+    [2.0]
+    """
+    matrix, rhs = (floating(part) for part in side_by_side(a, b))
+    limit = rcond if rcond not in (None, -1) else None
+    x = matmul(pinv(matrix, limit), rhs)
+    values = svdvals(matrix)
+    rank = with_dtype(matrix_rank(matrix, rtol=limit), "int32")
+    rows, columns = matrix.shape
+    if rows <= columns or int(rank) < columns:
+        shape = (0,)
+        residuals = full_like_p(values, shape=shape, value=0, dtype=dtype_of(values))
+    else:
+        distance = matmul(matrix, x) - rhs
+        square = (distance * conj(distance)).real if is_complex(distance) else distance * distance
+        residuals = total(square, 0, len(rhs.shape) == 1)
+    return x, residuals, rank, values
+
+
+def matrix_power(a: Any, n: int) -> Any:
+    """Return matrices multiplied by themselves n times; negative n takes the inverse first.
+
+    >>> matrix_power([[2, 0], [0, 3]], 3).tolist()
+    [[8, 0], [0, 27]]
+    """
+    x = as_array(a)
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise LinAlgError(f"matrix_power needs square matrices. Got shape {tuple(x.shape)}.")
+    if n == 0:
+        eye = full_like_p(x, shape=tuple(x.shape), value=1, dtype=dtype_of(x))
+        return band_p(eye, low=0, high=0)
+    if n < 0:
+        x, n = inv(x), -n
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        x = matmul(x, x) if n else x
+    return result
+
+
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Return how many singular values exceed `tol`, or `rtol` times the largest of them.
+
+    >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]]).tolist()
+    1
+    """
+    x = floating(A)
+    values = eigen.svdvals(x)
+    if values.shape[-1] == 0:
+        return full_like_p(values, shape=values.shape[:-1], value=0, dtype=np.dtype("int64"))
+    if tol is None:
+        share = max(x.shape[-2:]) * float(np.finfo(dtype_of(x)).eps) if rtol is None else rtol
+        share = (
+            reshape(as_array(share), (*np.shape(share), 1)) if hasattr(share, "shape") else share
+        )
+        tol = values.max(-1, keepdims=True) * share
+    elif hasattr(tol, "shape"):
+        tol = reshape(as_array(tol), (*tol.shape, 1))
+    return (values > tol).sum(-1)
+
+
+def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+    """Return the product of a chain of matrices in the cheapest order.
+
+    >>> multi_dot([[[1, 2]], [[1], [1]], [[3]]]).tolist()
+    [[9]]
+    """
+    return traces.multi_dot(side_by_side(*arrays))
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """Return x with tensordot(a, x, x.ndim) = b.
+
+    >>> tensorsolve([[2.0]], [4.0]).tolist()
+    [2.0]
+    """
+    left, right = (floating(part) for part in side_by_side(a, b))
+    return traces.tensorsolve(left, right, axes)
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """Return the inverse of the map tensordot(a, ., ind).
+
+    >>> tensorinv([[2.0]], 1).tolist()
+    [[0.5]]
+    """
+    return traces.tensorinv(floating(a), ind)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Return the sum along a diagonal of the matrices in the last two axes.
+
+    >>> trace([[1, 2], [3, 4]]).tolist()
+    5
+    """
+    return diagonal(x, offset=offset).sum(-1, dtype=dtype)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """Return a diagonal of the matrices in the last two axes.
+
+    >>> diagonal([[1, 2], [3, 4]]).tolist()
+    [1, 4]
+    """
+    return _diagonal(x, offset, -2, -1)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Return the cross product of vectors of length 3.
+
+    >>> cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    a, b = side_by_side(x1, x2)
+    if a.shape[axis] != 3 or b.shape[axis] != 3:
+        raise ArgumentError(
+            f"linalg.cross needs vectors of length 3. Got {a.shape[axis]} and {b.shape[axis]}."
+        )
+    return _cross(a, b, axis=axis)
+
+
+__all__ = [
+    "EigResult", "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult",
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
+    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+    "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+]  # fmt: skip

@@ -1,0 +1,303 @@
+"""Shapes and axes: reshape, transpose, broadcast, flip, roll, repeat, pad."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.numpy.values import as_array, dtype_of, refuse_order
+from tapegrad.ops import rearranging, shape
+from tapegrad.ops.creation import as_shape, full_like_p
+from tapegrad.ops.stop_gradient import identity
+
+Axes = Any
+
+
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
+    """Return the values in another shape; one entry may be -1, order 'F' counts columns first.
+
+    >>> reshape([1, 2, 3, 4], (2, -1)).tolist()
+    [[1, 2], [3, 4]]
+    """
+    x = as_array(a)
+    if order == "F":
+        wanted = _reshaped(x, as_shape(shape)[::-1])
+        return permute_dims(_new_shape(permute_dims(x), wanted))
+    refuse_order(order)
+    wanted = _reshaped(x, as_shape(shape))
+    return identity(_new_shape(x, wanted)) if copy else _new_shape(x, wanted)
+
+
+def _reshaped(x: Any, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Fill in a -1, also where there are no elements."""
+    if wanted.count(-1) == 1 and math.prod(x.shape) == 0:
+        known = math.prod([n for n in wanted if n != -1])
+        return tuple(0 if n == -1 and known else n for n in wanted)
+    return wanted
+
+
+def _new_shape(x: Any, wanted: tuple[int, ...]) -> Any:
+    return shape.reshape(x, wanted)
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """Return all elements in one axis; order 'F' takes columns first.
+
+    >>> ravel([[1, 2], [3, 4]]).tolist(), ravel([[1, 2], [3, 4]], "F").tolist()
+    ([1, 2, 3, 4], [1, 3, 2, 4])
+    """
+    return reshape(a, (math.prod(as_array(a).shape),), order)
+
+
+def permute_dims(a: Any, axes: Any = None) -> Any:
+    """Return the array with its axes in another order (reversed by default).
+
+    >>> permute_dims([[1, 2, 3]]).shape
+    (3, 1)
+    """
+    return shape.permute_dims(as_array(a), axes)
+
+
+transpose = permute_dims
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """Return the array with its last two axes swapped.
+
+    >>> matrix_transpose([[1, 2, 3]]).shape
+    (3, 1)
+    """
+    return shape.matrix_transpose(as_array(x))
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Return the array with two axes exchanged.
+
+    >>> swapaxes([[1, 2, 3]], 0, 1).shape
+    (3, 1)
+    """
+    return shape.swapaxes(as_array(a), axis1, axis2)
+
+
+def moveaxis(a: Any, source: Axes, destination: Axes) -> Any:
+    """Return the array with axes moved to new places; the others keep their order.
+
+    >>> moveaxis([[1, 2, 3]], 0, -1).shape
+    (3, 1)
+    """
+    return shape.moveaxis(as_array(a), source, destination)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """Return the array with an axis moved back until it stands before `start`.
+
+    >>> rollaxis([[1, 2, 3]], 1).shape
+    (3, 1)
+    """
+    return shape.rollaxis(as_array(a), axis, start)
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """Return the array with axes of length 1 inserted.
+
+    >>> expand_dims([1, 2], 1).tolist()
+    [[1], [2]]
+    """
+    x = as_array(a)
+    count = len(axis) if isinstance(axis, list | tuple) else 1
+    if any([not -len(x.shape) - count <= k < len(x.shape) + count for k in np.atleast_1d(axis)]):
+        raise IndexError(f"expand_dims got axis {axis} for an array of {len(x.shape)} axes.")
+    return shape.expand_dims(x, axis)
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Return the array without axes of length 1: the given ones, or all.
+
+    >>> squeeze([[1, 2]]).tolist()
+    [1, 2]
+    """
+    x = as_array(a)
+    return x if axis == () else shape.squeeze(x, axis)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Return arrays with at least one axis.
+
+    >>> atleast_1d(1.0).tolist()
+    [1.0]
+    """
+    return _several(shape.atleast_1d, arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Return arrays with at least two axes: a vector becomes a row.
+
+    >>> atleast_2d([1.0, 2.0]).shape
+    (1, 2)
+    """
+    return _several(shape.atleast_2d, arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Return arrays with at least three axes: a vector stands in the middle.
+
+    >>> atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)
+    """
+    return _several(shape.atleast_3d, arys)
+
+
+def _several(function: Any, arys: tuple[Any, ...]) -> Any:
+    result = function(*[as_array(a) for a in arys])
+    return tuple(result) if len(arys) != 1 else result
+
+
+# Broadcasting
+
+
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """Return an array repeated along new or unit axes to fill a shape.
+
+    >>> broadcast_to([1, 2], (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """
+    return _broadcast(as_array(array), as_shape(shape))
+
+
+def _broadcast(x: Any, wanted: tuple[int, ...]) -> Any:
+    return shape.broadcast_to(x, wanted)
+
+
+def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    """Return all arrays broadcast to their common shape.
+
+    >>> [x.shape for x in broadcast_arrays([1, 2], [[1], [2]])]
+    [(2, 2), (2, 2)]
+    """
+    return tuple(shape.broadcast_arrays(*[as_array(arg) for arg in args]))
+
+
+def broadcast_shapes(*args: Any) -> tuple[int, ...]:
+    """Return the shape that shapes broadcast to.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    if any([n is None for part in args if not isinstance(part, int) for n in part]):
+        raise ArgumentError("broadcast_shapes needs known lengths. Got None.")
+    try:
+        return np.broadcast_shapes(*args)
+    except ValueError as error:
+        raise ShapeError(f"Shapes {args} do not broadcast together.") from error
+
+
+# Order and number of entries
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """Return the entries in reverse order along axes (all by default).
+
+    >>> flip([1, 2, 3]).tolist()
+    [3, 2, 1]
+    """
+    return rearranging.flip(as_array(m), axis)
+
+
+def fliplr(m: Any) -> Any:
+    """Return the entries in reverse order along the second axis.
+
+    >>> fliplr([[1, 2]]).tolist()
+    [[2, 1]]
+    """
+    return rearranging.fliplr(as_array(m))
+
+
+def flipud(m: Any) -> Any:
+    """Return the entries in reverse order along the first axis.
+
+    >>> flipud([1, 2]).tolist()
+    [2, 1]
+    """
+    return rearranging.flipud(as_array(m))
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """Return the array turned by `k` quarters in the plane of two axes.
+
+    >>> rot90([[1, 2], [3, 4]]).tolist()
+    [[2, 4], [1, 3]]
+    """
+    return rearranging.rot90(as_array(m), k, axes)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """Return the entries shifted along axes; what leaves at the end comes in at the start.
+
+    >>> roll([1, 2, 3], 1).tolist()
+    [3, 1, 2]
+    """
+    x = as_array(a)
+    if axis is None:
+        total = sum(as_shape(shift))
+        return rearranging.roll(x, total)
+    shifts, axes = as_shape(shift), as_shape(axis)
+    pairs = np.broadcast_shapes((len(shifts),), (len(axes),))[0]
+    # An axis that is named twice is shifted by both amounts.
+    amounts: dict[int, int] = {}
+    for k in range(pairs):
+        place = normalize_axis(axes[k % len(axes)], len(x.shape), "roll")
+        amounts[place] = amounts.get(place, 0) + shifts[k % len(shifts)]
+    return rearranging.roll(x, tuple(amounts.values()), tuple(amounts)) if amounts else x
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """Return the array repeated as a whole along each axis.
+
+    >>> tile([1, 2], 2).tolist()
+    [1, 2, 1, 2]
+    """
+    return rearranging.tile(as_array(A), as_shape(reps))
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Return each entry repeated along an axis, `repeats` times or `repeats[k]` times.
+
+    >>> repeat([1, 2], 2).tolist(), repeat([1, 2], [1, 2]).tolist()
+    ([1, 1, 2, 2], [1, 2, 2])
+    """
+    return rearranging.repeat(as_array(a), as_array(repeats), axis)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """Return an array of a shape filled with the values of `a`, over again where they run out.
+
+    >>> resize([1, 2, 3], (2, 2)).tolist()
+    [[1, 2], [3, 1]]
+    """
+    x, wanted = ravel(a), as_shape(new_shape)
+    size = math.prod(wanted)
+    if not x.shape[0] or not size:
+        return full_like_p(x, shape=wanted, value=0, dtype=dtype_of(x))
+    times = -(-size // x.shape[0])
+    return reshape(tile(x, times)[:size], wanted)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """Return an array without the zeros at the front ('f') and back ('b') of axes (None: all).
+
+    >>> trim_zeros([0, 1, 2, 0]).tolist()
+    [1, 2]
+    """
+    x = as_array(filt)
+    places = np.argwhere(read_on_host(x, "trim_zeros()"))
+    index = [slice(None)] * len(x.shape)
+    for k in normalize_axes(axis, len(x.shape), "trim_zeros"):
+        first = int(places[:, k].min()) if len(places) and "f" in trim.lower() else 0
+        last = int(places[:, k].max()) + 1 if "b" in trim.lower() and len(places) else None
+        index[k] = slice(first, last) if len(places) else slice(0, 0)
+    return x[tuple(index)]

@@ -1,0 +1,157 @@
+"""The methods of NumPy's arrays, for tensors: `x.sum()`, `x.reshape(2, 3)`, `x.T`.
+
+`tapegrad.ops.array_methods` puts these onto tensors, variables and batched values when the first
+of them is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy import (
+    creation,
+    dtypes,
+    indexing,
+    manipulation,
+    parts,
+    products,
+    reductions,
+    searching,
+)
+from tapegrad.numpy.at import Places
+from tapegrad.numpy.values import as_array, with_dtype
+from tapegrad.ops import shape
+from tapegrad.ops.arithmetic import conj as conjugated
+from tapegrad.ops.kinds import is_complex
+
+
+def _one_or_many(first: tuple[Any, ...]) -> Any:
+    """Let `x.reshape(2, 3)` mean `x.reshape((2, 3))`."""
+    return first[0] if len(first) == 1 and not isinstance(first[0], int) else first
+
+
+def reshape(self: Any, *lengths: Any, order: str = "C", copy: Any = None) -> Any:
+    """Return the values in another shape, given as one tuple or as several numbers."""
+    return manipulation.reshape(self, _one_or_many(lengths), order, copy=copy)
+
+
+def transpose(self: Any, *axes: Any) -> Any:
+    """Return the array with its axes in another order (reversed by default)."""
+    order = _one_or_many(axes) if axes else None
+    return manipulation.permute_dims(as_array(self), order)
+
+
+def astype(
+    self: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: Any = True,
+) -> Any:
+    """Return the array with another dtype."""
+    return dtypes.astype(self, dtype, copy=copy)
+
+
+def flatten(self: Any, order: str = "C") -> Any:
+    """Return all elements in one axis."""
+    return manipulation.ravel(self, order)
+
+
+def conj(self: Any) -> Any:
+    """Return the complex conjugate of each element."""
+    x = as_array(self)
+    return conjugated(x) if is_complex(x) else x
+
+
+def sort(self: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Sort in place."""
+    self[...] = searching.sort(self, axis)
+
+
+def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Put the k-th element where it would be if sorted, in place."""
+    self[...] = searching.partition(self, kth, axis)
+
+
+def fill(self: Any, value: Any) -> None:
+    """Write one value everywhere, in place."""
+    self[...] = with_dtype(as_array(value, self), self.dtype)
+
+
+def put(self: Any, indices: Any, values: Any, mode: str = "raise") -> None:
+    """Write values into the flattened array at the given places, in place."""
+    indexing.put(self, indices, values, mode)
+
+
+def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    """Return the entries along an axis where a vector of conditions holds."""
+    return indexing.compress(condition, self, axis, out)
+
+
+def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+    """Return the array on another device; its gradient comes back to where this one is."""
+    if stream is not None:
+        raise ArgumentError("to_device knows no streams. Leave stream= out.")
+    return shape.to_device(as_array(self), device)
+
+
+def tobytes(self: Any, order: str = "C") -> bytes:
+    """Return the elements as bytes, in C's order or Fortran's."""
+    return as_array(self).numpy().tobytes(order)  # type: ignore[no-any-return]
+
+
+METHODS: dict[str, Any] = {
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argpartition": searching.argpartition,
+    "argsort": searching.argsort,
+    "astype": astype,
+    "choose": indexing.choose_from,
+    "clip": parts.clip,
+    "compress": compress,
+    "conj": conj,
+    "conjugate": conj,
+    "copy": creation.copy,
+    "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum,
+    "diagonal": products.diagonal,
+    "dot": products.dot,
+    "fill": fill,
+    "flatten": flatten,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "min": reductions.min,
+    "nonzero": searching.nonzero,
+    "partition": partition,
+    "prod": reductions.prod,
+    "ptp": reductions.ptp,
+    "put": put,
+    "ravel": manipulation.ravel,
+    "repeat": manipulation.repeat,
+    "reshape": reshape,
+    "round": parts.round,
+    "searchsorted": searching.searchsorted,
+    "sort": sort,
+    "squeeze": manipulation.squeeze,
+    "std": reductions.std,
+    "sum": reductions.sum,
+    "swapaxes": manipulation.swapaxes,
+    "take": indexing.take,
+    "tobytes": tobytes,
+    "to_device": to_device,
+    "trace": products.trace,
+    "transpose": transpose,
+    "var": reductions.var,
+}
+PROPERTIES: dict[str, Any] = {
+    "at": lambda self: Places(as_array(self)),
+    "T": lambda self: manipulation.permute_dims(self),
+    "imag": lambda self: parts.imag(self),
+    "itemsize": lambda self: self.dtype.itemsize,
+    "mT": lambda self: manipulation.matrix_transpose(self),
+    "real": lambda self: parts.real(self),
+}

@@ -1,0 +1,105 @@
+"""Padding arrays at the ends of their axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
+from tapegrad.ops import padding
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.joining import concat
+from tapegrad.ops.rounding import trunc
+from tapegrad.ops.shape import broadcast_to
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """Return an array with entries added at both ends of each axis.
+
+    The mode is 'constant' (with `constant_values`), 'edge', 'reflect', 'symmetric', 'wrap',
+    'linear_ramp' (with `end_values`), 'maximum', 'minimum', 'mean' or 'empty'.
+
+    >>> pad([1, 2], 1).tolist(), pad([1, 2, 3], (2, 0), "reflect").tolist()
+    ([0, 1, 2, 0], [3, 2, 1, 2, 3])
+    """
+    x = as_array(array)
+    if isinstance(pad_width, dict):
+        pairs = [(0, 0)] * len(x.shape)
+        for axis, width in pad_width.items():
+            pairs[axis] = (width, width) if isinstance(width, int) else tuple(width)
+        pad_width = pairs
+    if mode == "empty":
+        return padding.pad(x, pad_width)
+    if mode == "constant":
+        values = kwargs.get("constant_values", 0)
+        if np.ndim(values) == 0:
+            return padding.pad(x, pad_width, "CONSTANT", _plain(values, x))
+        return _pad_ends(x, pad_width, values, _constant)
+    if mode == "linear_ramp":
+        return _pad_ends(x, pad_width, kwargs.get("end_values", 0), _ramp)
+    if mode in ("maximum", "minimum", "mean"):
+        return _pad_statistic(x, pad_width, mode)
+    if kwargs.get("reflect_type", "even") != "even":
+        raise ArgumentError("pad knows reflect_type='even' only.")
+    return padding.pad(x, pad_width, str(mode).upper())
+
+
+def _plain(value: Any, x: Any) -> Any:
+    """A Python number of the array's kind, or the value itself where it is an array."""
+    if hasattr(value, "shape"):
+        return with_dtype(as_array(value), dtype_of(x))
+    return dtype_of(x).type(value).item()
+
+
+def _pairs(values: Any, rank: int) -> Any:
+    return np.broadcast_to(np.asarray(values), (rank, 2))
+
+
+def _pad_ends(x: Any, pad_width: Any, values: Any, make: Any) -> Any:
+    """Pad one axis after the other, each end by what `make` gives of the edge and a value."""
+    widths, ends = _pairs(pad_width, len(x.shape)), _pairs(values, len(x.shape))
+    for axis in range(len(x.shape)):
+        before, after = (int(n) for n in widths[axis])
+        parts = [x]
+        if before:
+            parts.insert(0, make(_edge(x, axis, 0), before, ends[axis][0], axis, True))
+        if after:
+            parts.append(make(_edge(x, axis, -1), after, ends[axis][1], axis, False))
+        x = concat(as_arrays(parts), axis) if len(parts) > 1 else x
+    return x
+
+
+def _edge(x: Any, axis: int, k: int) -> Any:
+    part = slice(0, 1) if k == 0 else slice(x.shape[axis] - 1, None)
+    return x[(*[slice(None)] * axis, part)]
+
+
+def _constant(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:
+    shape_of = (*edge.shape[:axis], count, *edge.shape[axis + 1 :])
+    return full_like_p(edge, shape=shape_of, value=value, dtype=dtype_of(edge))
+
+
+def _ramp(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:
+    share = np.arange(count) / count if at_front else np.arange(count, 0, -1) / count - 1 / count
+    weights = share.reshape(-1, *[1] * (len(edge.shape) - axis - 1))
+    ramp = float(value) + (edge - float(value)) * as_array(weights, edge)
+    if dtype_of(edge).kind in "iu":
+        ramp = trunc(ramp)
+    return with_dtype(ramp, dtype_of(edge))
+
+
+def _pad_statistic(x: Any, pad_width: Any, mode: str) -> Any:
+    widths, kind = _pairs(pad_width, len(x.shape)), dtype_of(x)
+    for axis in range(len(x.shape)):
+        centre = {"maximum": x.max, "minimum": x.min, "mean": x.mean}[mode](axis, keepdims=True)
+        if mode == "mean" and kind.kind in "iu":
+            centre = centre.round()
+        centre = with_dtype(centre, kind)
+        parts = [
+            broadcast_to(centre, (*x.shape[:axis], int(n), *x.shape[axis + 1 :]))
+            for n in widths[axis]
+        ]
+        x = concat([parts[0], x, parts[1]], axis)
+    return x

@@ -1,0 +1,307 @@
+"""Functions of each element that are no ufuncs in NumPy: parts, limits, closeness, choice."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import (
+    NoValue,
+    as_array,
+    as_array_like,
+    deliver,
+    dtype_of,
+    floating,
+    is_array,
+    operands,
+    side_by_side,
+    with_dtype,
+)
+from tapegrad.ops import bessel, comparison, complex_numbers, rounding, selection, trigonometric
+from tapegrad.ops.bits import nextafter
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.selection import where as choose
+from tapegrad.ops.stop_gradient import identity
+
+
+def real(val: Any) -> Any:
+    """Return the real part.
+
+    >>> real([1 + 2j]).tolist()
+    [1.0]
+    """
+    return complex_numbers.real(as_array(val))
+
+
+def imag(val: Any) -> Any:
+    """Return the imaginary part.
+
+    >>> imag([1 + 2j]).tolist()
+    [2.0]
+    """
+    return complex_numbers.imag(as_array(val))
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """Return the angle of complex numbers with the positive real axis.
+
+    >>> angle([1j], deg=True).tolist()
+    [90.0]
+    """
+    result = complex_numbers.angle(floating(z))
+    return trigonometric.rad2deg(result) if deg else result
+
+
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """Return the real part if all imaginary parts are within `tol` rounding errors of zero.
+
+    >>> real_if_close([1 + 0j]).tolist()
+    [1.0]
+    """
+    return complex_numbers.real_if_close(as_array(a), tol)
+
+
+def iscomplex(x: Any) -> Any:
+    """Return for each number whether it has an imaginary part.
+
+    >>> iscomplex([1j, 1]).tolist()
+    [True, False]
+    """
+    return imag(x) != 0
+
+
+def isreal(x: Any) -> Any:
+    """Return for each number whether it has no imaginary part.
+
+    >>> isreal([1j, 1]).tolist()
+    [False, True]
+    """
+    return imag(x) == 0
+
+
+def clip(
+    a: Any,
+    min: Any = NoValue,
+    max: Any = NoValue,
+    out: Any = None,
+    *,
+    a_min: Any = NoValue,
+    a_max: Any = NoValue,
+    dtype: Any = None,
+    where: Any = True,
+) -> Any:
+    """Return the array limited to the interval from `min` to `max`; None means no limit.
+
+    >>> clip([1, 5, 9], 2, 6).tolist()
+    [2, 5, 6]
+    """
+    low = next((v for v in (min, a_min) if v is not NoValue), None)
+    high = next((v for v in (max, a_max) if v is not NoValue), None)
+    x = with_dtype(as_array(a), dtype)
+    kind = dtype_of(x)
+    if all([v is None or type(v) in (int, float) for v in (low, high)]) and kind.kind == "f":
+        return deliver(selection.clip(x, low, high), out)
+    result = x
+    for bound, pick in ((low, selection.maximum), (high, selection.minimum)):
+        if bound is not None:
+            result = pick(result, _bound(bound, x))
+    return deliver(identity(result) if result is x else result, out)
+
+
+def _bound(bound: Any, x: Any) -> Any:
+    """Return a bound as an operand; a whole number beyond the dtype's limits is brought to them."""
+    kind = dtype_of(x)
+    if type(bound) not in NUMBERS:
+        return as_array(bound, x)
+    if kind.kind in "iu" and isinstance(bound, int):
+        limits = np.iinfo(kind)
+        return max(int(limits.min), min(bound, int(limits.max)))
+    return bound
+
+
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Return numbers rounded to `decimals` places, to even where two are equally near.
+
+    >>> round([1.25, 2.75], 1).tolist()
+    [1.2, 2.8]
+    """
+    x = as_array(a)
+    kind = dtype_of(x).kind
+    if kind in "iu":
+        if decimals >= 0:
+            return deliver(identity(x), out)
+        scale = 10**-decimals
+        result = with_dtype(rounding.rint(floating(x) / scale) * scale, dtype_of(x))
+        return deliver(result, out)
+    return deliver(rounding.round(x, decimals), out)
+
+
+around = round
+
+
+def fix(x: Any, out: Any = None) -> Any:
+    """Return numbers rounded towards zero.
+
+    >>> fix([1.7, -1.7]).tolist()
+    [1.0, -1.0]
+    """
+    return deliver(rounding.trunc(as_array(x)), out)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+    """Return the rounded quotient and the remainder.
+
+    >>> [part.tolist() for part in divmod([7, -7], 3)]
+    [[2, -3], [1, 2]]
+    """
+    a, b = operands(x1, x2)
+    return rounding.floor_divide(a, b), rounding.mod(a, b)
+
+
+def sinc(x: Any) -> Any:
+    """Return sin(pi x) / (pi x), and 1 at 0.
+
+    >>> sinc([0.0, 0.5]).tolist()
+    [1.0, 0.6366197723675814]
+    """
+    return trigonometric.sinc(floating(x))
+
+
+def i0(x: Any) -> Any:
+    """Return the modified Bessel function of the first kind and order 0.
+
+    >>> i0([0.0]).tolist()
+    [1.0]
+    """
+    return bessel.bessel_i0(floating(x))
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """Return the array with NaN and infinities replaced; nothing flows back through those.
+
+    >>> nan_to_num([1.0, math.nan]).tolist()
+    [1.0, 0.0]
+    """
+    x = as_array(x)
+    kind = dtype_of(x).kind
+    if kind in "biu":
+        return identity(x)
+    if kind == "c":
+        parts = [selection.nan_to_num(p, True, nan, posinf, neginf) for p in (real(x), imag(x))]
+        return complex_numbers.complex(*parts)
+    return selection.nan_to_num(x, copy, nan, posinf, neginf)
+
+
+def isposinf(x: Any, out: Any = None) -> Any:
+    """Return where the array is infinity.
+
+    >>> isposinf([math.inf, -math.inf]).tolist()
+    [True, False]
+    """
+    return deliver(as_array(x) == math.inf, out)
+
+
+def isneginf(x: Any, out: Any = None) -> Any:
+    """Return where the array is minus infinity.
+
+    >>> isneginf([math.inf, -math.inf]).tolist()
+    [False, True]
+    """
+    return deliver(as_array(x) == -math.inf, out)
+
+
+def isclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Return where two arrays agree within `atol + rtol * abs(b)`.
+
+    >>> isclose([1.0, 2.0], [1.0, 2.1]).tolist()
+    [True, False]
+    """
+    x = as_array(a)
+    y = as_array_like(b, x)
+    if dtype_of(x).kind in "biu" and dtype_of(y).kind in "biu":
+        x, y = floating(x), floating(y)
+    return comparison.isclose(x, y, rtol, atol, equal_nan)
+
+
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Return whether two arrays agree within `atol + rtol * abs(b)` everywhere.
+
+    >>> allclose([1.0], [1.0 + 1e-12])
+    True
+    """
+    return bool(isclose(a, b, rtol, atol, equal_nan).all())
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Return whether two arrays have the same shape and elements.
+
+    >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
+    (True, False)
+    """
+    x, y = side_by_side(a1, a2)
+    if tuple(x.shape) != tuple(y.shape):
+        return False
+    same = x == y
+    if equal_nan:
+        same = same | ((x != x) & (y != y))
+    return bool(same.all())
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Return whether two arrays are equal once they are broadcast.
+
+    >>> array_equiv([1, 1], 1)
+    True
+    """
+    x, y = side_by_side(a1, a2)
+    try:
+        return bool((x == y).all())
+    except ValueError:
+        return False
+
+
+def spacing(x: Any) -> Any:
+    """Return the distance from each number to the next one away from zero.
+
+    >>> spacing([1.0]).tolist()
+    [2.220446049250313e-16]
+    """
+    x = floating(x)
+    away = choose(x < 0, -math.inf, full_like_p(x, shape=(), value=math.inf, dtype=dtype_of(x)))
+    return with_dtype(nextafter(x, with_dtype(away, dtype_of(x))) - x, dtype_of(x))
+
+
+def isscalar(element: Any) -> bool:
+    """Return whether a value is a number, not an array.
+
+    >>> isscalar(3.0), isscalar([3.0])
+    (True, False)
+    """
+    return np.isscalar(element)
+
+
+def where(condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Any:
+    """Return elements of `x` where the condition holds, else of `y`; all three broadcast.
+
+    With the condition alone, return the coordinates where it holds, one array per axis.
+
+    >>> where([True, False], [1, 2], 0).tolist(), where([0, 5])[0].tolist()
+    ([1, 0], [1])
+    """
+    if x is NoValue and y is NoValue:
+        return as_array(condition).nonzero()
+    if x is NoValue or y is NoValue:
+        raise ArgumentError("where needs both x and y, or neither of them.")
+    first, second = operands(x, y)
+    near = next((v for v in (first, second) if is_array(v)), None)
+    return choose(as_array(condition, near), first, second)

@@ -1,0 +1,197 @@
+"""Products of vectors, matrices and higher arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import normalize_axis
+from tapegrad.errors import ShapeError
+from tapegrad.numpy.values import as_array, as_arrays, deliver, dtype_of, side_by_side, with_dtype
+from tapegrad.ops import einsum as einsum_module
+from tapegrad.ops import products, reduction
+from tapegrad.ops.arithmetic import conj
+from tapegrad.ops.diagonal import diagonal as diagonal_of
+from tapegrad.ops.joining import stack
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.shape import moveaxis
+
+
+def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, **options: Any) -> Any:
+    """Return the matrix product over the last two axes; leading axes broadcast.
+
+    >>> matmul([[1, 2], [3, 4]], [5, 6]).tolist()
+    [17, 39]
+    """
+    return deliver(with_dtype(products.matmul(*as_arrays([x1, x2])), dtype), out)
+
+
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
+    """Return the sum of conj(x1) * x2 over one axis; the others broadcast.
+
+    >>> vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    a, b = as_arrays([x1, x2])
+    if not a.shape or not b.shape or a.shape[axis] != b.shape[axis]:
+        raise ShapeError(
+            f"vecdot needs equal lengths along axis {axis}. Got shapes {tuple(a.shape)} and "
+            f"{tuple(b.shape)}."
+        )
+    left = conj(a) if is_complex(a) else a
+    moved = moveaxis(left, axis, -1) * moveaxis(b, axis, -1)
+    kind = dtype_of(moved) if dtype is None else dtype
+    return deliver(with_dtype(reduction.sum(moved, -1), kind), out)
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """Return the sum of products over the last axis of `a` and the second to last of `b`.
+
+    >>> dot([1, 2], [3, 4]).tolist()
+    11
+    """
+    return deliver(products.dot(*as_arrays([a, b])), out)
+
+
+def vdot(a: Any, b: Any, /) -> Any:
+    """Return the sum of conj(a) * b over all elements.
+
+    >>> vdot([1, 2], [3, 4]).tolist()
+    11
+    """
+    return products.vdot(*as_arrays([a, b]))
+
+
+def inner(a: Any, b: Any, /) -> Any:
+    """Return the sums of products over the last axes of both.
+
+    >>> inner([1, 2], [3, 4]).tolist()
+    11
+    """
+    return products.inner(*as_arrays([a, b]))
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Return all products of an element of `a` with one of `b`.
+
+    >>> outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    return deliver(products.outer(*side_by_side(a, b)), out)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Return sums of products over pairs of axes: a count of inner ones, or a list for each.
+
+    >>> tensordot([[1, 2]], [[3], [4]], axes=1).tolist()
+    [[11]]
+    """
+    first, second = as_arrays([a, b])
+    return products.tensordot(first, second, axes)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """Return the Kronecker product.
+
+    >>> kron([1, 2], [1, 1]).tolist()
+    [1, 1, 2, 2]
+    """
+    return products.kron(*side_by_side(a, b))
+
+
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, **options: Any) -> Any:
+    """Return the sum of products that a subscript string, or lists of axes, describe.
+
+    >>> einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    if isinstance(operands[0], str):
+        arrays = as_arrays(operands[1:])
+        subscripts = operands[0]
+    else:
+        subscripts, arrays = _with_letters(operands)
+    arrays = [with_dtype(x, dtype) for x in arrays]
+    return deliver(einsum_module.einsum(subscripts, *arrays), out)
+
+
+def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """Turn `einsum(x, [0, 1], y, [1], [0])` into a string of letters and the arrays."""
+    count = len(operands) // 2
+    arrays = as_arrays(operands[: 2 * count : 2])
+    inputs = ["".join(_letter(k) for k in axes) for axes in operands[1 : 2 * count : 2]]
+    text = ",".join(inputs)
+    if len(operands) % 2:
+        text += "->" + "".join(_letter(k) for k in operands[-1])
+    return text, arrays
+
+
+def _letter(axis: Any) -> str:
+    if axis is Ellipsis:
+        return "..."
+    return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[int(axis)]
+
+
+def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    """Return the order in which `einsum` would best contract, as NumPy finds it from shapes.
+
+    >>> einsum_path("ij,jk->ik", [[1.0]], [[1.0]])[0]
+    ['einsum_path', (0, 1)]
+    """
+    shapes: Any = [
+        np.broadcast_to(np.zeros(()), tuple(x.shape)) if hasattr(x, "shape") else x
+        for x in operands
+    ]
+    return np.einsum_path(*shapes, optimize=optimize)
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """Return the cross product of vectors of length 3 (or 2, whose third entry is 0).
+
+    >>> cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = as_arrays([a, b])
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ShapeError(
+            f"cross needs vectors of length 2 or 3. Got shapes {tuple(x.shape)} and "
+            f"{tuple(y.shape)}."
+        )
+    parts = [[v[..., k] if k < v.shape[-1] else 0 * v[..., 0] for k in range(3)] for v in (x, y)]
+    (a1, a2, a3), (b1, b2, b3) = parts
+    last = a1 * b2 - a2 * b1
+    if x.shape[-1] == y.shape[-1] == 2:
+        return last
+    result = stack([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, last], -1)
+    return moveaxis(result, -1, normalize_axis(axisc, len(result.shape), "cross"))
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    """Return the sum along a diagonal of the matrices in two axes.
+
+    >>> trace([[1, 2], [3, 4]]).tolist()
+    5
+    """
+    x = as_array(a)
+    return deliver(diagonal(x, offset, axis1, axis2).sum(-1, dtype=dtype), out)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return a diagonal of the matrices in two axes, as the last axis.
+
+    >>> diagonal([[1, 2], [3, 4]]).tolist()
+    [1, 4]
+    """
+    x = as_array(a)
+    rows, columns = x.shape[axis1], x.shape[axis2]
+    if -rows < offset < columns:
+        return diagonal_of(x, offset, axis1, axis2)
+    moved = moveaxis(x, (axis1, axis2), (-2, -1))
+    return moved[..., 0, :0] if rows else moved[..., :0, 0].sum(-1)[..., None][..., :0]

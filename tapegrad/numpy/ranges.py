@@ -1,0 +1,142 @@
+"""Evenly spaced numbers: arange, linspace, and by powers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.device import device as on_device
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import as_array, dtype_of, inexact, side_by_side, with_dtype
+from tapegrad.ops.creation import as_constant
+from tapegrad.ops.joining import concat
+from tapegrad.ops.powers import power
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.shape import expand_dims, moveaxis
+
+
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
+    """Return the numbers from `start` (0 if it is the only one given) up to, not with, `stop`.
+
+    >>> arange(3).tolist(), arange(1.0, 2.0, 0.5).tolist()
+    ([0, 1, 2], [1.0, 1.5])
+    """
+    kind = args[0] if args else dtype
+    ends = [x.numpy() if isinstance(x, Tensor) else x for x in (start, stop, step)]
+    native = None if kind is None else numpy_dtype(kind)
+    if ends[1] is None:
+        ends[0], ends[1] = 0, ends[0]
+    if not ends[2]:
+        raise ArgumentError("arange needs a step other than 0.")
+    with on_device(device):
+        return as_constant(np.arange(*ends, dtype=native))
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return `num` evenly spaced numbers from `start` to `stop`, differentiable in both.
+
+    >>> linspace(0, 1, 3).tolist(), linspace(0, 1, 4, endpoint=False).tolist()
+    ([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75])
+    """
+    with on_device(device):
+        first, last = _ends(start, stop, dtype)
+        return _spaced(first, last, int(num), endpoint, retstep, dtype, axis)
+
+
+def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return both ends in the dtype to compute in: at least float64 unless arrays say less."""
+    first, last = side_by_side(start, stop)
+    kind = np.result_type(dtype_of(first), dtype_of(last), 1.0)
+    if dtype is not None and numpy_dtype(dtype).kind == "c":
+        kind = np.result_type(kind, numpy_dtype(dtype))
+    if all([type(x) in NUMBERS for x in (start, stop)]):
+        kind = np.result_type(kind, "float64")
+    return with_dtype(first, inexact(kind)), with_dtype(last, inexact(kind))
+
+
+def _spaced(
+    first: Any, last: Any, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int
+) -> Any:
+    if num < 0:
+        raise ArgumentError(f"linspace needs num of 0 or more. Got {num}.")
+    parts = num - 1 if endpoint else num
+    step = (last - first) / parts if parts > 0 else (last - first) * math.nan
+    count = np.arange(num).reshape(-1, *[1] * len(step.shape)).astype(dtype_of(first))
+    result = first + as_array(count, first) * (step if parts > 0 else last - first)
+    if endpoint and num > 1:
+        # The end itself, not what rounding made of it.
+        result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
+    result = moveaxis(result, 0, axis) if axis else result
+    if dtype is not None and numpy_dtype(dtype).kind in "iu":
+        result = floor(result)
+    result = with_dtype(result, dtype)
+    return (result, step) if retstep else result
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return numbers whose logarithms are evenly spaced: `base ** linspace(start, stop)`.
+
+    >>> logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """
+    exponents = linspace(start, stop, num, endpoint, False, None, axis)
+    base = base if type(base) in NUMBERS else expand_dims(as_array(base), axis)
+    return with_dtype(power(base, exponents), dtype)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return numbers from `start` to `stop`, each the same multiple of the one before.
+
+    >>> geomspace(1, 8, 4).round(12).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """
+    first, last = _ends(start, stop, dtype)
+    wide = np.result_type(dtype_of(first), "float64")
+    first, last = with_dtype(first, wide), with_dtype(last, wide)
+    ratio = last / first
+    powers = np.linspace(0.0, 1.0, num, endpoint).astype(dtype_of(ratio))
+    powers = powers.reshape(-1, *[1] * len(ratio.shape))
+    result = first * power(ratio, as_array(powers, ratio))
+    if endpoint and num > 1:
+        # The end itself, not what rounding made of it.
+        result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
+    return with_dtype(moveaxis(result, 0, axis) if axis else result, dtype)

@@ -1,0 +1,386 @@
+"""Reductions over axes, with NumPy's parameters and dtypes: small integers add up in 64 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import normalize_axis
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import (
+    NoValue,
+    as_array,
+    as_array_like,
+    deliver,
+    dtype_of,
+    floating,
+    selected,
+    summed_dtype,
+    with_dtype,
+)
+from tapegrad.ops import cumulative, reduction, statistics
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.joining import concat
+from tapegrad.ops.selection import maximum, minimum
+from tapegrad.ops.selection import where as choose
+from tapegrad.ops.shape import broadcast_to, ravel, reshape
+
+
+def running_over(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
+    """Return a running function of an array and an axis, in NumPy's dtype for sums."""
+
+    def run(x: Any, axis: int) -> Any:
+        return function(with_dtype(x, summed_dtype(x)), axis)
+
+    return run
+
+
+def _added(x: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        return with_dtype(x, dtype)
+    return x if dtype_of(x).kind in "fc" else with_dtype(x, summed_dtype(x))
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = 0,
+    where: Any = True,
+) -> Any:
+    """Return the sum over `axis`, of the elements that `where` selects.
+
+    >>> sum([[1, 2], [3, 4]], axis=0).tolist()
+    [4, 6]
+    """
+    x = selected(_added(as_array(a), dtype), where, None)
+    result = reduction.sum(x, _axes(axis), keepdims)
+    return deliver(result if _is(initial, 0) else result + initial, out)
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = 1,
+    where: Any = True,
+) -> Any:
+    """Return the product over `axis`, of the elements that `where` selects.
+
+    >>> prod([2, 3, 4]).tolist()
+    24
+    """
+    x = _added(as_array(a), dtype)
+    if where is not True:
+        x = choose(as_array(where, x), x, 1)
+    result = reduction.prod(x, _axes(axis), keepdims)
+    return deliver(result if _is(initial, 1) else result * initial, out)
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, int) and value == number
+
+
+def _axes(axis: Any) -> Any:
+    """Return axes as the operators take them: an integer, a tuple, or None."""
+    if isinstance(axis, list | tuple):
+        return tuple(int(a) for a in axis)
+    return axis
+
+
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """Return the mean over `axis`, of the elements that `where` selects.
+
+    >>> mean([1, 2, 6]).tolist()
+    3.0
+    """
+    x = with_dtype(as_array(a), dtype)
+    if where is True:
+        return deliver(reduction.mean(x, _axes(axis), keepdims), out)
+    total = floating(sum(x, axis, keepdims=keepdims, where=where))
+    return deliver(total / _count(x, where, axis, keepdims), out)
+
+
+def _count(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
+    """Return how many elements `where` selects over `axis`, in the dtype of a quotient."""
+    kind = dtype_of(x) if dtype_of(x).kind in "fc" else np.dtype("float64")
+    ones = full_like_p(x, shape=tuple(x.shape), value=1, dtype=kind)
+    return reduction.sum(choose(as_array(where, x), ones, 0), _axes(axis), keepdims)
+
+
+def _divisor(ddof: Any, correction: Any) -> Any:
+    if correction is NoValue:
+        return ddof
+    if ddof:
+        raise ArgumentError(f"Give ddof or correction, not both. Got {ddof} and {correction}.")
+    return correction
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = NoValue,
+    correction: Any = NoValue,
+) -> Any:
+    """Return the variance over `axis`: squared distances from the mean over count - ddof.
+
+    >>> var([1.0, 3.0]).tolist()
+    1.0
+    """
+    x, less = with_dtype(as_array(a), dtype), _divisor(ddof, correction)
+    if where is True and mean is NoValue:
+        return deliver(statistics.var(x, _axes(axis), less, keepdims), out)
+    count = _count(x, where, axis, keepdims)
+    if mean is NoValue:
+        mean = floating(sum(x, axis, keepdims=True, where=where)) / _count(x, where, axis, True)
+    distance = floating(x) - mean
+    square = distance * distance.conj() if dtype_of(x).kind == "c" else distance * distance
+    square = square.real if dtype_of(x).kind == "c" else square
+    return deliver(sum(square, axis, keepdims=keepdims, where=where) / (count - less), out)
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = NoValue,
+    correction: Any = NoValue,
+) -> Any:
+    """Return the standard deviation over `axis`.
+
+    >>> std([1.0, 3.0]).tolist()
+    1.0
+    """
+    x, less = with_dtype(as_array(a), dtype), _divisor(ddof, correction)
+    if where is True and mean is NoValue:
+        return deliver(statistics.std(x, _axes(axis), less, keepdims), out)
+    return deliver(var(x, axis, None, None, less, keepdims, where=where, mean=mean) ** 0.5, out)
+
+
+def max(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = NoValue,
+    where: Any = True,
+) -> Any:
+    """Return the largest element over `axis`; elements that tie share the gradient.
+
+    >>> max([[1, 5], [7, 2]], axis=1).tolist()
+    [5, 7]
+    """
+    return _extreme(reduction.max, maximum, a, axis, out, keepdims, initial, where)
+
+
+def min(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = NoValue,
+    where: Any = True,
+) -> Any:
+    """Return the smallest element over `axis`; elements that tie share the gradient.
+
+    >>> min([[1, 5], [7, 2]], axis=1).tolist()
+    [1, 2]
+    """
+    return _extreme(reduction.min, minimum, a, axis, out, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+def _extreme(
+    reduce: Any, pick: Any, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    x = as_array(a)
+    if where is not True:
+        if initial is NoValue:
+            raise ArgumentError("A reduction with where= that has no neutral value needs initial=.")
+        x = choose(as_array(where, x), x, initial)
+    if initial is NoValue:
+        return deliver(reduce(x, _axes(axis), keepdims), out)
+    start = with_dtype(as_array_like(initial, x), dtype_of(x))
+    if any_empty(x.shape, axis):
+        kept = reduction.sum(x, _axes(axis), keepdims).shape
+        return deliver(broadcast_to(start, kept), out)
+    return deliver(pick(reduce(x, _axes(axis), keepdims), start), out)
+
+
+def any_empty(shape: Any, axis: Any) -> bool:
+    """Whether one of the axes that are reduced has no elements."""
+    axes = range(len(shape)) if axis is None else np.atleast_1d(axis)
+    return 0 in [shape[int(a)] for a in axes]
+
+
+def all(
+    a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    """Return whether all elements over `axis` hold.
+
+    >>> all([[True, False], [True, True]], axis=1).tolist()
+    [False, True]
+    """
+    x = _truths(a)
+    x = x if where is True else choose(as_array(where, x), x, True)
+    return deliver(reduction.all(x, _axes(axis), keepdims), out)
+
+
+def any(
+    a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    """Return whether some element over `axis` holds.
+
+    >>> any([[True, False], [False, False]], axis=1).tolist()
+    [True, False]
+    """
+    x = _truths(a)
+    x = x if where is True else choose(as_array(where, x), x, False)
+    return deliver(reduction.any(x, _axes(axis), keepdims), out)
+
+
+def _truths(a: Any) -> Any:
+    x = as_array(a)
+    return x if dtype_of(x).kind == "b" else x != 0
+
+
+def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """Return where the largest element stands over `axis` (None: in the flattened array).
+
+    >>> argmax([3, 9, 1]).tolist()
+    1
+    """
+    return deliver(reduction.argmax(as_array(a), axis, keepdims), out)
+
+
+def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """Return where the smallest element stands over `axis` (None: in the flattened array).
+
+    >>> argmin([3, 9, 1]).tolist()
+    2
+    """
+    return deliver(reduction.argmin(as_array(a), axis, keepdims), out)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Return how many elements over `axis` are not zero.
+
+    >>> count_nonzero([0, 1, 2]).tolist()
+    2
+    """
+    return reduction.count_nonzero(as_array(a), _axes(axis), keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """Return the distance from the smallest to the largest element over `axis`.
+
+    >>> ptp([3.0, 9.0, 1.0]).tolist()
+    8.0
+    """
+    return deliver(statistics.ptp(as_array(a), _axes(axis), keepdims), out)
+
+
+# Running sums and products
+
+
+def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
+    x = as_array(a)
+    return (ravel(x), 0) if axis is None else (x, normalize_axis(axis, len(x.shape), "cumsum"))
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """Return the running sum along `axis` (None: of the flattened array).
+
+    >>> cumsum([1, 2, 3]).tolist()
+    [1, 3, 6]
+    """
+    x, place = _flat(a, axis)
+    return deliver(cumulative.cumsum(_added(x, dtype), place), out)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """Return the running product along `axis` (None: of the flattened array).
+
+    >>> cumprod([1, 2, 3]).tolist()
+    [1, 2, 6]
+    """
+    x, place = _flat(a, axis)
+    return deliver(cumulative.cumprod(_added(x, dtype), place), out)
+
+
+def cumulative_sum(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the running sum along `axis`, with `include_initial` after a 0.
+
+    >>> cumulative_sum([1, 2], include_initial=True).tolist()
+    [0, 1, 3]
+    """
+    return deliver(_cumulative(cumulative.cumsum, x, axis, dtype, include_initial, 0), out)
+
+
+def cumulative_prod(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the running product along `axis`, with `include_initial` after a 1.
+
+    >>> cumulative_prod([2, 3], include_initial=True).tolist()
+    [1, 2, 6]
+    """
+    return deliver(_cumulative(cumulative.cumprod, x, axis, dtype, include_initial, 1), out)
+
+
+def _cumulative(
+    function: Any, x: Any, axis: int | None, dtype: Any, include_initial: bool, first: int
+) -> Any:
+    x = as_array(x)
+    if len(x.shape) == 0:
+        x = reshape(x, (1,))
+    if axis is None and len(x.shape) != 1:
+        raise ArgumentError(f"A running sum over {len(x.shape)} axes needs axis=.")
+    place = normalize_axis(0 if axis is None else axis, len(x.shape), "cumulative_sum")
+    x = function(_added(x, dtype), place)
+    if not include_initial:
+        return x
+    shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+    start = full_like_p(x, shape=shape, value=first, dtype=dtype_of(x))
+    return concat([start, x], place)

@@ -1,0 +1,190 @@
+"""Order: sorting, partitions, searching, and the coordinates where something holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.core.operand import normalize_axis
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import as_array, as_arrays, dtype_of, side_by_side
+from tapegrad.ops import picking
+from tapegrad.ops.along_axis import take_along_axis_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.creation import as_constant
+from tapegrad.ops.joining import stack
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.shape import ravel, reshape
+from tapegrad.ops.sorting import argsort_p, searchsorted_p, sort_p
+
+
+def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
+    x = as_array(a)
+    if axis is None or not x.shape:
+        return ravel(x), 0
+    return x, normalize_axis(axis, len(x.shape), name)
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
+) -> Any:
+    """Return the elements in order along `axis` (None: of the flattened array).
+
+    >>> sort([3, 1, 2]).tolist(), sort([3, 1, 2], descending=True).tolist()
+    ([1, 2, 3], [3, 2, 1])
+    """
+    x, place = _along(a, axis, "sort")
+    result = sort_p(x, axis=place, descending=bool(descending))
+    return result if axis is None else reshape(result, tuple(as_array(a).shape))
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: Any = True,
+    descending: bool = False,
+) -> Any:
+    """Return the indices that put the elements in order along `axis`.
+
+    >>> argsort([30, 10, 20]).tolist()
+    [1, 2, 0]
+    """
+    x, place = _along(a, axis, "argsort")
+    found = argsort_p(x, axis=place, descending=bool(descending), stable=True)
+    return found if axis is None else reshape(found, tuple(as_array(a).shape))
+
+
+def sort_complex(a: Any) -> Any:
+    """Return complex numbers in order: by real part, then by imaginary part.
+
+    >>> sort_complex([2, 1]).tolist()
+    [(1+0j), (2+0j)]
+    """
+    x = as_array(a)
+    if not is_complex(x):
+        x = cast(x, "complex64" if dtype_of(x).itemsize < 3 else "complex128")
+    return sort(x)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """Return the indices that sort by several keys, the last one first of all.
+
+    >>> lexsort([[1, 0, 2], [5, 5, 4]]).tolist()
+    [2, 1, 0]
+    """
+    rows = list(as_array(keys)) if hasattr(keys, "shape") else [as_array(key) for key in keys]
+    place = normalize_axis(axis, len(rows[0].shape), "lexsort")
+    order = None
+    for key in rows:
+        if order is not None:
+            key = take_along_axis_p(key, order, axis=place, unique=True)
+        step = argsort_p(key, axis=place, descending=False, stable=True)
+        order = step if order is None else take_along_axis_p(order, step, axis=place, unique=True)
+    return order
+
+
+def partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """Return elements such that the k-th stands where it would if sorted: here all do.
+
+    >>> partition([3, 1, 2], 1).tolist()
+    [1, 2, 3]
+    """
+    return sort(a, axis)
+
+
+def argpartition(
+    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """Return the indices for `partition`.
+
+    >>> argpartition([3, 1, 2], 1).tolist()
+    [1, 2, 0]
+    """
+    return argsort(a, axis)
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Return where values would be put to keep a sorted sequence in order.
+
+    >>> searchsorted([1, 3, 5], [3, 4]).tolist()
+    [1, 2]
+    """
+    if side not in ("left", "right"):
+        raise ArgumentError(f"side must be 'left' or 'right'. Got {side!r}.")
+    sequence, values = as_arrays([a, v])
+    if sorter is not None:
+        sequence = picking.take(sequence, as_array(sorter, sequence))
+    found = searchsorted_p(sequence, ravel(values), right=side == "right")
+    return reshape(found, tuple(values.shape))
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """Return the number of the bin that each value falls into; `bins` may rise or fall.
+
+    >>> digitize([0.5, 2.5], [1.0, 2.0]).tolist()
+    [0, 2]
+    """
+    values, edges = side_by_side(x, bins)
+    on_host = read_on_host(edges, "digitize()")
+    steps = np.diff(on_host)
+    side = "left" if right else "right"
+    if (steps >= 0).all():
+        return searchsorted(edges, values, side)
+    if (steps <= 0).all():
+        return len(on_host) - searchsorted(on_host[::-1], values, side)
+    raise ArgumentError("digitize needs bins that rise or fall throughout.")
+
+
+# Where something holds
+
+
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """Return the coordinates of the elements that are not zero, one array per axis.
+
+    >>> [part.tolist() for part in nonzero([0, 5, 7])]
+    [[1, 2]]
+    """
+    x = as_array(a)
+    if not x.shape:
+        raise ArgumentError("nonzero needs an array with axes. Got a single value.")
+    return picking.nonzero(x)
+
+
+def flatnonzero(a: Any) -> Any:
+    """Return the positions in the flattened array of the elements that are not zero.
+
+    >>> flatnonzero([[0, 5], [7, 0]]).tolist()
+    [1, 2]
+    """
+    return picking.flatnonzero(as_array(a))
+
+
+def argwhere(a: Any) -> Any:
+    """Return the coordinates of the elements that are not zero, one row each.
+
+    >>> argwhere([[0, 5], [7, 0]]).tolist()
+    [[0, 1], [1, 0]]
+    """
+    x = as_array(a)
+    if not x.shape:
+        return as_constant(np.argwhere(read_on_host(x, "argwhere()")))
+    return stack(picking.nonzero(x), axis=1)
+
+
+def complex_keys(x: Any) -> list[Any]:
+    """Return what orders the elements: real and imaginary parts of complex ones."""
+    return [imag(x), real(x)] if is_complex(x) else [x]

@@ -1,0 +1,216 @@
+"""What callers hand in, as tensors with NumPy's dtypes; and what `out=` and `where=` mean.
+
+The rest of the package takes Python's floats for float32, as TensorFlow does. Here they are
+float64, and ints int64, unless an array stands beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core import host
+from tapegrad.core.backend import find_backend
+from tapegrad.core.convert import NUMBERS, adapted, device_array, to_host_array
+from tapegrad.core.dtypes import DType, as_dtype, numpy_dtype
+from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.recorder import RAW, active_stack
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentTypeError
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.joining import holds_tensors, stack
+from tapegrad.ops.selection import where as choose
+
+NoValue: Any = type("NoValue", (), {"__repr__": lambda self: "<no value>", "__slots__": ()})()
+"""The default of parameters for which None has a meaning of its own."""
+
+
+def as_array(value: Any, near: Any = None) -> Any:
+    """Return `value` as something that primitives accept; host values keep NumPy's dtype.
+
+    They go to the device of `near`, or to the current one.
+
+    >>> as_array([1.0, 2.0]).dtype, as_array(3).dtype
+    (<dtype: 'float64'>, <dtype: 'int64'>)
+    """
+    kind = type(value)
+    if kind is Tensor or kind in INTERPRETERS:
+        return value
+    if kind is Variable:
+        return value.value()
+    if kind in (list, tuple) and holds_tensors(value):
+        return stack(as_arrays(value))
+    if active_stack() is RAW and find_backend(kind) is not None:
+        return value
+    if isinstance(value, Tensor):
+        return value
+    if kind not in (list, tuple):
+        converted = adapted(value)
+        if converted is not value:
+            return as_array(converted)
+        on_device = device_array(value)
+        if on_device is not None:
+            return wrap(on_device)
+    return _placed(as_host(value), near)
+
+
+def _placed(array: np.ndarray[Any, Any], near: Any) -> Tensor:
+    near = near.value() if type(near) is Variable else near
+    while type(near) in INTERPRETERS:
+        near = near.tensor
+    if isinstance(near, Tensor):
+        return wrap(host.place_like(array, near.array))
+    return wrap(host.place(array))
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value has a device: a tensor, a variable, or one that stands for many examples.
+
+    >>> is_array(as_array(1.0)), is_array([1.0])
+    (True, False)
+    """
+    return isinstance(value, Tensor | Variable) or type(value) in INTERPRETERS
+
+
+def as_host(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Return what is no tensor as a NumPy array of NumPy's own choice of dtype."""
+    if value is not None and not isinstance(value, str | bytes | np.ndarray | np.generic):
+        try:
+            value = np.asarray(value)
+        except (ValueError, TypeError, OverflowError):
+            return to_host_array(value, dtype)  # type: ignore[no-any-return]
+    return to_host_array(value, dtype)  # type: ignore[no-any-return]
+
+
+def side_by_side(*values: Any) -> list[Any]:
+    """Return each value as an array, all on the device of the first that has one."""
+    near = next((as_array(value) for value in values if is_array(value)), None)
+    return [as_array(value, near) for value in values]
+
+
+def as_arrays(values: Any) -> list[Any]:
+    """Return each value as an array, all of the dtype that they have in common.
+
+    >>> [x.dtype.name for x in as_arrays([[1], [2.5]])]
+    ['float64', 'float64']
+    """
+    arrays = side_by_side(*values)
+    if len({dtype_of(x) for x in arrays}) < 2:
+        return arrays
+    common = np.result_type(*[dtype_of(x) for x in arrays])
+    return [with_dtype(x, common) for x in arrays]
+
+
+def with_numbers(values: Any) -> list[Any]:
+    """Return each value as an array of one dtype, to which Python's numbers adapt.
+
+    >>> [x.dtype.name for x in with_numbers([as_array(np.float32(1.0)), 2.5])]
+    ['float32', 'float32']
+    """
+    values = list(values)
+    kinds = [v if type(v) in NUMBERS else dtype_of(as_array(v)) for v in values]
+    return [with_dtype(x, np.result_type(*kinds)) for x in side_by_side(*values)]
+
+
+def operands(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Return two operands: a Python number beside an array stays one and takes its dtype."""
+    if type(x1) in NUMBERS and type(x2) not in NUMBERS:
+        return x1, as_array(x2)
+    if type(x2) in NUMBERS and type(x1) not in NUMBERS:
+        return as_array(x1), x2
+    if is_array(x2):
+        second = as_array(x2)
+        return as_array(x1, second), second
+    first = as_array(x1)
+    return first, as_array(x2, first)
+
+
+def as_array_like(value: Any, x: Any) -> Any:
+    """Return a number as an array with the dtype that it gets beside `x`; arrays as they are."""
+    if type(value) not in NUMBERS:
+        return as_array(value, x)
+    return _placed(np.asarray(value, np.result_type(dtype_of(x), value)), x)
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of an array."""
+    return numpy_dtype_of(x)
+
+
+def with_dtype(x: Any, dtype: Any) -> Any:
+    """Return the array with a dtype: itself if there is nothing to change or None is given."""
+    if dtype is None:
+        return x
+    wanted = numpy_dtype(dtype)
+    return x if dtype_of(x) == wanted else cast(x, as_dtype(wanted))
+
+
+def floating(x: Any, near: Any = None) -> Any:
+    """Return the array as floating-point numbers: integers and truth values become float64."""
+    x = as_array(x, near)
+    return x if as_dtype(dtype_of(x)).is_differentiable else cast(x, "float64")
+
+
+def narrow_floating(x: Any) -> Any:
+    """Return integers as the narrowest floating dtype that NumPy's loops take for them."""
+    kind = dtype_of(x)
+    if kind.kind in "fc" or as_dtype(kind).is_differentiable:
+        return x
+    return cast(x, {1: "float16", 2: "float32"}.get(kind.itemsize, "float64"))
+
+
+def inexact(dtype: Any) -> DType:
+    """Return the dtype if it is floating or complex, else float64."""
+    wanted = as_dtype(dtype)
+    return wanted if wanted.is_differentiable else as_dtype("float64")
+
+
+def summed_dtype(x: Any) -> np.dtype[Any]:
+    """Return the dtype in which NumPy adds up: small integers and truth values grow to 64 bits."""
+    kind = dtype_of(x)
+    if kind.kind not in "biu" or kind.itemsize == 8:
+        return kind
+    return np.dtype("uint64") if kind.kind == "u" else np.dtype("int64")
+
+
+def deliver(result: Any, out: Any) -> Any:
+    """Return the result, written into `out` if one is given.
+
+    >>> place = as_array([0.0, 0.0])
+    >>> deliver(as_array([1.0, 2.0]), place) is place, place.numpy().tolist()
+    (True, [1.0, 2.0])
+    """
+    if isinstance(out, tuple) and len(out) == 1:
+        (out,) = out
+    if out is None:
+        return result
+    if not isinstance(out, Tensor | Variable) and type(out) not in INTERPRETERS:
+        raise ArgumentTypeError(
+            f"out= must be a tensor of the result's shape. Got {type(out).__name__}."
+        )
+    kind = out.dtype
+    if not np.can_cast(dtype_of(result), kind.dtype, casting="same_kind"):
+        raise ArgumentTypeError(
+            f"A result of {result.dtype} cannot be written to out= of {kind}; make out a tensor "
+            f"of {result.dtype}."
+        )
+    out[...] = with_dtype(result, kind)
+    return out
+
+
+def selected(result: Any, condition: Any, out: Any) -> Any:
+    """Return `result` where the condition of `where=` holds, elsewhere what `out` held (or 0)."""
+    if condition is True:
+        return result
+    if out is None:
+        return choose(as_array(condition, result), result, 0)
+    return choose(as_array(condition, result), result, out[0] if isinstance(out, tuple) else out)
+
+
+def refuse_order(order: str | None) -> None:
+    """Refuse Fortran's memory order: a tensor's elements are always read in C's."""
+    if order not in (None, "C", "K", "A"):
+        raise ArgumentTypeError(f"Tensors have order 'C' only. Got order={order!r}.")

@@ -1,0 +1,46 @@
+"""SciPy's names on tensors, with gradients.
+
+    from tapegrad.scipy import stats
+
+    stats.norm(loc, scale).logpdf(x)
+
+Each module loads when it is first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tapegrad.scipy import (
+        integrate,
+        interpolate,
+        linalg,
+        ndimage,
+        optimize,
+        signal,
+        sparse,
+        special,
+        stats,
+    )
+
+__all__ = [
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "special",
+    "stats",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tapegrad.scipy' has no attribute {name!r}")
+    return importlib.import_module(f"tapegrad.scipy.{name}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,213 @@
+"""B-splines: sums of bumps over knots, and the one of them that passes through given values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
+from tapegrad.ops.cumulative import cumsum, diff
+from tapegrad.ops.gather import move_axis, place_next_to
+from tapegrad.ops.joining import concat, stack
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import clip, where
+from tapegrad.scipy.interpolate.common import (
+    arranged,
+    as_columns,
+    beside,
+    interval,
+    known,
+    query,
+    take,
+    wrapped,
+)
+from tapegrad.scipy.interpolate.pieces import checked_extrapolate
+from tapegrad.scipy.operands import operands
+
+
+def basis(t: Any, k: int, q: Any, nu: int = 0) -> tuple[Any, list[Any]]:
+    """Return the number of the first bump at each point, and the k + 1 bumps (derivatives) there.
+
+    One degree after the other: from B of degree p - 1 each bump of degree p takes a share that
+    grows along its support; for a derivative the last steps take p times B over its width.
+    """
+    place = interval(t, q, k, t.shape[0] - k - 2)
+    knots = {j: take(t, place + j) for j in range(1 - k, k + 1)}
+    bumps = [ones_like(q)]
+    for p in range(1, k + 1):
+        grown: list[Any] = [0.0] * (p + 1)
+        for r, bump in enumerate(bumps):
+            left, right = knots[1 + r - p], knots[1 + r]
+            width = right - left
+            share = where(width > 0.0, bump, 0.0) / where(width > 0.0, width, 1.0)
+            if p <= k - nu:
+                grown[r] = grown[r] + (right - q) * share
+                grown[r + 1] = grown[r + 1] + (q - left) * share
+            else:
+                grown[r] = grown[r] - p * share
+                grown[r + 1] = grown[r + 1] + p * share
+        bumps = grown
+    return place - k, [zeros_like(q) for _ in bumps] if nu > k else bumps
+
+
+def design(t: Any, k: int, q: Any, nu: int = 0) -> Any:
+    """Return the matrix [point, bump] of all bumps, or of their derivatives, at points.
+
+    >>> import tapegrad
+    >>> knots = tapegrad.constant([0.0, 0.0, 1.0, 2.0, 2.0])
+    >>> design(knots, 1, tapegrad.constant([0.5, 2.0])).numpy().tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    first, bumps = basis(t, k, q, nu)
+    numbers = place_next_to(t, np.arange(t.shape[0] - k - 1))
+    matrix: Any = 0.0
+    for r, bump in enumerate(bumps):
+        hits = reshape_p(first + r, shape=(*first.shape, 1)) == numbers
+        matrix = matrix + cast(hits, numpy_dtype_of(t)) * reshape_p(bump, shape=(*bump.shape, 1))
+    return matrix
+
+
+class BSpline:
+    """A spline of degree k as a sum of bumps; differentiable in knots, coefficients and points.
+
+    >>> BSpline([0.0, 0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 4.0], 1)([0.5, 1.5]).numpy().tolist()
+    [0.5, 2.5]
+    """
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        (t,), (c,) = operands(t), operands(c)
+        if k not in range(100):
+            raise ArgumentError(f"BSpline needs a whole degree from 0 on. Got {k!r}.")
+        if len(t.shape) != 1 or t.shape[0] < 2 * k + 2:
+            raise ShapeError(
+                f"BSpline of degree {k} needs at least {2 * k + 2} knots along one axis. "
+                f"Got shape {tuple(t.shape)}."
+            )
+        axis = normalize_axis(axis, len(c.shape), "BSpline")
+        count = t.shape[0] - k - 1
+        if not c.shape or c.shape[axis] < count:
+            raise ShapeError(
+                f"BSpline of degree {k} with {t.shape[0]} knots needs {count} coefficients along "
+                f"axis {axis}. Got shape {tuple(c.shape)}."
+            )
+        values = known(t)
+        if values is not None and (np.diff(values) < 0).any():
+            raise ArgumentError("BSpline needs knots that do not decrease.")
+        self._set(t, move_axis(c, axis, 0), int(k), extrapolate, axis)
+
+    def _set(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> None:
+        self.t, self.c, self.k, self.axis = t, c, k, axis
+        self.extrapolate = checked_extrapolate(extrapolate, True)
+
+    @classmethod
+    def construct_fast(
+        cls, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0
+    ) -> BSpline:
+        """Return a spline of tensors that fit, without looking at them."""
+        made = cls.__new__(cls)
+        made._set(t, c, k, extrapolate, axis)
+        return made
+
+    @property
+    def tck(self) -> tuple[Any, Any, int]:
+        """Knots, coefficients and degree."""
+        return self.t, self.c, self.k
+
+    def _ends(self) -> tuple[Any, Any]:
+        return self.t[self.k], self.t[self.t.shape[0] - self.k - 1]
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """Return the values, or those of the derivative number `nu`, at points of any shape."""
+        beyond = checked_extrapolate(extrapolate, self.extrapolate)
+        q, shape = query(x, self.t)
+        start, stop = self._ends()
+        if beyond == "periodic":
+            q = wrapped(q, start, stop)
+        y = self._at(q, nu)
+        if not beyond:
+            inside = logical_and(q >= start, q <= stop)
+            y = where(beside(inside, y), y, math.nan)
+        return arranged(y, shape, self.axis)
+
+    def _at(self, q: Any, nu: int = 0) -> Any:
+        first, bumps = basis(self.t, self.k, q, nu)
+        y: Any = 0.0
+        for r, bump in enumerate(bumps):
+            part = take(self.c, first + r)
+            y = y + as_columns(bump, part) * part
+        return y
+
+    def power_form(self) -> tuple[Any, Any]:
+        """Return the coefficients [power, interval, ...] and breakpoints of the same function."""
+        start, stop = self.k, self.t.shape[0] - self.k - 1
+        x = self.t[start : stop + 1]
+        rows = [self._at(x[:-1], nu) / float(math.factorial(nu)) for nu in range(self.k, -1, -1)]
+        return stack(rows), x
+
+    def derivative(self, nu: int = 1) -> BSpline:
+        """Return the derivative as a spline of lower degree."""
+        if nu < 0:
+            return self.antiderivative(-nu)
+        t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
+        if nu > k:
+            raise ArgumentError(f"A spline of degree {k} has no derivative number {nu}.")
+        for _ in range(nu):
+            width = t[k + 1 : -1] - t[1 : -k - 1]
+            width = as_columns(where(width > 0.0, width, 1.0), c)
+            c, t, k = diff(c, axis=0) * float(k) / width, t[1:-1], k - 1
+        return BSpline.construct_fast(t, c, k, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> BSpline:
+        """Return an integral as a spline of higher degree; it is 0 at the first knot."""
+        if nu < 0:
+            return self.derivative(-nu)
+        t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
+        for _ in range(nu):
+            areas = cumsum(c * as_columns(t[k + 1 :] - t[: -k - 1], c), axis=0) / float(k + 1)
+            c = concat([zeros_like(areas[:1]), areas])
+            t, k = concat([t[:1], t, t[-1:]]), k + 1
+        beyond = False if self.extrapolate == "periodic" else self.extrapolate
+        return BSpline.construct_fast(t, c, k, beyond, self.axis)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """Return the integral from a to b; without extrapolation the spline is 0 beyond."""
+        beyond = checked_extrapolate(extrapolate, self.extrapolate)
+        start, stop = self._ends()
+        (low, _), (high, _) = query(a, self.t), query(b, self.t)
+        if not beyond:
+            low, high = clip(low, start, stop), clip(high, start, stop)
+        whole = self.antiderivative()
+        if beyond != "periodic":
+            return (whole._at(high) - whole._at(low))[0]
+        once = whole._at(reshape_p(stop, shape=(1,))) - whole._at(reshape_p(start, shape=(1,)))
+        period = stop - start
+        parts = [
+            as_columns(floor((q - start) / period), once) * once
+            + whole._at(wrapped(q, start, stop))
+            for q in (low, high)
+        ]
+        return (parts[1] - parts[0])[0]
+
+    @classmethod
+    def design_matrix(cls, x: Any, t: Any, k: int, extrapolate: Any = False) -> Any:
+        """Return the dense matrix [point, bump] of all bumps at points."""
+        x, t = operands(x, t)
+        return design(t, int(k), x)
+
+    @classmethod
+    def basis_element(cls, t: Any, extrapolate: Any = True) -> BSpline:
+        """Return the one bump over the given knots."""
+        (t,) = operands(t)
+        k = t.shape[0] - 2
+        t = concat([t[:1]] * k + [t] + [t[-1:]] * k)
+        numbers = np.zeros(2 * k + 1)
+        numbers[k] = 1.0
+        c = place_next_to(t, numbers.astype(numpy_dtype_of(t)))
+        return BSpline.construct_fast(t, c, k, extrapolate)

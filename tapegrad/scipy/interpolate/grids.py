@@ -1,0 +1,287 @@
+"""Functions of several variables given on a grid: RegularGridInterpolator and interpn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_or
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.creation import numpy_dtype_of, ones_like
+from tapegrad.ops.gather import move_axis, place_next_to
+from tapegrad.ops.joining import stack, unstack
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.rearranging import flip
+from tapegrad.ops.selection import where
+from tapegrad.scipy.interpolate.bsplines import basis
+from tapegrad.scipy.interpolate.common import (
+    as_columns,
+    beside,
+    check_increasing,
+    interval,
+    known,
+    take,
+)
+from tapegrad.scipy.interpolate.hermite import pchip_slopes
+from tapegrad.scipy.interpolate.spline_fit import make_interp_spline
+from tapegrad.scipy.ndimage.sampling import contract
+from tapegrad.scipy.operands import operand, operands
+
+_DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+METHODS = ("linear", "nearest", *_DEGREES, "pchip")
+
+Along = tuple[Any, Any]
+"""Neighbours of points along an axis [k, point], and their weights."""
+
+Fit = tuple[list[Any], Any]
+"""The knots of a spline along each axis, and the coefficients."""
+
+
+class RegularGridInterpolator:
+    """A function of several variables on a grid; differentiable in values, grid and places.
+
+    Out of bounds it raises on the CPU, and gives NaN where a look at the places would mean waiting
+    for a device. Splines are fitted along each axis by itself, exactly: SciPy's own solver stops
+    at 1e-6, so that its results differ by that much.
+
+    >>> f = RegularGridInterpolator(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]])
+    >>> f([[0.5, 1.0], [1.0, 0.5]]).numpy().tolist()
+    [1.5, 1.5]
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Any],
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = True,
+        fill_value: Any = math.nan,
+        *,
+        solver: Any = None,
+        solver_args: Any = None,
+    ) -> None:
+        self.method = _checked_method(method)
+        self.bounds_error = bounds_error
+        self.fill_value = fill_value
+        *grid, values = operands(*points, values)
+        grid = [real(line) if is_complex(line) else line for line in grid]
+        if len(grid) > len(values.shape):
+            raise ShapeError(
+                f"RegularGridInterpolator got {len(grid)} grid axes for values with "
+                f"{len(values.shape)}."
+            )
+        self.grid: tuple[Any, ...] = ()
+        for axis, line in enumerate(grid):
+            line, values = _in_order(line, values, axis)
+            self.grid = (*self.grid, line)
+        self.values = values
+        self._fit: tuple[str, Fit] | None = None
+        if self.method in _DEGREES:
+            self._fit = self.method, _fitted(self.grid, values, _DEGREES[self.method])
+
+    def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
+        """Return the values at places [..., axis]; `nu` asks a spline for derivatives per axis."""
+        method = self.method if method is None else _checked_method(method)
+        places, shape = self._places(xi)
+        orders = [0] * len(places) if nu is None else [int(n) for n in nu]
+        if nu is not None and method not in _DEGREES:
+            raise ArgumentError(f"Derivatives nu= need a spline method. Got {method!r}.")
+        self._check_bounds(places)
+        if method == "pchip":
+            y = _by_pchip(self.values, self.grid, places)
+        else:
+            y = self._contracted(method, places, orders)
+        if self.fill_value is not None:
+            y = self._filled(y, places)
+        return reshape_p(y, shape=(*shape, *y.shape[1:]))
+
+    def _contracted(self, method: str, places: list[Any], orders: list[int]) -> Any:
+        values = self.values
+        if method in _DEGREES:
+            degree = _DEGREES[method]
+            ready = self._fit if self._fit and self._fit[0] == method else None
+            knots, values = ready[1] if ready else _fitted(self.grid, values, degree)
+            along = [
+                _by_spline(t, q, degree, n) for t, q, n in zip(knots, places, orders, strict=True)
+            ]
+        else:
+            along = [_by_neighbours(x, q, method) for x, q in zip(self.grid, places, strict=True)]
+        dtype = numpy_dtype_of(values)
+        weighed = [(index, cast(weights, dtype)) for index, weights in along]
+        return contract(values, weighed, (places[0].shape[0],))
+
+    def _places(self, xi: Any) -> tuple[list[Any], tuple[int, ...]]:
+        rank = len(self.grid)
+        if isinstance(xi, tuple):
+            parts = operands(*xi)
+            shape = np.broadcast_shapes(*[tuple(part.shape) for part in parts])
+            xi = stack([broadcast_p(part, shape=shape) for part in parts], axis=-1)
+        q = operand(xi)
+        if len(q.shape) == 1 and rank == 1 and q.shape[0] != 1:
+            q = reshape_p(q, shape=(*q.shape, 1))
+        if not q.shape or q.shape[-1] != rank:
+            raise ShapeError(
+                f"The places need {rank} coordinates along their last axis, one per grid axis. "
+                f"Got shape {tuple(q.shape)}."
+            )
+        shape = tuple(q.shape[:-1])
+        if len(q.shape) == 1:
+            shape = (1,)
+        dtype = numpy_dtype_of(self.grid[0])
+        q = q if numpy_dtype_of(q) == dtype else cast(q, dtype)
+        flat = reshape_p(q, shape=(math.prod(shape), rank))
+        return list(unstack(flat, axis=1)), shape
+
+    def _outside(self, places: list[Any]) -> Any:
+        beyond: Any = None
+        for line, q in zip(self.grid, places, strict=True):
+            out = logical_or(q < line[0], q > line[-1])
+            beyond = out if beyond is None else logical_or(beyond, out)
+        return beyond
+
+    def _check_bounds(self, places: list[Any]) -> None:
+        beyond = known(self._outside(places)) if self.bounds_error else None
+        if beyond is not None and beyond.any():
+            raise ArgumentError(
+                f"A place is out of the grid, number {int(np.argmax(beyond))} of them. Pass "
+                "bounds_error=False for fill_value there, or also fill_value=None to extrapolate."
+            )
+
+    def _filled(self, y: Any, places: list[Any]) -> Any:
+        return where(beside(self._outside(places), y), self.fill_value, y)
+
+
+def _checked_method(method: Any) -> str:
+    name = str(method).removesuffix("_legacy")
+    if name not in METHODS:
+        raise ArgumentError(f"The method must be one of {', '.join(METHODS)}. Got {method!r}.")
+    return name
+
+
+def _in_order(line: Any, values: Any, axis: int) -> tuple[Any, Any]:
+    if len(line.shape) != 1 or line.shape[0] != values.shape[axis]:
+        raise ShapeError(
+            f"The grid needs {values.shape[axis]} points along axis {axis}, as many as there are "
+            f"values. Got shape {tuple(line.shape)}."
+        )
+    host = known(line)
+    if host is not None and host.size > 1 and (np.diff(host) < 0).all():
+        return flip(line), flip(values, axis)
+    check_increasing(line, "RegularGridInterpolator", f"the points of axis {axis}")
+    return line, values
+
+
+def _by_neighbours(line: Any, q: Any, method: str) -> Along:
+    count = line.shape[0]
+    if count == 1:
+        place = interval(line, q, 0, 0)
+        return reshape_p(place, shape=(1, -1)), reshape_p(ones_like(q), shape=(1, -1))
+    place = interval(line, q, 0, count - 2)
+    low, high = take(line, place), take(line, place + 1)
+    share = (q - low) / (high - low)
+    if method == "nearest":
+        near = where(share <= 0.5, place, place + 1)
+        return reshape_p(near, shape=(1, -1)), reshape_p(share * 0.0 + 1.0, shape=(1, -1))
+    return stack([place, place + 1]), stack([1.0 - share, share])
+
+
+def _fitted(grid: Sequence[Any], values: Any, degree: int) -> Fit:
+    """Coefficients in place of the values, axis by axis."""
+    knots = []
+    for axis, line in enumerate(grid):
+        if line.shape[0] <= degree:
+            raise ShapeError(
+                f"A spline of degree {degree} needs at least {degree + 1} points along axis "
+                f"{axis}. Got {line.shape[0]}."
+            )
+        spline = make_interp_spline(line, values, degree, axis=axis)
+        knots.append(spline.t)
+        values = move_axis(spline.c, 0, axis)
+    return knots, values
+
+
+def _by_spline(knots: Any, q: Any, degree: int, order: int) -> Along:
+    first, bumps = basis(knots, degree, q, order)
+    return stack([first + r for r in range(degree + 1)]), stack(bumps)
+
+
+def _by_pchip(values: Any, grid: Sequence[Any], places: list[Any]) -> Any:
+    """From the last axis to the first: cubics through what the axis behind gave each point."""
+    y = None
+    for axis in range(len(grid) - 1, -1, -1):
+        line, q = grid[axis], places[axis]
+        if y is None:
+            # Lines along the last grid axis, the same for all points: [line, *axes before, *rest].
+            lines = move_axis(values, axis, 0)
+            y = _pchip_at(line, lines, q)
+            y = move_axis(y, 0, axis)
+        else:
+            y = _pchip_each(line, y, q, axis)
+    return y
+
+
+def _pchip_at(line: Any, lines: Any, q: Any) -> Any:
+    slopes = pchip_slopes(line, lines)
+    place, weights = _hermite_weights(line, q, lines)
+    parts = [take(lines, place), take(lines, place + 1), take(slopes, place)]
+    parts.append(take(slopes, place + 1))
+    return _sum_of(weights, parts)
+
+
+def _pchip_each(line: Any, y: Any, q: Any, axis: int) -> Any:
+    """The same where each point has lines of its own: y is [*axes before, line, point, *rest]."""
+    front = move_axis(y, axis, 0)
+    slopes = pchip_slopes(line, front)
+    # [line, *axes before, point, *rest]: points next to the lines, and both as one axis.
+    at = axis + 1
+    front, slopes = move_axis(front, at, 1), move_axis(slopes, at, 1)
+    count, points = front.shape[0], front.shape[1]
+    merged = (count * points, *front.shape[2:])
+    flat, flat_slopes = reshape_p(front, shape=merged), reshape_p(slopes, shape=merged)
+    own = place_next_to(q, np.arange(points))
+    place, weights = _hermite_weights(line, q, flat)
+    low, high = place * points + own, (place + 1) * points + own
+    parts = [take(flat, low), take(flat, high), take(flat_slopes, low), take(flat_slopes, high)]
+    y = _sum_of(weights, parts)
+    return move_axis(y, 0, axis)
+
+
+def _hermite_weights(line: Any, q: Any, like: Any) -> tuple[Any, list[Any]]:
+    """The weights of both values and both slopes of an interval."""
+    place = interval(line, q, 0, line.shape[0] - 2)
+    low, high = take(line, place), take(line, place + 1)
+    step = high - low
+    s = (q - low) / step
+    first = (1.0 + 2.0 * s) * (1.0 - s) * (1.0 - s)
+    weights = [first, 1.0 - first, step * s * (1.0 - s) * (1.0 - s), step * s * s * (s - 1.0)]
+    return place, [as_columns(w, like) for w in weights]
+
+
+def _sum_of(weights: Sequence[Any], parts: Sequence[Any]) -> Any:
+    y: Any = 0.0
+    for weight, part in zip(weights, parts, strict=True):
+        y = y + weight * part
+    return y
+
+
+def interpn(
+    points: Sequence[Any],
+    values: Any,
+    xi: Any,
+    method: str = "linear",
+    bounds_error: bool = True,
+    fill_value: Any = math.nan,
+) -> Any:
+    """Return the values of a function on a grid at places [..., axis].
+
+    >>> interpn(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]], [0.5, 1.0]).numpy().tolist()
+    [1.5]
+    """
+    f = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    return f(xi)

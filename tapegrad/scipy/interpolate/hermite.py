@@ -1,0 +1,130 @@
+"""Cubics through values with given slopes, and two ways to choose slopes: PCHIP and Akima."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.comparison import logical_and, logical_or
+from tapegrad.ops.cumulative import diff
+from tapegrad.ops.gather import move_axis
+from tapegrad.ops.joining import concat, stack
+from tapegrad.ops.magnitude import sign
+from tapegrad.ops.reduction import max as largest
+from tapegrad.ops.selection import where
+from tapegrad.scipy.interpolate.common import as_columns, points_and_values
+from tapegrad.scipy.interpolate.pieces import PPoly
+from tapegrad.scipy.operands import operands
+
+
+def hermite_coefficients(x: Any, y: Any, slopes: Any) -> Any:
+    """Return the cubics [power, interval, ...] through values with slopes at the points."""
+    step = as_columns(diff(x), y)
+    rise = diff(y, axis=0) / step
+    bend = (slopes[:-1] + slopes[1:] - 2.0 * rise) / step
+    return stack([bend / step, (rise - slopes[:-1]) / step - bend, slopes[:-1], y[:-1]])
+
+
+class CubicHermiteSpline(PPoly):
+    """The piecewise cubic with given values and slopes; differentiable in both and in the points.
+
+    >>> CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.5).numpy().tolist()
+    0.5
+    """
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        y, dydx = operands(y, dydx)
+        if tuple(y.shape) != tuple(dydx.shape):
+            raise ShapeError(
+                "CubicHermiteSpline needs a slope for each value. Got shapes "
+                f"{tuple(y.shape)} and {tuple(dydx.shape)}."
+            )
+        x, y, axis = points_and_values(x, y, axis, type(self).__name__)
+        slopes = move_axis(operands(dydx, y)[0], axis, 0)
+        self._set(hermite_coefficients(x, y, slopes), x, extrapolate, axis)
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """The piecewise cubic that keeps the shape of the data: no overshoot between values.
+
+    >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 0.0, 1.0])([0.5, 1.5]).numpy().tolist()
+    [0.0, 0.3125]
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, y, axis = points_and_values(x, y, axis, "PchipInterpolator")
+        self._set(hermite_coefficients(x, y, pchip_slopes(x, y)), x, extrapolate, axis)
+
+
+def pchip_slopes(x: Any, y: Any) -> Any:
+    """Return slopes: zero at turning points, else a weighted harmonic mean of both sides."""
+    step = as_columns(diff(x), y)
+    rise = diff(y, axis=0) / step
+    if rise.shape[0] == 1:
+        return concat([rise, rise])
+    before, after = rise[:-1], rise[1:]
+    flat = logical_or(sign(before) != sign(after), logical_or(before == 0.0, after == 0.0))
+    w1, w2 = 2.0 * step[1:] + step[:-1], step[1:] + 2.0 * step[:-1]
+    # A stand-in where a slope is zero, so that its unused reciprocal gives no NaN in a gradient.
+    mean = w1 / where(flat, 1.0, before) + w2 / where(flat, 1.0, after)
+    inner = where(flat, 0.0, (w1 + w2) / where(flat, 1.0, mean))
+    first = _end_slope(step[:1], step[1:2], rise[:1], rise[1:2])
+    last = _end_slope(step[-1:], step[-2:-1], rise[-1:], rise[-2:-1])
+    return concat([first, inner, last])
+
+
+def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+    """The slope of a parabola through three points, kept to the sign and thrice the rise."""
+    slope = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+    steep = logical_and(sign(m0) != sign(m1), abs(slope) > 3.0 * abs(m0))
+    return where(sign(slope) != sign(m0), 0.0, where(steep, 3.0 * m0, slope))
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """Akima's piecewise cubic, whose slopes look at two neighbours on each side.
+
+    `method="makima"` is the modified form, which is steadier where data are flat.
+
+    >>> Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])(1.5).numpy().tolist()
+    2.25
+    """
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None
+    ) -> None:
+        if method not in ("akima", "makima"):
+            raise ArgumentError(
+                f"Akima1DInterpolator needs the method 'akima' or 'makima'. Got {method!r}."
+            )
+        x, y, axis = points_and_values(x, y, axis, "Akima1DInterpolator")
+        slopes = _akima_slopes(x, y, method)
+        beyond = False if extrapolate is None else extrapolate
+        self._set(hermite_coefficients(x, y, slopes), x, beyond, axis)
+
+
+def _akima_slopes(x: Any, y: Any, method: str) -> Any:
+    rise = diff(y, axis=0) / as_columns(diff(x), y)
+    if rise.shape[0] == 1:
+        return concat([rise, rise])
+    low1 = 2.0 * rise[:1] - rise[1:2]
+    low0 = 2.0 * low1 - rise[:1]
+    high1 = 2.0 * rise[-1:] - rise[-2:-1]
+    high2 = 2.0 * high1 - rise[-1:]
+    m = concat([low0, low1, rise, high1, high2])
+    change = abs(diff(m, axis=0))
+    if method == "makima":
+        change = change + 0.5 * abs(m[1:] + m[:-1])
+    left, right = change[2:], change[:-2]
+    both = left + right
+    counts = both > 1e-9 * largest(both)
+    blend = (left * m[1:-2] + right * m[2:-1]) / where(counts, both, 1.0)
+    return where(counts, blend, 0.5 * (m[3:] + m[:-3]))
+
+
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
+    """Return the cubic that keeps the shape of the data, or one of its derivatives, at places.
+
+    >>> pchip_interpolate([0.0, 1.0, 2.0], [0.0, 0.0, 1.0], [0.5, 1.5]).numpy().tolist()
+    [0.0, 0.3125]
+    """
+    return PchipInterpolator(xi, yi, axis)(x, int(der))

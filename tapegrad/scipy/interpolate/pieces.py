@@ -1,0 +1,189 @@
+"""Piecewise polynomials: a polynomial in the distance from its left end for each interval."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.cumulative import cumsum, diff
+from tapegrad.ops.gather import take_p
+from tapegrad.ops.joining import concat, stack
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import moveaxis
+from tapegrad.scipy.interpolate.common import (
+    arranged,
+    as_columns,
+    beside,
+    check_increasing,
+    interval,
+    query,
+    take,
+    wrapped,
+)
+from tapegrad.scipy.operands import operands
+
+
+class PPoly:
+    """A piecewise polynomial: between x[i] and x[i+1] it is the sum of c[k, i] (x - x[i])^(n-k).
+
+    Gradients flow to coefficients, breakpoints and the points asked for.
+
+    >>> p = PPoly([[1.0, 2.0], [0.0, 1.0]], [0.0, 1.0, 3.0])
+    >>> p([0.5, 2.0]).numpy().tolist(), float(p.integrate(0.0, 2.0))
+    ([0.5, 3.0], 2.5)
+    """
+
+    c: Any
+    x: Any
+    extrapolate: bool | str
+    axis: int
+
+    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        c, x = operands(c, x)
+        if is_complex(x):
+            x = real(x)
+        if len(c.shape) < 2 or not 0 <= axis < len(c.shape) - 1:
+            raise ShapeError(
+                "PPoly needs coefficients with an axis for powers and one for intervals. "
+                f"Got shape {tuple(c.shape)} and axis {axis}."
+            )
+        c = moveaxis(c, (axis, axis + 1), (0, 1))
+        if len(x.shape) != 1 or x.shape[0] < 2 or x.shape[0] != c.shape[1] + 1:
+            raise ShapeError(
+                "PPoly needs one breakpoint more than intervals. Got "
+                f"{c.shape[1]} intervals and breakpoints of shape {tuple(x.shape)}."
+            )
+        check_increasing(x, "PPoly")
+        self._set(c, x, extrapolate, axis)
+
+    def _set(self, c: Any, x: Any, extrapolate: Any, axis: int) -> None:
+        self.c = c
+        self.x = x
+        self.axis = axis
+        self.extrapolate = checked_extrapolate(extrapolate, True)
+
+    @classmethod
+    def construct_fast(cls, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> Any:
+        """Return a piecewise polynomial of tensors that fit, without looking at them."""
+        made = PPoly.__new__(cls)
+        made._set(c, x, extrapolate, axis)
+        return made
+
+    @classmethod
+    def from_spline(cls, tck: Any, extrapolate: Any = None) -> Any:
+        """Return a B-spline as polynomials between its knots.
+
+        >>> from tapegrad.scipy.interpolate.bsplines import BSpline
+        >>> PPoly.from_spline(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 2.0], 1))(0.5).numpy().tolist()
+        1.0
+        """
+        if isinstance(tck, tuple):
+            raise ArgumentError("PPoly.from_spline takes a BSpline: make one of knots first.")
+        beyond = tck.extrapolate if extrapolate is None else extrapolate
+        c, x = tck.power_form()
+        return cls.construct_fast(c, x, beyond, tck.axis)
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """Return the values, or those of the derivative number `nu`, at points of any shape."""
+        beyond = checked_extrapolate(extrapolate, self.extrapolate)
+        q, shape = query(x, self.x)
+        if beyond == "periodic":
+            q = wrapped(q, self.x[0], self.x[-1])
+        y = self._at(q, _checked_derivative(nu))
+        if not beyond:
+            inside = logical_and(q >= self.x[0], q <= self.x[-1])
+            y = where(beside(inside, y), y, math.nan)
+        return arranged(y, shape, self.axis)
+
+    def _at(self, q: Any, nu: int) -> Any:
+        place = interval(self.x, q, 0, self.c.shape[1] - 1)
+        rows = take_p(self.c, place, axis=1)
+        step = as_columns(q - take(self.x, place), rows[0])
+        order = rows.shape[0] - 1
+        if nu > order:
+            return zeros_like(rows[0])
+        y = rows[0] * float(math.perm(order, nu))
+        for k in range(1, order - nu + 1):
+            y = y * step + rows[k] * float(math.perm(order - k, nu))
+        return y if nu < order else y + step * 0.0
+
+    def derivative(self, nu: int = 1) -> Any:
+        """Return the derivative, of lower order, as a piecewise polynomial."""
+        if nu < 0:
+            return self.antiderivative(-nu)
+        order = self.c.shape[0] - 1
+        if nu > order:
+            c = zeros_like(self.c[:1])
+        else:
+            powers = [float(math.perm(order - k, nu)) for k in range(order - nu + 1)]
+            c = stack([self.c[k] * power for k, power in enumerate(powers)])
+        return PPoly.construct_fast(c, self.x, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        """Return the integral from the first breakpoint, `nu` times over."""
+        if nu < 0:
+            return self.derivative(-nu)
+        c, steps = self.c, diff(self.x)
+        for _ in range(nu):
+            order = c.shape[0]
+            rows = [c[k] / float(order - k) for k in range(order)]
+            width = as_columns(steps, rows[0])
+            areas = rows[0]
+            for row in rows[1:]:
+                areas = areas * width + row
+            areas = areas * width
+            start = cumsum(areas, axis=0) - areas
+            c = stack([*rows, start])
+        beyond = False if self.extrapolate == "periodic" else self.extrapolate
+        return PPoly.construct_fast(c, self.x, beyond, self.axis)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """Return the integral from a to b, numbers or tensors."""
+        beyond = checked_extrapolate(extrapolate, self.extrapolate)
+        whole = PPoly.construct_fast(self.antiderivative().c, self.x, True, 0)
+        (low, _), (high, _) = query(a, self.x), query(b, self.x)
+        if beyond == "periodic":
+            return (self._through(whole, high) - self._through(whole, low))[0]
+        y = whole._at(high, 0) - whole._at(low, 0)
+        if not beyond:
+            start, stop = self.x[0], self.x[-1]
+            ends = concat([low, high])
+            inside = logical_and(ends >= start, ends <= stop)
+            y = where(logical_and(inside[0], inside[1]), y, math.nan)
+        return y[0]
+
+    def _through(self, whole: Any, q: Any) -> Any:
+        """The integral from the start over as many periods as it takes."""
+        start, stop = self.x[0], self.x[-1]
+        rounds = as_columns(floor((q - start) / (stop - start)), whole.c[0])
+        once = whole._at(self.x[-1:], 0)
+        return rounds * once + whole._at(wrapped(q, start, stop), 0)
+
+
+def checked_extrapolate(value: Any, default: bool | str) -> bool | str:
+    """Return True, False or 'periodic'.
+
+    >>> checked_extrapolate(None, True)
+    True
+    """
+    if value is None:
+        return default
+    if isinstance(value, str) and value == "periodic":
+        return value
+    if isinstance(value, bool | int | np.bool_):
+        return bool(value)
+    raise ArgumentError(f"extrapolate must be True, False or 'periodic'. Got {value!r}.")
+
+
+def _checked_derivative(nu: Any) -> int:
+    if nu not in range(100):
+        raise ArgumentError(f"The number of a derivative is 0 or more. Got {nu!r}.")
+    return int(nu)

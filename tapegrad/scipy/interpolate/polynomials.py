@@ -1,0 +1,172 @@
+"""One polynomial through all points, by Lagrange's and by Newton's formula."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.joining import stack
+from tapegrad.ops.reduction import prod
+from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.selection import where
+from tapegrad.scipy.interpolate.common import (
+    arranged,
+    as_columns,
+    known,
+    points_and_values,
+    query,
+)
+
+
+class KroghInterpolator:
+    """The polynomial through all points in Newton's form; differentiable in all of them.
+
+    A point that stands several times in a row is followed by values of derivatives, as in SciPy.
+
+    >>> KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).numpy().tolist()
+    2.25
+    """
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+        name = "KroghInterpolator"
+        self.xi, self.yi, self.axis = points_and_values(xi, yi, axis, name, 1, ordered=False)
+        self.c = _divided_differences(self.xi, self.yi)
+        self.n = self.xi.shape[0]
+
+    def __call__(self, x: Any) -> Any:
+        """Return the values at points of any shape."""
+        return self.derivative(x, 0)
+
+    def derivatives(self, x: Any, der: Any = None) -> Any:
+        """Return the value and the derivatives below number `der` (by default all), in front."""
+        q, shape = query(x, self.xi)
+        count = self.n if der is None else int(der)
+        rows = newton(self.c, self.xi, q, count)
+        return stack([arranged(row, shape, self.axis) for row in rows])
+
+    def derivative(self, x: Any, der: int = 1) -> Any:
+        """Return one derivative at points of any shape."""
+        q, shape = query(x, self.xi)
+        return arranged(newton(self.c, self.xi, q, der + 1)[der], shape, self.axis)
+
+
+def _divided_differences(x: Any, y: Any) -> Any:
+    """The coefficients of Newton's form, by columns of the triangle of differences."""
+    same = _runs(x)
+    column = [y[k - same[k]] for k in range(x.shape[0])]
+    found = [column[0]]
+    for order in range(1, x.shape[0]):
+        column = [
+            y[k + order - same[k + order] + order] / float(math.factorial(order))
+            if same[k + order] >= order
+            else (column[k + 1] - column[k]) / as_columns(x[k + order] - x[k], y[0])
+            for k in range(x.shape[0] - order)
+        ]
+        found.append(column[0])
+    return stack(found)
+
+
+def _runs(x: Any) -> list[int]:
+    """How often each point stood before without another between, where it can be seen."""
+    values = known(x)
+    if values is None or values.ndim != 1:
+        return [0] * x.shape[0]
+    runs = [0]
+    for before, value in itertools.pairwise(values):
+        runs.append(runs[-1] + 1 if value == before else 0)
+    return runs
+
+
+def newton(c: Any, x: Any, q: Any, count: int) -> list[Any]:
+    """Return value and derivatives of Newton's form at points, by Horner's rule for each."""
+    size = c.shape[0]
+    rows = [zeros_like(as_columns(q, c)) * c[-1] for _ in range(count)]
+    rows[0] = rows[0] + c[-1]
+    for k in range(size - 2, -1, -1):
+        step = as_columns(q - x[k], rows[0])
+        for order in range(count - 1, 0, -1):
+            rows[order] = rows[order] * step + float(order) * rows[order - 1]
+        rows[0] = rows[0] * step + c[k]
+    return rows
+
+
+class BarycentricInterpolator:
+    """The polynomial through all points by Lagrange's formula, steady for well-chosen points.
+
+    Written as sums of products, so that it has derivatives at the points themselves, too.
+
+    >>> BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).numpy().tolist()
+    2.25
+    """
+
+    def __init__(
+        self, xi: Any, yi: Any = None, axis: int = 0, *, wi: Any = None, rng: Any = None
+    ) -> None:
+        if yi is None:
+            raise ArgumentError("BarycentricInterpolator needs the values yi with the points.")
+        name = "BarycentricInterpolator"
+        self.xi, self.yi, self.axis = points_and_values(xi, yi, axis, name, 1, ordered=False)
+        self.n = self.xi.shape[0]
+        values = known(self.xi)
+        if values is not None and len(np.unique(values)) < values.size:
+            raise ArgumentError("BarycentricInterpolator needs points of which no two are equal.")
+
+    def __call__(self, x: Any) -> Any:
+        """Return the values at points of any shape."""
+        q, shape = query(x, self.xi)
+        weights = _lagrange(self.xi, q)
+        values = reshape_p(self.yi, shape=(1, *self.yi.shape))
+        return arranged(total(as_columns(weights, values) * values, axis=1), shape, self.axis)
+
+    def derivative(self, x: Any, der: int = 1) -> Any:
+        """Return one derivative at points of any shape."""
+        return self._in_newtons_form().derivative(x, der)
+
+    def derivatives(self, x: Any, der: Any = None) -> Any:
+        """Return the value and the derivatives below number `der` (by default all), in front."""
+        return self._in_newtons_form().derivatives(x, der)
+
+    def _in_newtons_form(self) -> KroghInterpolator:
+        made = KroghInterpolator.__new__(KroghInterpolator)
+        made.xi, made.yi, made.axis, made.n = self.xi, self.yi, self.axis, self.n
+        made.c = _divided_differences(self.xi, self.yi)
+        return made
+
+
+def _lagrange(x: Any, q: Any) -> Any:
+    """Lagrange's polynomials [point, k] = product over the others of (q - x_j) / (x_k - x_j)."""
+    count = x.shape[0]
+    row, column = reshape_p(x, shape=(1, count)), reshape_p(x, shape=(count, 1))
+    others = place_next_to(x, ~np.eye(count, dtype=bool))
+    gaps = where(others, column - row, 1.0)
+    far = reshape_p(q, shape=(q.shape[0], 1, 1)) - reshape_p(x, shape=(1, 1, count))
+    shares = where(others, far / gaps, 1.0)
+    return prod(shares, axis=-1)
+
+
+def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    """Return the polynomial through all points, or one of its derivatives, at places.
+
+    >>> krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5, der=1).numpy().tolist()
+    3.0
+    """
+    return KroghInterpolator(xi, yi, axis).derivative(x, int(der))
+
+
+def barycentric_interpolate(
+    xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None
+) -> Any:
+    """Return the polynomial through all points, or one of its derivatives, at places.
+
+    >>> barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5).numpy().tolist()
+    2.25
+    """
+    polynomial = BarycentricInterpolator(xi, yi, axis)
+    return polynomial.derivative(x, int(der)) if der else polynomial(x)

@@ -1,0 +1,199 @@
+"""Decompositions and functions of matrices, with SciPy's signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.autodiff.transforms import jvp
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.diagonal import tril, triu
+from tapegrad.ops.gather import gather
+from tapegrad.ops.linalg import decompositions, eigen, functions, norms, solve
+from tapegrad.ops.linalg.common import adjoint_of, identity_like
+from tapegrad.ops.products import matmul
+from tapegrad.ops.shape import expand_dims
+from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.sorting import argsort
+from tapegrad.scipy.operands import operand, operands
+
+
+def lu(a: Any, permute_l: bool = False) -> Any:
+    """Return p, l, u with a = p @ l @ u, or (p @ l, u) with `permute_l`.
+
+    >>> p, l, u = lu([[1.0, 2.0], [4.0, 4.0]])
+    >>> p.numpy().tolist(), u.numpy().tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[4.0, 4.0], [0.0, 1.0]])
+    """
+    packed, rows = decompositions.lu(operand(a))
+    m, n = (int(size) for size in packed.shape[-2:])
+    k = min(m, n)
+    left = slice_p(packed, index=(..., slice(None), slice(0, k)))
+    lower = tril(left, -1) + _ones_down(left, m, k)
+    upper = triu(slice_p(packed, index=(..., slice(0, k), slice(None))))
+    order = argsort(rows)
+    if permute_l:
+        return gather(lower, order), upper
+    unit = identity_like(packed, m)
+    return gather(unit, order), lower, upper
+
+
+def _ones_down(x: Any, rows: int, columns: int) -> Any:
+    return slice_p(identity_like(x, rows), index=(slice(None), slice(0, columns)))
+
+
+def qr(a: Any, *, mode: str = "full") -> Any:
+    """Return q and r with q @ r = a; the mode is 'full', 'economic' or 'r' (r alone, in a tuple).
+
+    >>> q, r = qr([[3.0], [4.0]], mode="economic")
+    >>> q.shape, r.shape
+    ((2, 1), (1, 1))
+    """
+    if mode not in ("full", "economic", "r"):
+        raise ArgumentError(f"The mode of qr must be 'full', 'economic' or 'r'. Got {mode!r}.")
+    q, r = decompositions.qr(operand(a), full_matrices=mode != "economic")
+    return (r,) if mode == "r" else (q, r)
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Return u, s, vh with a = (u * s) @ vh; `full_matrices` of a square one have derivatives.
+
+    >>> svd([[3.0, 0.0], [0.0, 4.0]], compute_uv=False).numpy().tolist()
+    [4.0, 3.0]
+    """
+    return eigen.svd(operand(a), full_matrices, compute_uv)
+
+
+def svdvals(a: Any) -> Any:
+    """Return the singular values, largest first.
+
+    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    [4.0, 3.0]
+    """
+    return eigen.svdvals(operand(a))
+
+
+def eig(a: Any) -> tuple[Any, Any]:
+    """Return the complex eigenvalues and the eigenvectors as columns.
+
+    >>> values, vectors = eig([[2.0, 0.0], [0.0, 3.0]])
+    >>> sorted(values.numpy().real.tolist())
+    [2.0, 3.0]
+    """
+    return eigen.eig(operand(a))
+
+
+def eigvals(a: Any) -> Any:
+    """Return the complex eigenvalues.
+
+    >>> sorted(eigvals([[2.0, 0.0], [0.0, 3.0]]).numpy().real.tolist())
+    [2.0, 3.0]
+    """
+    return eigen.eigvals(operand(a))
+
+
+def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False) -> Any:
+    """Return eigenvalues (smallest first) and eigenvectors of a symmetric or Hermitian matrix.
+
+    With a positive definite `b` they solve a @ v = w * b @ v.
+
+    >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).numpy().tolist()
+    [2.0, 3.0]
+    """
+    a = operand(a)
+    a = a if lower else adjoint_of(a)
+    if b is None:
+        return eigen.eigvalsh(a) if eigvals_only else eigen.eigh(a)
+    a, b = operands(_mirrored(a), b)
+    factor = decompositions.cholesky(b if lower else adjoint_of(b))
+    half = solve.triangular_solve(factor, a)
+    whole = adjoint_of(solve.triangular_solve(factor, adjoint_of(half)))
+    if eigvals_only:
+        return eigen.eigvalsh(whole)
+    values, vectors = eigen.eigh(whole)
+    return values, solve.triangular_solve(factor, vectors, adjoint=True)
+
+
+def _mirrored(a: Any) -> Any:
+    """The Hermitian matrix of which the lower triangle is given."""
+    below = tril(a, -1)
+    return tril(a) + adjoint_of(below)
+
+
+def eigvalsh(a: Any, b: Any = None, *, lower: bool = True) -> Any:
+    """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first.
+
+    >>> eigvalsh([[2.0, 0.0], [0.0, 3.0]]).numpy().tolist()
+    [2.0, 3.0]
+    """
+    return eigh(a, b, lower=lower, eigvals_only=True)
+
+
+def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+    """Return u with orthonormal columns or rows and a semidefinite p: a = u @ p, or p @ u.
+
+    >>> u, p = polar([[0.0, -2.0], [3.0, 0.0]])
+    >>> p.numpy().round(6).tolist()
+    [[3.0, 0.0], [0.0, 2.0]]
+    """
+    if side not in ("left", "right"):
+        raise ArgumentError(f"side must be 'left' or 'right'. Got {side!r}.")
+    left, values, right = eigen.svd(operand(a))
+    u = matmul(left, right)
+    if side == "right":
+        return u, matmul(adjoint_of(right) * expand_dims(values, -2), right)
+    return u, matmul(left * expand_dims(values, -2), adjoint_of(left))
+
+
+def expm(A: Any) -> Any:
+    """Return the exponential of a matrix.
+
+    >>> expm([[0.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return functions.expm(operand(A))
+
+
+def expm_frechet(A: Any, E: Any, compute_expm: bool = True) -> Any:
+    """Return the exponential of A and its derivative in the direction E (or that alone).
+
+    >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).numpy().tolist()
+    [[2.0]]
+    """
+    A, E = operands(A, E)
+    y, slope = jvp(functions.expm, [A], [E])
+    return (y, slope) if compute_expm else slope
+
+
+def logm(A: Any) -> Any:
+    """Return the logarithm of a matrix.
+
+    >>> logm([[1.0, 0.0], [0.0, 1.0]]).numpy().tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return functions.logm(operand(A))
+
+
+def sqrtm(A: Any) -> Any:
+    """Return the principal square root of a matrix.
+
+    >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(6).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    return functions.sqrtm(operand(A))
+
+
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return a norm of a vector or matrix, as numpy.linalg.norm does.
+
+    >>> float(norm([3.0, 4.0]))
+    5.0
+    """
+    a = operand(a)
+    if ord is None:
+        return norms.vector_norm(a, axis=axis, keepdims=keepdims)
+    if axis is None and len(a.shape) > 2:
+        raise ArgumentError("norm with ord needs a vector, a matrix, or axis.")
+    is_matrix = len(a.shape) == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2
+    if is_matrix:
+        return norms.matrix_norm(a, ord, (-2, -1) if axis is None else axis, keepdims)
+    return norms.vector_norm(a, ord, axis, keepdims)

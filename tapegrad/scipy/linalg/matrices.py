@@ -1,0 +1,103 @@
+"""Matrices made of vectors and of smaller matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.gather import gather, place_next_to
+from tapegrad.ops.joining import concat
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.padding import pad
+from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.operands import operands
+
+
+def block_diag(*arrs: Any) -> Any:
+    """Return a matrix with the given ones along its diagonal and zeros elsewhere.
+
+    >>> block_diag([[1.0, 2.0]], [[3.0]]).numpy().tolist()
+    [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
+    """
+    blocks = [_as_matrix(x) for x in operands(*arrs)]
+    columns = sum(int(block.shape[1]) for block in blocks)
+    rows, before = [], 0
+    for block in blocks:
+        width = int(block.shape[1])
+        rows.append(pad(block, [(0, 0), (before, columns - before - width)]))
+        before += width
+    return concat(rows, 0)
+
+
+def _as_matrix(x: Any) -> Any:
+    if len(x.shape) > 2:
+        raise ShapeError(f"block_diag needs matrices. Got shape {tuple(x.shape)}.")
+    return x if len(x.shape) == 2 else reshape_p(x, shape=(1, x.size))
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """Return the matrix with constant diagonals that has this first column and row.
+
+    Without `r` the row is the conjugate of the column; its first entry does not count.
+
+    >>> toeplitz([1.0, 2.0], [9.0, 3.0]).numpy().tolist()
+    [[1.0, 3.0], [2.0, 1.0]]
+    """
+    (c,) = operands(c)
+    c, r = operands(c, conjugate(c) if r is None else r)
+    rows, columns = _length(c, "toeplitz"), _length(r, "toeplitz")
+    upwards = slice_p(c, index=(slice(None, None, -1),))
+    values = concat([upwards, slice_p(r, index=(slice(1, None),))], 0)
+    places = rows - 1 - np.arange(rows)[:, None] + np.arange(columns)
+    return gather(values, place_next_to(values, places))
+
+
+def circulant(c: Any) -> Any:
+    """Return the square matrix whose columns are this one, each turned one further down.
+
+    >>> circulant([1.0, 2.0, 3.0]).numpy().tolist()
+    [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
+    """
+    (c,) = operands(c)
+    size = _length(c, "circulant")
+    places = (np.arange(size)[:, None] - np.arange(size)) % size
+    return gather(c, place_next_to(c, places))
+
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """Return the matrix with constant antidiagonals that has this first column and last row.
+
+    Without `r` the row is 0; its first entry does not count.
+
+    >>> hankel([1.0, 2.0], [9.0, 3.0]).numpy().tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    (c,) = operands(c)
+    c, r = operands(c, 0.0 * c if r is None else r)
+    rows, columns = _length(c, "hankel"), _length(r, "hankel")
+    values = concat([c, slice_p(r, index=(slice(1, None),))], 0)
+    places = np.arange(rows)[:, None] + np.arange(columns)
+    return gather(values, place_next_to(values, places))
+
+
+def companion(a: Any) -> Any:
+    """Return the matrix whose eigenvalues are the roots of the polynomial a, highest power first.
+
+    >>> companion([1.0, -3.0, 2.0]).numpy().tolist()
+    [[3.0, -2.0], [1.0, 0.0]]
+    """
+    (a,) = operands(a)
+    size = _length(a, "companion") - 1
+    first = -slice_p(a, index=(slice(1, None),)) / slice_p(a, index=(slice(0, 1),))
+    rest = place_next_to(a, np.eye(size - 1, size, dtype=numpy_dtype_of(a)))
+    return concat([reshape_p(first, shape=(1, size)), rest], 0)
+
+
+def _length(x: Any, name: str) -> int:
+    if len(x.shape) != 1:
+        raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
+    return int(x.shape[0])

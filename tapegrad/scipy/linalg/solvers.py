@@ -1,0 +1,230 @@
+"""Solving linear systems of every shape: general, triangular, factorised, banded, Toeplitz."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part, set_diag
+from tapegrad.ops.fft import fft, ifft
+from tapegrad.ops.gather import gather
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg import decompositions, sylvester
+from tapegrad.ops.linalg import solve as solving
+from tapegrad.ops.linalg.common import adjoint_of, identity_like
+from tapegrad.ops.linalg.determinants import det as determinant
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.products import kron
+from tapegrad.ops.shape import expand_dims, matrix_transpose
+from tapegrad.ops.sorting import argsort
+from tapegrad.scipy.linalg.matrices import toeplitz
+from tapegrad.scipy.operands import operand, operands
+
+_TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def solve(a: Any, b: Any, *, assume_a: str | None = None, transposed: bool = False) -> Any:
+    """Return x with a @ x = b; `assume_a='pos'` factorises a positive definite matrix.
+
+    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
+    [1.0, 0.5]
+    """
+    a, b = operands(a, b)
+    if assume_a in ("pos", "positive definite"):
+        return cho_solve((decompositions.cholesky(a), True), b)
+    a = matrix_transpose(a) if transposed else a
+    return solving.solve(a, b)
+
+
+def solve_triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Any:
+    """Return x with a @ x = b for a triangular matrix; the other triangle is not read.
+
+    `trans` 1 (or 'T') solves with the transpose, 2 (or 'C') with the adjoint.
+
+    >>> solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 4.0]).numpy().tolist()
+    [1.5, 1.0]
+    """
+    a, b = operands(a, b)
+    if trans not in _TRANSPOSES:
+        raise ArgumentError(f"trans must be one of 0, 1, 2, 'N', 'T' and 'C'. Got {trans!r}.")
+    kind = _TRANSPOSES[trans]
+    if unit_diagonal:
+        ones = 0.0 * matrix_diag_part(a) + 1
+        a = set_diag(a, ones)
+    a = conjugate(a) if kind == 1 and is_complex(a) else a
+    return solving.triangular_solve(a, b, lower=lower, adjoint=kind != 0)
+
+
+def inv(a: Any) -> Any:
+    """Return the inverse of a matrix.
+
+    >>> inv([[2.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return solving.inv(operand(a))
+
+
+def pinv(a: Any, *, rtol: float | None = None) -> Any:
+    """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
+
+    >>> pinv([[2.0], [0.0]]).numpy().tolist()
+    [[0.5, 0.0]]
+    """
+    return solving.pinv(operand(a), rtol)
+
+
+def det(a: Any) -> Any:
+    """Return the determinant of a matrix.
+
+    >>> round(float(det([[2.0, 0.0], [0.0, 4.0]])), 9)
+    8.0
+    """
+    return determinant(operand(a))
+
+
+# With a factor in hand
+
+
+def cholesky(a: Any, lower: bool = False) -> Any:
+    """Return the Cholesky factor: upper triangular unless `lower`.
+
+    >>> cholesky([[4.0]]).numpy().tolist()
+    [[2.0]]
+    """
+    factor = decompositions.cholesky(operand(a))
+    return factor if lower else adjoint_of(factor)
+
+
+def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
+    """Return the Cholesky factor and whether it is the lower one, for `cho_solve`.
+
+    >>> cho_factor([[4.0]])[0].numpy().tolist()
+    [[2.0]]
+    """
+    return cholesky(a, lower), lower
+
+
+def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
+    """Return x with a @ x = b, given what `cho_factor` made of a.
+
+    >>> cho_solve(cho_factor([[4.0]]), [8.0]).numpy().tolist()
+    [2.0]
+    """
+    factor, lower = c_and_lower
+    factor, b = operands(factor, b)
+    first = solving.triangular_solve(factor, b, lower=lower, adjoint=not lower)
+    return solving.triangular_solve(factor, first, lower=lower, adjoint=lower)
+
+
+def lu_factor(a: Any) -> tuple[Any, Any]:
+    """Return L and U packed in one matrix, and the order of the rows, for `lu_solve`.
+
+    The order is a permutation: row p[i] of `a` is row i of L @ U. (SciPy gives the swaps.)
+
+    >>> packed, p = lu_factor([[1.0, 2.0], [4.0, 4.0]])
+    >>> p.numpy().tolist()
+    [1, 0]
+    """
+    return decompositions.lu(operand(a))
+
+
+def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
+    """Return x with a @ x = b (its transpose or adjoint for `trans` 1 or 2) after `lu_factor`.
+
+    >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 4.0]]), [2.0, 8.0]).numpy().tolist()
+    [1.0, 1.0]
+    """
+    packed, rows = lu_and_piv
+    packed, b = operands(packed, b)
+    if trans not in (0, 1, 2):
+        raise ArgumentError(f"trans must be 0, 1 or 2. Got {trans!r}.")
+    if trans == 0:
+        ordered = gather(b, rows)
+        y = solve_triangular(packed, ordered, lower=True, unit_diagonal=True)
+        return solve_triangular(packed, y)
+    y = solve_triangular(packed, b, trans=trans)
+    y = solve_triangular(packed, y, trans=trans, lower=True, unit_diagonal=True)
+    return gather(y, argsort(rows))
+
+
+# Matrices of a special form
+
+
+def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
+    """Return x with a @ x = b for a matrix given by its diagonals, the highest first.
+
+    `ab[u + i - j, j]` is `a[i, j]`. The bands are put into a full matrix.
+
+    >>> solve_banded((0, 0), [[2.0, 4.0]], [2.0, 2.0]).numpy().tolist()
+    [1.0, 0.5]
+    """
+    below, above = (int(n) for n in l_and_u)
+    ab, b = operands(ab, b)
+    if len(ab.shape) != 2 or ab.shape[0] != below + above + 1:
+        raise ShapeError(
+            f"solve_banded needs {below} + 1 + {above} diagonals as rows. Got shape "
+            f"{tuple(ab.shape)}."
+        )
+    size = int(ab.shape[1])
+    bands = ab if below or above else reshape_p(ab, shape=(size,))
+    full = matrix_diag(bands, k=(-below, above), num_rows=size, num_cols=size)
+    return solving.solve(full, b)
+
+
+def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
+    """Return x with a @ x = b for a Toeplitz matrix: its first column, or (column, row).
+
+    >>> solve_toeplitz([2.0, 0.0], [2.0, 4.0]).numpy().tolist()
+    [1.0, 2.0]
+    """
+    column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return solve(toeplitz(column, row), b)
+
+
+def solve_circulant(c: Any, b: Any) -> Any:
+    """Return x with a @ x = b for a circulant matrix, by Fourier transforms of its first column.
+
+    >>> solve_circulant([2.0, 0.0], [2.0, 4.0]).numpy().tolist()
+    [1.0, 2.0]
+    """
+    c, b = operands(c, b)
+    bins = fft(c)
+    bins = bins if len(b.shape) == 1 else expand_dims(bins, -1)
+    x = ifft(fft(b, axis=0) / bins, axis=0)
+    return x if is_complex(c) or is_complex(b) else real(x)
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """Return x with a @ x + x @ b = q.
+
+    >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).numpy().tolist()
+    [[2.0]]
+    """
+    return sylvester.solve_sylvester(*operands(a, b, q))
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """Return x with a @ x + x @ a^H = q.
+
+    >>> solve_continuous_lyapunov([[2.0]], [[8.0]]).numpy().tolist()
+    [[2.0]]
+    """
+    a, q = operands(a, q)
+    return sylvester.solve_sylvester(a, adjoint_of(a), q)
+
+
+def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
+    """Return x with a @ x @ a^H - x + q = 0, as one system for all entries of x.
+
+    >>> solve_discrete_lyapunov([[0.5]], [[3.0]]).numpy().tolist()
+    [[4.0]]
+    """
+    a, q = operands(a, q)
+    size = int(a.shape[0])
+    whole = kron(a, conjugate(a))
+    x = solving.solve(identity_like(whole) - whole, reshape_p(q, shape=(size * size,)))
+    return reshape_p(x, shape=(size, size))

@@ -1,0 +1,71 @@
+"""SciPy's ndimage on tensors: images filtered, sampled and transformed, with gradients.
+
+boundaries      what lies beyond the edge
+lines           correlation along one axis, by matrix products
+splines         weights between pixels, and the filter for coefficients
+sampling        values at points and on grids, the core of what follows
+interpolation   map_coordinates, affine_transform, shift, zoom, rotate
+correlation     correlate and convolve
+filters         Gaussian, uniform, and derivatives
+ranks           maximum, minimum, median
+"""
+
+from tapegrad.scipy.ndimage.correlation import convolve, convolve1d, correlate, correlate1d
+from tapegrad.scipy.ndimage.filters import (
+    gaussian_filter,
+    gaussian_filter1d,
+    gaussian_gradient_magnitude,
+    gaussian_laplace,
+    laplace,
+    prewitt,
+    sobel,
+    uniform_filter,
+    uniform_filter1d,
+)
+from tapegrad.scipy.ndimage.interpolation import (
+    affine_transform,
+    map_coordinates,
+    rotate,
+    shift,
+    zoom,
+)
+from tapegrad.scipy.ndimage.ranks import (
+    maximum_filter,
+    maximum_filter1d,
+    median_filter,
+    minimum_filter,
+    minimum_filter1d,
+    percentile_filter,
+    rank_filter,
+)
+from tapegrad.scipy.ndimage.splines import spline_filter, spline_filter1d
+
+__all__ = [
+    "affine_transform",
+    "convolve",
+    "convolve1d",
+    "correlate",
+    "correlate1d",
+    "gaussian_filter",
+    "gaussian_filter1d",
+    "gaussian_gradient_magnitude",
+    "gaussian_laplace",
+    "laplace",
+    "map_coordinates",
+    "maximum_filter",
+    "maximum_filter1d",
+    "median_filter",
+    "minimum_filter",
+    "minimum_filter1d",
+    "percentile_filter",
+    "prewitt",
+    "rank_filter",
+    "rotate",
+    "shift",
+    "sobel",
+    "spline_filter",
+    "spline_filter1d",
+    "uniform_filter",
+    "uniform_filter1d",
+    "zoom",
+]

@@ -1,0 +1,334 @@
+"""Filters with weights of their own: Gaussian, uniform, and derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS, read_on_host
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.exponential import exp
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.joining import holds_tensors
+from tapegrad.ops.kinds import kind_of
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.rounding import trunc
+from tapegrad.scipy.ndimage.boundaries import filter_mode
+from tapegrad.scipy.ndimage.correlation import correlate1d
+from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+from tapegrad.scipy.operands import operand
+
+Step = Callable[[Any, int, str, Any], Any]
+
+
+def gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
+    """Return a sampled Gaussian, or a derivative of it, for correlation.
+
+    A derivative is the Gaussian times a polynomial: p becomes p' - x / sigma^2 p.
+    """
+    if type(sigma) in NUMBERS or isinstance(sigma, np.ndarray | np.generic):
+        sigma = float(sigma)
+        x: Any = np.arange(-radius, radius + 1, dtype=np.float64)
+        bell = np.exp(-0.5 / (sigma * sigma) * x**2)
+        bell = bell / bell.sum()
+    else:
+        x = place_next_to(sigma, np.arange(-radius, radius + 1).astype(sigma.dtype.dtype))
+        bell = exp(-0.5 / (sigma * sigma) * x * x)
+        bell = bell / total(bell)
+    factors: list[Any] = [1.0]
+    for _ in range(order):
+        slopes = [*[(k + 1) * factors[k + 1] for k in range(len(factors) - 1)], 0.0, 0.0]
+        falls = [0.0, *[-f / (sigma * sigma) for f in factors]]
+        factors = [slope + fall for slope, fall in zip(slopes, falls, strict=True)]
+    polynomial: Any = 0.0
+    for factor in reversed(factors):
+        polynomial = polynomial * x + factor
+    # For a correlation the weights stand in reverse, which changes the sign of odd derivatives.
+    return polynomial * bell * (-1.0) ** order
+
+
+def gaussian_filter1d(
+    input: Any,
+    sigma: Any,
+    axis: int = -1,
+    order: int = 0,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: int | None = None,
+) -> Any:
+    """Return lines smoothed by a Gaussian, or by a derivative of one.
+
+    With `radius` given, sigma may be a tensor, and there is a gradient in it.
+
+    >>> gaussian_filter1d([0.0, 0.0, 1.0, 0.0, 0.0], 1.0).numpy().round(4).tolist()
+    [0.0584, 0.2421, 0.3989, 0.2421, 0.0584]
+    """
+    if order not in range(100):
+        raise ArgumentError(f"gaussian_filter1d needs an whole order from 0 on. Got {order!r}.")
+    if radius is None:
+        radius = int(
+            truncate * float(read_on_host(sigma, "gaussian_filter1d without radius")) + 0.5
+        )
+    if radius not in range(10**9):
+        raise ArgumentError(f"gaussian_filter1d needs a whole radius from 0 on. Got {radius!r}.")
+    sigma = sigma if type(sigma) in NUMBERS or not hasattr(sigma, "shape") else operand(sigma)
+    weights = gaussian_weights(sigma, int(order), int(radius))
+    return correlate1d(input, weights, axis, output, mode, cval)
+
+
+def gaussian_filter(
+    input: Any,
+    sigma: Any,
+    order: Any = 0,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+    axes: Any = None,
+) -> Any:
+    """Return an image smoothed by a Gaussian along all axes, or along `axes`.
+
+    >>> gaussian_filter(np.ones((2, 2)), 2.0).numpy().round(6).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    chosen = chosen_axes(axes, _rank(input), "gaussian_filter")
+    count, name = len(chosen), "gaussian_filter"
+    sigmas = per_axis(sigma, count, "sigma", name)
+    orders = per_axis(order, count, "order", name)
+    reaches = per_axis(radius, count, "radius", name)
+    modes = per_axis(mode, count, "mode", name)
+
+    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
+        k = chosen.index(axis)
+        small = type(sigmas[k]) in NUMBERS and sigmas[k] <= 1e-15
+        if small:
+            return x
+        return gaussian_filter1d(
+            x, sigmas[k], axis, orders[k], None, mode, cval, truncate, radius=reaches[k]
+        )
+
+    return _one_after_another(input, chosen, modes, output, step, cval, name)
+
+
+def uniform_filter1d(
+    input: Any,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Return means of `size` neighbours along an axis.
+
+    >>> uniform_filter1d([1.0, 2.0, 6.0], 3).numpy().round(4).tolist()
+    [1.3333, 3.0, 4.6667]
+    """
+    if int(size) < 1:
+        raise ArgumentError(f"uniform_filter1d needs a size from 1 on. Got {size}.")
+
+    def apply(x: Any, cval: Any) -> Any:
+        return correlate1d(x, np.ones(int(size)), axis, None, mode, cval, origin) / float(size)
+
+    return by_parts(input, cval, output, apply, "uniform_filter1d")
+
+
+def uniform_filter(
+    input: Any,
+    size: Any = 3,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return means over boxes of neighbours.
+
+    >>> uniform_filter(np.array([[0.0, 9.0], [0.0, 0.0]]), 3, mode="constant").numpy().tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    name = "uniform_filter"
+    chosen = chosen_axes(axes, _rank(input), name)
+    sizes = per_axis(size, len(chosen), "size", name)
+    origins = per_axis(origin, len(chosen), "origin", name)
+    modes = per_axis(mode, len(chosen), "mode", name)
+
+    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
+        k = chosen.index(axis)
+        return (
+            x
+            if sizes[k] <= 1
+            else uniform_filter1d(x, sizes[k], axis, None, mode, cval, origins[k])
+        )
+
+    return _one_after_another(input, chosen, modes, output, step, cval, name)
+
+
+def sobel(
+    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+) -> Any:
+    """Return slopes along an axis, smoothed along the others.
+
+    >>> sobel(np.array([[0.0, 1.0, 3.0]] * 2)).numpy().tolist()
+    [[4.0, 12.0, 8.0], [4.0, 12.0, 8.0]]
+    """
+    return _slopes(input, axis, output, mode, cval, [1.0, 2.0, 1.0], "sobel")
+
+
+def prewitt(
+    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+) -> Any:
+    """Return slopes along an axis, summed up over three neighbours along the others.
+
+    >>> prewitt(np.array([[0.0, 1.0, 3.0]] * 2)).numpy().tolist()
+    [[3.0, 9.0, 6.0], [3.0, 9.0, 6.0]]
+    """
+    return _slopes(input, axis, output, mode, cval, [1.0, 1.0, 1.0], "prewitt")
+
+
+def _slopes(
+    input: Any, axis: int, output: Any, mode: Any, cval: Any, smooth: Sequence[float], name: str
+) -> Any:
+    rank = _rank(input)
+    chosen = chosen_axes(axis, rank, name)
+    modes = per_axis(mode, rank, "mode", name)
+
+    def step(x: Any, k: int, mode: str, cval: Any) -> Any:
+        return correlate1d(x, [-1.0, 0.0, 1.0] if k in chosen else smooth, k, None, mode, cval)
+
+    order = [*chosen, *[k for k in range(rank) if k not in chosen]]
+    return _one_after_another(input, order, [modes[k] for k in order], output, step, cval, name)
+
+
+def laplace(
+    input: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the sum of second differences along all axes, or along `axes`.
+
+    >>> laplace([0.0, 1.0, 4.0, 9.0]).numpy().tolist()
+    [1.0, 2.0, 2.0, -5.0]
+    """
+
+    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
+        return correlate1d(x, [1.0, -2.0, 1.0], axis, None, mode, cval)
+
+    return _summed(input, axes, mode, output, step, cval, "laplace")
+
+
+def gaussian_laplace(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Return the Laplacian of an image smoothed by a Gaussian.
+
+    >>> gaussian_laplace(np.eye(3), 1.0).numpy().round(3).tolist()[0]
+    [-0.385, 0.037, 0.348]
+    """
+    chosen = chosen_axes(axes, _rank(input), "gaussian_laplace")
+
+    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
+        order = [2 if k == axis else 0 for k in chosen]
+        return gaussian_filter(x, sigma, order, None, mode, cval, axes=tuple(chosen), **kwargs)
+
+    return _summed(input, axes, mode, output, step, cval, "gaussian_laplace")
+
+
+def gaussian_gradient_magnitude(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Return the length of the gradient of an image smoothed by a Gaussian.
+
+    >>> gaussian_gradient_magnitude(np.eye(3), 1.0).numpy().round(3).tolist()[0]
+    [0.153, 0.202, 0.132]
+    """
+    name = "gaussian_gradient_magnitude"
+    chosen = chosen_axes(axes, _rank(input), name)
+
+    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
+        order = [1 if k == axis else 0 for k in chosen]
+        y = gaussian_filter(x, sigma, order, None, mode, cval, axes=tuple(chosen), **kwargs)
+        return y * y
+
+    return _summed(input, axes, mode, output, step, cval, name, finish=sqrt)
+
+
+def _one_after_another(
+    input: Any,
+    axes: Sequence[int],
+    modes: Sequence[str],
+    output: Any,
+    step: Step,
+    cval: Any,
+    name: str,
+) -> Any:
+    modes = [filter_mode(mode, name) for mode in modes]
+    is_whole = output is None and _is_whole(input)
+
+    def apply(x: Any, cval: Any) -> Any:
+        for axis, mode in zip(axes, modes, strict=True):
+            x = step(x, axis, mode, cval)
+            # Whole numbers stay so on the way, as SciPy keeps them in the result's own array.
+            x = trunc(x) if is_whole else x
+        return x
+
+    return by_parts(input, cval, output, apply, name)
+
+
+def _summed(
+    input: Any,
+    axes: Any,
+    mode: Any,
+    output: Any,
+    step: Step,
+    cval: Any,
+    name: str,
+    finish: Callable[[Any], Any] | None = None,
+) -> Any:
+    chosen = chosen_axes(axes, _rank(input), name)
+    modes = per_axis(mode, len(chosen), "mode", name)
+    is_whole = output is None and _is_whole(input)
+
+    def apply(x: Any, cval: Any) -> Any:
+        parts = [step(x, axis, mode, cval) for axis, mode in zip(chosen, modes, strict=True)]
+        parts = [trunc(part) for part in parts] if is_whole else parts
+        y = sum(parts[1:], parts[0])
+        return y if finish is None else finish(y)
+
+    return by_parts(input, cval, output, apply, name)
+
+
+def _rank(image: Any) -> int:
+    return len(image.shape) if hasattr(image, "shape") else np.ndim(image)
+
+
+def _is_whole(image: Any) -> bool:
+    if isinstance(image, list | tuple) and not holds_tensors(image):
+        image = np.asarray(image)
+    return kind_of(image) in ("i", "u")

@@ -1,0 +1,288 @@
+"""Images moved, turned, stretched and sampled anywhere, with gradients in image and places."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import NUMBERS, read_on_host
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.joining import stack, unstack
+from tapegrad.ops.matrix_product import matmul_p
+from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.trigonometric import cos, sin
+from tapegrad.scipy.ndimage.boundaries import checked_mode
+from tapegrad.scipy.ndimage.results import by_parts, checked_order, chosen_axes, per_axis
+from tapegrad.scipy.ndimage.sampling import Sampler
+from tapegrad.scipy.operands import operand, operands
+
+
+def map_coordinates(
+    input: Any,
+    coordinates: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return the values of an image at coordinates, one row of them for each axis.
+
+    Between the pixels stands a spline of the given order. Modes that reflect are exact on axes of
+    any length; SciPy's `reflect` is off by a little on axes shorter than about 15.
+
+    >>> image = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> map_coordinates(image, [[0.5, 1.0], [0.5, 0.25]], order=1).numpy().tolist()
+    [1.5, 2.25]
+    """
+    order, mode = checked_order(order, "map_coordinates"), checked_mode(mode, "map_coordinates")
+    places = operand(coordinates)
+    rank = _rank_of(input)
+    if not places.shape or places.shape[0] != rank:
+        raise ShapeError(
+            f"map_coordinates needs coordinates of shape ({rank}, ...): one row for each axis of "
+            f"the image. Got {tuple(places.shape)}."
+        )
+
+    def apply(x: Any, cval: Any) -> Any:
+        sampler = Sampler(x, rank, order, mode, cval, prefilter)
+        return sampler.at_points(unstack(_widened(places, x)))
+
+    return by_parts(input, cval, output, apply, "map_coordinates", rounds=True)
+
+
+def affine_transform(
+    input: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Any = None,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image whose pixel o is the given image at `matrix @ o + offset`.
+
+    The matrix may be square, a vector (its diagonal), or have a column more for the offset and,
+    below that, a row of homogeneous coordinates; gradients go to image, matrix and offset.
+
+    >>> affine_transform(np.array([0.0, 1.0, 2.0]), [0.5], order=1).numpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    name = "affine_transform"
+    order, mode = checked_order(order, name), checked_mode(mode, name)
+    rank = _rank_of(input)
+    if output_shape is None:
+        output_shape = tuple(getattr(input, "shape", np.shape(input)))
+    shape = tuple(int(n) for n in np.atleast_1d(output_shape))
+    turn, move = _matrix_and_offset(matrix, offset, rank)
+
+    def apply(x: Any, cval: Any) -> Any:
+        sampler = Sampler(x, rank, order, mode, cval, prefilter)
+        if len(turn.shape) == 1:
+            return sampler.at_lines(_scaled_lines(turn, move, shape))
+        return sampler.at_points(_affine_points(turn, move, shape))
+
+    return by_parts(input, cval, output, apply, name, rounds=True)
+
+
+def _matrix_and_offset(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
+    if isinstance(offset, list | tuple):
+        offset = np.asarray(offset) if not _holds_tensors(offset) else stack(list(offset))
+    turn, move = operands(matrix, offset)
+    shape = tuple(turn.shape)
+    if shape in ((rank, rank + 1), (rank + 1, rank + 1)) and rank:
+        return turn[:rank, :rank], turn[:rank, rank]
+    if shape not in ((rank,), (rank, rank)):
+        raise ShapeError(
+            f"affine_transform of an image with {rank} axes needs a matrix of shape ({rank},), "
+            f"({rank}, {rank}), ({rank}, {rank + 1}) or ({rank + 1}, {rank + 1}). Got {shape}."
+        )
+    if tuple(move.shape) not in ((), (rank,)):
+        raise ShapeError(
+            f"affine_transform needs one offset for each of {rank} axes. "
+            f"Got shape {tuple(move.shape)}."
+        )
+    return turn, move
+
+
+def _holds_tensors(values: Any) -> bool:
+    return any(type(value) not in NUMBERS and hasattr(value, "shape") for value in values)
+
+
+def _scaled_lines(scale: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Coordinates per axis, in SciPy's order of operations: edges depend on the last digit."""
+    dtype = numpy_dtype_of(scale)
+    lines = []
+    for axis, length in enumerate(shape):
+        own = move if len(move.shape) == 0 else move[axis]
+        steps = place_next_to(scale, np.arange(length, dtype=dtype))
+        lines.append((steps + own / scale[axis]) * scale[axis])
+    return lines
+
+
+def _affine_points(turn: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The points `turn @ o + move` of a grid, summed up from the offset on as in SciPy."""
+    dtype, columns = numpy_dtype_of(turn), len(shape)
+    steps = [
+        place_next_to(turn, np.arange(n, dtype=dtype).reshape(-1, *[1] * (columns - axis - 1)))
+        for axis, n in enumerate(shape)
+    ]
+    points = []
+    for row in range(turn.shape[0]):
+        point = move if len(move.shape) == 0 else move[row]
+        for axis, step in enumerate(steps):
+            point = point + turn[row, axis] * step
+        points.append(point)
+    return points
+
+
+def shift(
+    input: Any,
+    shift: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image moved by so many pixels along each axis, fractions of one included.
+
+    >>> shift([1.0, 2.0, 4.0], 0.5, order=1).numpy().tolist()
+    [0.0, 1.5, 3.0]
+    """
+    order, mode = checked_order(order, "shift"), checked_mode(mode, "shift")
+    rank = _rank_of(input)
+    steps = [operand(step) for step in per_axis(shift, rank, "shift", "shift")]
+
+    def apply(x: Any, cval: Any) -> Any:
+        lines = []
+        for length, step in zip(x.shape, steps, strict=True):
+            step = _widened(step, x)
+            lines.append(place_next_to(step, np.arange(length, dtype=numpy_dtype_of(step))) - step)
+        return Sampler(x, rank, order, mode, cval, prefilter).at_lines(lines)
+
+    return by_parts(input, cval, output, apply, "shift", rounds=True)
+
+
+def zoom(
+    input: Any,
+    zoom: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+) -> Any:
+    """Return an image with so many times the pixels along each axis.
+
+    Corner pixels stay where they are; with `grid_mode` the outer edges of the image do.
+
+    >>> zoom([0.0, 2.0], 1.5, order=1).numpy().tolist()
+    [0.0, 1.0, 2.0]
+    """
+    order, mode = checked_order(order, "zoom"), checked_mode(mode, "zoom")
+    factors = per_axis(zoom, _rank_of(input), "zoom", "zoom")
+    if grid_mode and mode in ("constant", "wrap"):
+        warnings.warn(
+            f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.", stacklevel=2
+        )
+
+    def apply(x: Any, cval: Any) -> Any:
+        lines = [
+            place_next_to(x, _zoomed_line(length, round(length * float(factor)), grid_mode))
+            for length, factor in zip(x.shape, factors, strict=True)
+        ]
+        return Sampler(x, len(lines), order, mode, cval, prefilter).at_lines(lines)
+
+    return by_parts(input, cval, output, apply, "zoom", rounds=True)
+
+
+def _zoomed_line(length: int, count: int, grid_mode: bool) -> np.ndarray[Any, Any]:
+    steps = np.arange(count, dtype=np.float64)
+    if grid_mode:
+        return (steps + 0.5) * (length / max(count, 1)) - 0.5
+    return steps * ((length - 1) / (count - 1) if count > 1 else 1.0)
+
+
+def rotate(
+    input: Any,
+    angle: Any,
+    axes: Any = (1, 0),
+    reshape: bool = True,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image turned by an angle in degrees in the plane of two axes.
+
+    With `reshape` the result is large enough for the whole image, and the angle must be known;
+    without it the angle may be a tensor that a recorded function computes.
+
+    >>> rotate(np.array([[1.0, 2.0], [3.0, 4.0]]), 90).numpy().round(6).tolist()
+    [[2.0, 4.0], [1.0, 3.0]]
+    """
+    order, mode = checked_order(order, "rotate"), checked_mode(mode, "rotate")
+    rank = _rank_of(input)
+    plane = sorted(chosen_axes(tuple(axes), rank, "rotate"))
+    if len(plane) != 2:
+        raise ArgumentError(f"rotate needs two axes, the plane to turn. Got {tuple(axes)}.")
+    turn = _rotation(angle)
+
+    def apply(x: Any, cval: Any) -> Any:
+        front = moveaxis(x, plane, (0, 1))
+        sizes = np.array(front.shape[:2])
+        shape = _bounding_shape(turn, sizes) if reshape else sizes
+        matrix = _widened(turn, x)
+        center = reshape_p(place_next_to(matrix, (shape - 1) / 2.0), shape=(2, 1))
+        middle = place_next_to(matrix, (sizes - 1) / 2.0)
+        center = cast(center, numpy_dtype_of(matrix))
+        turned = matmul_p(matrix, center, transpose_a=False, transpose_b=False)
+        offset = cast(middle, numpy_dtype_of(matrix)) - reshape_p(turned, shape=(2,))
+        sampler = Sampler(front, 2, order, mode, cval, prefilter)
+        y = sampler.at_points(_affine_points(matrix, offset, tuple(int(n) for n in shape)))
+        return moveaxis(y, (0, 1), plane)
+
+    return by_parts(input, cval, output, apply, "rotate", rounds=True)
+
+
+def _rotation(angle: Any) -> Any:
+    if type(angle) in NUMBERS:
+        quarter, rest = divmod(float(angle), 90.0)
+        c, s = math.cos(math.radians(rest)), math.sin(math.radians(rest))
+        # Exact at right angles, where sines of multiples of pi are not.
+        c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[int(quarter) % 4]
+        return operand([[c, s], [-s, c]])
+    radians = operand(angle) * (math.pi / 180.0)
+    c, s = cos(radians), sin(radians)
+    return stack([stack([c, s]), stack([-s, c])])
+
+
+def _bounding_shape(turn: Any, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    high, wide = sizes
+    corners = np.array([[0, 0, high, high], [0, wide, 0, wide]])
+    bounds = read_on_host(turn, "rotate with reshape=True") @ corners
+    shape: np.ndarray[Any, Any] = (np.ptp(bounds, axis=1) + 0.5).astype(int)
+    return shape
+
+
+def _widened(places: Any, x: Any) -> Any:
+    """Coordinates at least as precise as the image."""
+    dtype = np.result_type(numpy_dtype_of(places), numpy_dtype_of(x))
+    return places if numpy_dtype_of(places) == dtype else cast(places, dtype)
+
+
+def _rank_of(image: Any) -> int:
+    return len(image.shape) if hasattr(image, "shape") else np.ndim(image)

@@ -1,0 +1,260 @@
+"""Filters by order: the largest, the smallest, the median or any rank among the neighbours.
+
+The gradient goes to the pixel that was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.joining import stack
+from tapegrad.ops.selection import maximum, minimum
+from tapegrad.ops.sorting import sort_p
+from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
+from tapegrad.scipy.ndimage.correlation import reach_of
+from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+
+Window = tuple[np.ndarray[Any, Any], list[tuple[int, int]], list[str]]
+"""Which neighbours count, how far they reach along each axis, and the modes."""
+
+
+def maximum_filter1d(
+    input: Any,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Return the largest of `size` neighbours along an axis.
+
+    >>> maximum_filter1d([1.0, 3.0, 2.0, 0.0], 3).numpy().tolist()
+    [3.0, 3.0, 3.0, 2.0]
+    """
+    return maximum_filter(input, (size,), None, output, mode, cval, origin, axes=axis)
+
+
+def minimum_filter1d(
+    input: Any,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Return the smallest of `size` neighbours along an axis.
+
+    >>> minimum_filter1d([1.0, 3.0, 2.0, 0.0], 3).numpy().tolist()
+    [1.0, 1.0, 0.0, 0.0]
+    """
+    return minimum_filter(input, (size,), None, output, mode, cval, origin, axes=axis)
+
+
+def maximum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the largest of the neighbours within a box or a footprint.
+
+    >>> maximum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).numpy().tolist()
+    [[0.0, 1.0], [2.0, 2.0]]
+    """
+    options = (size, footprint, output, mode, cval, origin, axes)
+    return _extremes(input, *options, maximum, "maximum_filter")
+
+
+def minimum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the smallest of the neighbours within a box or a footprint.
+
+    >>> minimum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).numpy().tolist()
+    [[0.0, 0.0], [2.0, 0.0]]
+    """
+    options = (size, footprint, output, mode, cval, origin, axes)
+    return _extremes(input, *options, minimum, "minimum_filter")
+
+
+def median_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the median of the neighbours (the upper one of two) within a box or a footprint.
+
+    >>> median_filter([1.0, 9.0, 2.0, 3.0], 3).numpy().tolist()
+    [1.0, 2.0, 3.0, 3.0]
+    """
+    options = (size, footprint, output, mode, cval, origin, axes)
+    return _ranked(input, lambda count: count // 2, *options, "median_filter")
+
+
+def rank_filter(
+    input: Any,
+    rank: int,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the neighbour number `rank` in increasing order; -1 is the largest.
+
+    >>> rank_filter([1.0, 9.0, 2.0, 3.0], 0, 3).numpy().tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
+    options = (size, footprint, output, mode, cval, origin, axes)
+    return _ranked(input, lambda count: int(rank), *options, "rank_filter")
+
+
+def percentile_filter(
+    input: Any,
+    percentile: float,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the neighbour below which so many percent of them lie.
+
+    >>> percentile_filter([1.0, 9.0, 2.0, 3.0], 100, 3).numpy().tolist()
+    [9.0, 9.0, 9.0, 3.0]
+    """
+    share = float(percentile) + (100.0 if percentile < 0 else 0.0)
+    if not 0 <= share <= 100:
+        raise ArgumentError(f"percentile_filter needs -100 to 100 percent. Got {percentile}.")
+
+    def place(count: int) -> int:
+        return count - 1 if share == 100.0 else int(count * share / 100.0)
+
+    options = (size, footprint, output, mode, cval, origin, axes)
+    return _ranked(input, place, *options, "percentile_filter")
+
+
+def _window(size: Any, footprint: Any, mode: Any, origin: Any, count: int, name: str) -> Window:
+    if footprint is not None:
+        mask = np.asarray(footprint, dtype=bool)
+    elif size is not None:
+        mask = np.ones([int(n) for n in per_axis(size, count, "size", name)], dtype=bool)
+    else:
+        raise ArgumentError(f"{name} needs a size or a footprint.")
+    if mask.ndim != count or not mask.any():
+        raise ShapeError(
+            f"{name} over {count} axes needs a footprint with as many, not empty. "
+            f"Got shape {mask.shape}."
+        )
+    origins = per_axis(origin, count, "origin", name)
+    reaches = [reach_of(n, o, name) for n, o in zip(mask.shape, origins, strict=True)]
+    return mask, reaches, [filter_mode(m, name) for m in per_axis(mode, count, "mode", name)]
+
+
+def _neighbours(x: Any, window: Window, axes: Sequence[int], cval: Any) -> list[Any]:
+    """The image moved to each place of the window that counts."""
+    mask, reaches, modes = window
+    shape = tuple(x.shape)
+    for axis, (before, after), mode in zip(axes, reaches, modes, strict=True):
+        x = extend(x, axis, before, after, mode, cval)
+    found = []
+    for place in np.argwhere(mask):
+        index = [slice(None)] * len(shape)
+        for axis, start in zip(axes, place, strict=True):
+            index[axis] = slice(int(start), int(start) + shape[axis])
+        found.append(x[tuple(index)])
+    return found
+
+
+def _extremes(
+    input: Any,
+    size: Any,
+    footprint: Any,
+    output: Any,
+    mode: Any,
+    cval: Any,
+    origin: Any,
+    axes: Any,
+    choose: Any,
+    name: str,
+) -> Any:
+    rank = len(input.shape) if hasattr(input, "shape") else np.ndim(input)
+    chosen = chosen_axes(axes, rank, name)
+    window = _window(size, footprint, mode, origin, len(chosen), name)
+    mask, reaches, modes = window
+
+    def apply(x: Any, cval: Any) -> Any:
+        if mask.all():  # a box is filtered along one axis after the other
+            for axis, reach, own, n in zip(chosen, reaches, modes, mask.shape, strict=True):
+                line = (np.ones(n, dtype=bool), [reach], [own])
+                x = _best(_neighbours(x, line, [axis], cval), choose)
+            return x
+        return _best(_neighbours(x, window, chosen, cval), choose)
+
+    return by_parts(input, cval, output, apply, name)
+
+
+def _best(values: list[Any], choose: Any) -> Any:
+    """Compare in pairs, so that there are few steps from any pixel to the result."""
+    while len(values) > 1:
+        pairs = [choose(a, b) for a, b in zip(values[::2], values[1::2])]
+        values = pairs + values[len(values) - len(values) % 2 :]
+    return values[0]
+
+
+def _ranked(
+    input: Any,
+    place: Any,
+    size: Any,
+    footprint: Any,
+    output: Any,
+    mode: Any,
+    cval: Any,
+    origin: Any,
+    axes: Any,
+    name: str,
+) -> Any:
+    rank = len(input.shape) if hasattr(input, "shape") else np.ndim(input)
+    chosen = chosen_axes(axes, rank, name)
+    window = _window(size, footprint, mode, origin, len(chosen), name)
+    count = int(window[0].sum())
+    number = place(count)
+    if not -count <= number < count:
+        raise ArgumentError(f"{name} of {count} neighbours has no rank {number}.")
+
+    def apply(x: Any, cval: Any) -> Any:
+        every = stack(_neighbours(x, window, chosen, cval))
+        return sort_p(every, axis=0, descending=False)[number % count]
+
+    return by_parts(input, cval, output, apply, name)

@@ -1,0 +1,133 @@
+"""Values of an image between its pixels: the core of map_coordinates, zoom and their kin.
+
+`Sampler` holds the spline coefficients of the leading axes of an image; it is asked for points
+anywhere, or for a grid of lines, where each axis has coordinates of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.gather import place_next_to, take_p
+from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.selection import where
+from tapegrad.scipy.ndimage.boundaries import extend, fold_coordinate, fold_index, is_inside
+from tapegrad.scipy.ndimage.splines import filtered, neighbours
+
+MARGIN = 12
+"""Pixels that SciPy adds around an image whose mode has no filter of its own."""
+
+# How neighbours beyond the edge are found, where it is not the mode itself.
+_NEIGHBOURS = {"constant": "mirror", "wrap": "mirror"}
+
+
+class Sampler:
+    """An image of `rank` leading axes, ready to be sampled between its pixels."""
+
+    def __init__(
+        self, x: Any, rank: int, order: int, mode: str, cval: Any, prefilter: bool
+    ) -> None:
+        self.order = order
+        self.mode = mode
+        self.cval = cval
+        self.margin = MARGIN if self._needs_margin(prefilter) else 0
+        if mode == "grid-constant":
+            # Weights add up to one, so the constant may be taken off before and put back after.
+            x = x - cval
+        for axis in range(rank):
+            if self.margin:
+                x = extend(x, axis, self.margin, self.margin, mode, 0.0)
+            if prefilter:
+                x = filtered(x, order, axis, mode)
+        self.coefficients = x
+        self.rank = rank
+
+    def _needs_margin(self, prefilter: bool) -> bool:
+        return prefilter and self.order > 1 and self.mode in ("nearest", "grid-constant")
+
+    def at_points(self, coordinates: Sequence[Any]) -> Any:
+        """Return the values at points with one coordinate for each axis, all of one shape."""
+        rest = tuple(self.coefficients.shape[self.rank :])
+        points = tuple(coordinates[0].shape) if coordinates else ()
+        found = [self._along(x, axis) for axis, x in enumerate(coordinates)]
+        y = contract(self.coefficients, [f[:2] for f in found], points)
+        inside = None
+        for _, _, within in found:
+            if within is not None:
+                inside = within if inside is None else logical_and(inside, within)
+        if inside is not None:
+            inside = reshape_p(inside, shape=(*points, *[1] * len(rest)))
+        return self._with_constant(y, inside)
+
+    def at_lines(self, coordinates: Sequence[Any]) -> Any:
+        """Return the values on the grid whose axes have the given coordinates."""
+        y = self.coefficients
+        size, inside = len(y.shape), None
+        for axis, x in enumerate(coordinates):
+            index, weights, within = self._along(x, axis)
+            taken = take_p(y, index, axis=axis)
+            tail = [1] * (len(y.shape) - axis - 1)
+            y = total(taken * reshape_p(weights, shape=(*weights.shape, *tail)), axis=axis)
+            if within is not None:
+                within = reshape_p(within, shape=(within.shape[0], *[1] * (size - axis - 1)))
+                inside = within if inside is None else logical_and(inside, within)
+        return self._with_constant(y, inside)
+
+    def _with_constant(self, y: Any, inside: Any) -> Any:
+        if self.mode == "grid-constant":
+            return y + self.cval
+        return y if inside is None else where(inside, y, self.cval)
+
+    def _along(self, x: Any, axis: int) -> tuple[Any, Any, Any]:
+        """Neighbours along an axis, their weights, and where the constant does not stand."""
+        length = self.coefficients.shape[axis]
+        inside = None
+        if self.mode == "constant":
+            inside = is_inside(x, length)
+            x = where(inside, x, 0.0)
+        x = fold_coordinate(x + float(self.margin) if self.margin else x, length, self.mode)
+        first, weights = neighbours(x, self.order)
+        steps = np.arange(self.order + 1).reshape(-1, *[1] * len(x.shape))
+        index = cast(reshape_p(first, shape=(1, *first.shape)), "int64")
+        index = index + place_next_to(x, steps)
+        weights = cast(weights, numpy_dtype_of(self.coefficients))
+        if self.mode == "grid-constant":
+            within = logical_and(index >= 0, index < length)
+            weights = where(within, weights, 0.0)
+        fold = _NEIGHBOURS.get(self.mode, self.mode)
+        return fold_index(index, length, fold), weights, inside
+
+
+def contract(values: Any, along: Sequence[tuple[Any, Any]], points: tuple[int, ...]) -> Any:
+    """Return sums over neighbours: `along` has their indices [k, *points] and weights per axis.
+
+    >>> import tapegrad
+    >>> index, half = tapegrad.constant([[0], [1]]), tapegrad.constant([[0.5], [0.5]])
+    >>> contract(tapegrad.constant([1.0, 3.0]), [(index, half)], (1,)).numpy().tolist()
+    [2.0]
+    """
+    rank = len(along)
+    rest = tuple(values.shape[rank:])
+    place: Any = None
+    for axis, (index, _) in enumerate(along):
+        spread = [1] * rank
+        spread[axis] = index.shape[0]
+        index = reshape_p(index, shape=(*spread, *points))
+        place = index if place is None else place * values.shape[axis] + index
+    if place is None:
+        return values
+    flat = reshape_p(values, shape=(math.prod(values.shape[:rank]), *rest))
+    y = take_p(flat, place, axis=0)
+    for axis, (_, weights) in enumerate(along):
+        left = [1] * (rank - axis - 1)
+        shape = (weights.shape[0], *left, *points, *[1] * len(rest))
+        y = total(y * reshape_p(weights, shape=shape), axis=0)
+    return y

@@ -1,0 +1,143 @@
+"""Splines on a grid: the weights of the neighbours of a point, and the filter for coefficients.
+
+A spline of order n is a sum of bumps, one per grid point, times coefficients. Its values at the
+grid points are the coefficients smoothed by the bump; the filter here undoes that. It is linear,
+so gradients need no rule of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.windows import remembered
+from tapegrad.scipy.ndimage.boundaries import checked_mode
+from tapegrad.scipy.ndimage.lines import filter_line
+from tapegrad.scipy.ndimage.results import by_parts, checked_order
+
+Array = np.ndarray[Any, Any]
+
+_PERIOD = 512
+"""Points of the circle on which the filter is inverted; it falls below 1e-17 within fifty."""
+
+
+def bump(order: int, x: Fraction) -> Fraction:
+    """Return the central B-spline of an order at a rational point.
+
+    >>> bump(3, Fraction(0)), bump(3, Fraction(1))
+    (Fraction(2, 3), Fraction(1, 6))
+    """
+    half = Fraction(order + 1, 2)
+    total = Fraction(0)
+    for j in range(order + 2):
+        if x + half - j > 0:
+            total += (-1) ** j * math.comb(order + 1, j) * (x + half - j) ** order
+    return total / math.factorial(order)
+
+
+def bump_polynomials(order: int) -> Array:
+    """Return, at [j, k], the coefficient of t^j in the weight of a point's neighbour k.
+
+    Between two grid points (around one for even orders) each weight is a polynomial in the
+    distance t from the lower (nearest) one.
+    """
+    reach = order // 2
+    rows = []
+    for k in range(order + 1):
+        # The neighbour's bump at t, by its truncated powers that are switched on in this interval.
+        row = [Fraction(0)] * (order + 1)
+        middle = Fraction(1, 2) if order % 2 else Fraction(0)
+        for j in range(order + 2):
+            start = Fraction(order + 1, 2) - j + reach - k
+            if middle + start > 0:
+                scale = (-1) ** j * Fraction(math.comb(order + 1, j), math.factorial(order))
+                for power in range(order + 1):
+                    row[power] += scale * math.comb(order, power) * start ** (order - power)
+        rows.append([float(value) for value in row])
+    return np.array(rows).T
+
+
+def neighbours(x: Any, order: int) -> tuple[Any, Any]:
+    """Return the first of the neighbours of coordinates, and the weights of all, in front.
+
+    >>> import tapegrad
+    >>> first, weights = neighbours(tapegrad.constant([1.25]), 1)
+    >>> first.numpy().tolist(), weights.numpy().tolist()
+    ([1.0], [[0.75], [0.25]])
+    """
+    base = floor(x) if order % 2 else floor(x + 0.5)
+    table = remembered(bump_polynomials, order).astype(numpy_dtype_of(x))
+    shape = (order + 1, *[1] * len(x.shape))
+    rows = [reshape_p(place_next_to(x, row), shape=shape) for row in table]
+    weights = rows[-1]
+    t = reshape_p(x - base, shape=(1, *x.shape))
+    for row in rows[-2::-1]:
+        weights = weights * t + row
+    if order == 0:
+        weights = weights + t * 0.0
+    return base - float(order // 2), weights
+
+
+def _response(order: int) -> Array:
+    """The filter that undoes the bump's smoothing, cut off where it no longer counts."""
+    bumps = np.zeros(_PERIOD)
+    for k in range(-(order // 2), order // 2 + 1):
+        bumps[k] = float(bump(order, Fraction(k)))
+    inverse = np.fft.irfft(1.0 / np.fft.rfft(bumps).real, _PERIOD)
+    reach = int(np.flatnonzero(np.abs(inverse[: _PERIOD // 2]) > 1e-18)[-1])
+    # Rounding in the transform leaves about 1e-17 everywhere; the true filter decays geometrically.
+    reach = min(reach, 48)
+    return np.concatenate([inverse[-reach:], inverse[: reach + 1]])
+
+
+def filtered(x: Any, order: int, axis: int, mode: str) -> Any:
+    """Return spline coefficients along an axis of a real image."""
+    if order < 2 or x.shape[axis] < 2:
+        return x
+    fold = {"reflect": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}.get(mode, "mirror")
+    weights = place_next_to(x, remembered(_response, order).astype(numpy_dtype_of(x)))
+    reach = weights.shape[0] // 2
+    return filter_line(x, weights, axis, reach, reach, fold, 0.0)
+
+
+def spline_filter1d(
+    input: Any, order: int = 3, axis: int = -1, output: Any = "float64", mode: str = "mirror"
+) -> Any:
+    """Return the spline coefficients of lines along one axis.
+
+    >>> spline_filter1d([0.0, 1.0, 0.0], order=2).numpy().round(4).tolist()
+    [-0.5, 1.5, -0.5]
+    """
+    order = checked_order(order, "spline_filter1d")
+    mode = checked_mode(mode, "spline_filter1d")
+
+    def apply(x: Any, cval: Any) -> Any:
+        return filtered(cast(x, "float64"), order, range(len(x.shape))[axis], mode)
+
+    return by_parts(input, 0.0, output, apply, "spline_filter1d")
+
+
+def spline_filter(input: Any, order: int = 3, output: Any = "float64", mode: str = "mirror") -> Any:
+    """Return the spline coefficients of an image, filtered along all axes.
+
+    >>> spline_filter([[1.0, 1.0], [1.0, 1.0]]).numpy().round(6).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    order = checked_order(order, "spline_filter", least=2)
+    mode = checked_mode(mode, "spline_filter")
+
+    def apply(x: Any, cval: Any) -> Any:
+        x = cast(x, "float64")
+        for axis in range(len(x.shape)):
+            x = filtered(x, order, axis, mode)
+        return x
+
+    return by_parts(input, 0.0, output, apply, "spline_filter")

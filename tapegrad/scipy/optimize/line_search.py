@@ -1,0 +1,86 @@
+"""A step along a direction that satisfies the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_ENOUGH, _FLAT = 1e-4, 0.9
+_MOST_TRIALS = 30
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A point along the line: the step, the value and the slope there, and what belongs to it."""
+
+    step: float
+    value: float
+    slope: float
+    point: Any = None
+
+
+def search(at: Callable[[float], Trial], start: Trial, first: float) -> Trial | None:
+    """Return a trial that descends enough and where the slope has flattened, or None.
+
+    After Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
+
+    >>> def at(step):
+    ...     return Trial(step, (step - 2) ** 2, 2 * (step - 2))
+    >>> search(at, at(0.0), 1.0).step
+    1.0
+    """
+    before, step = start, first
+    for count in range(_MOST_TRIALS):
+        trial = at(step)
+        if not math.isfinite(trial.value):
+            step = 0.5 * (before.step + step)
+            continue
+        if _is_too_high(trial, start) or (count and trial.value >= before.value):
+            return _zoom(at, start, before, trial)
+        if abs(trial.slope) <= -_FLAT * start.slope:
+            return trial
+        if trial.slope >= 0:
+            return _zoom(at, start, trial, before)
+        before, step = trial, 2 * step
+    return None
+
+
+def _is_too_high(trial: Trial, start: Trial) -> bool:
+    return trial.value > start.value + _ENOUGH * trial.step * start.slope
+
+
+def _zoom(at: Callable[[float], Trial], start: Trial, low: Trial, high: Trial) -> Trial | None:
+    """Narrow an interval that holds a good step; `low` is the best trial so far."""
+    for _ in range(_MOST_TRIALS):
+        trial = at(_between(low, high))
+        if _is_too_high(trial, start) or not trial.value < low.value:
+            high = trial
+        else:
+            if abs(trial.slope) <= -_FLAT * start.slope:
+                return trial
+            if trial.slope * (high.step - low.step) >= 0:
+                high = low
+            low = trial
+        if abs(high.step - low.step) <= 1e-12 * max(1.0, low.step):
+            break
+    return low if low.step > 0 and low.value < start.value else None
+
+
+def _between(low: Trial, high: Trial) -> float:
+    """The minimum of the cubic through both ends, kept off them; the middle if it has none."""
+    width = high.step - low.step
+    middle = low.step + 0.5 * width
+    if not math.isfinite(high.value) or not math.isfinite(high.slope):
+        return middle
+    bend = low.slope + high.slope - 3 * (high.value - low.value) / width
+    square = bend * bend - low.slope * high.slope
+    if square < 0:
+        return middle
+    root = math.copysign(math.sqrt(square), width)
+    bottom = high.slope - low.slope + 2 * root
+    if bottom == 0:
+        return middle
+    share = 1 - (high.slope + root - bend) / bottom
+    return low.step + min(max(share, 0.1), 0.9) * width if math.isfinite(share) else middle

@@ -1,0 +1,30 @@
+"""SciPy's signal processing on tensors, with gradients: convolution, filters, spectra."""
+
+from tapegrad.scipy.signal.convolving import (
+    convolve,
+    convolve2d,
+    correlate,
+    correlate2d,
+    fftconvolve,
+    hilbert,
+    lfilter,
+)
+from tapegrad.scipy.signal.spectral import csd, detrend, istft, periodogram, stft, welch
+from tapegrad.scipy.signal.windows import get_window
+
+__all__ = [
+    "convolve",
+    "convolve2d",
+    "correlate",
+    "correlate2d",
+    "csd",
+    "detrend",
+    "fftconvolve",
+    "get_window",
+    "hilbert",
+    "istft",
+    "lfilter",
+    "periodogram",
+    "stft",
+    "welch",
+]

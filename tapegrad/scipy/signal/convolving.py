@@ -1,0 +1,206 @@
+"""Convolution and correlation over any number of axes, and recursive filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.convolve import convolve_p
+from tapegrad.ops.creation import numpy_dtype_of, zeros_for
+from tapegrad.ops.fft import fftn, ifftn, irfftn, rfftn
+from tapegrad.ops.joining import concat
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg.solve import triangular_solve
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.padding import pad
+from tapegrad.ops.recurrence import recurrence_p
+from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.linalg.matrices import toeplitz
+from tapegrad.scipy.operands import operands
+
+_MODES = ("full", "same", "valid")
+
+
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Return the convolution of two arrays over all their axes.
+
+    The mode is 'full', 'same' (as large as `in1`) or 'valid' (where they overlap wholly). The
+    method is 'direct' (for sequences) or 'fft'; 'auto' takes the first it can.
+
+    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    x, w = _pair(in1, in2, "convolve")
+    if method not in ("auto", "direct", "fft"):
+        raise ArgumentError(f"method must be 'auto', 'direct' or 'fft'. Got {method!r}.")
+    axes = tuple(range(len(x.shape)))
+    if len(axes) == 1 and method != "fft":
+        return _part(convolve_p(x, w), x, w, mode, axes, "convolve")
+    if method == "direct":
+        raise ArgumentError(f"The direct method is for sequences. Got {len(axes)} axes.")
+    return _part(_by_fft(x, w, axes), x, w, mode, axes, "convolve")
+
+
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """Return the convolution over some axes (None: all) by Fourier transforms.
+
+    Other axes broadcast.
+
+    >>> fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0], "same").numpy().round(6).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    x, w = _pair(in1, in2, "fftconvolve")
+    over = normalize_axes(axes, len(x.shape), "fftconvolve")
+    return _part(_by_fft(x, w, over), x, w, mode, over, "fftconvolve")
+
+
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Return the cross-correlation of two arrays: sums of in1[n + k] conj(in2[k]).
+
+    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0], "valid").numpy().tolist()
+    [2.0, 3.0]
+    """
+    x, w = _pair(in1, in2, "correlate")
+    return convolve(x, _turned(w), mode, method)
+
+
+def convolve2d(in1: Any, in2: Any, mode: str = "full") -> Any:
+    """Return the convolution of two matrices, with zeros around them.
+
+    >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]]).numpy().round(6).tolist()
+    [[1.0, 3.0, 2.0]]
+    """
+    x, w = _pair(in1, in2, "convolve2d")
+    _refuse_other_ranks(x, "convolve2d")
+    return convolve(x, w, mode)
+
+
+def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
+    """Return the cross-correlation of two matrices, with zeros around them.
+
+    >>> correlate2d([[1.0, 2.0]], [[1.0, 0.0]], "valid").numpy().round(6).tolist()
+    [[1.0]]
+    """
+    x, w = _pair(in1, in2, "correlate2d")
+    _refuse_other_ranks(x, "correlate2d")
+    # SciPy takes the later of two middles here, unlike in `correlate`.
+    return _part(_by_fft(x, _turned(w), (0, 1)), x, w, mode, (0, 1), "correlate2d", later=True)
+
+
+def _refuse_other_ranks(x: Any, name: str) -> None:
+    if len(x.shape) != 2:
+        raise ShapeError(f"{name} needs matrices. Got {len(x.shape)} axes.")
+
+
+def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
+    x, w = operands(in1, in2)
+    if len(x.shape) != len(w.shape) or not x.shape or 0 in (*x.shape, *w.shape):
+        raise ShapeError(
+            f"{name} needs two arrays with the same number of axes, at least one, none empty. "
+            f"Got shapes {tuple(x.shape)} and {tuple(w.shape)}."
+        )
+    return x, w
+
+
+def _turned(w: Any) -> Any:
+    return slice_p(conjugate(w), index=(slice(None, None, -1),) * len(w.shape))
+
+
+def _by_fft(x: Any, w: Any, axes: tuple[int, ...]) -> Any:
+    lengths = [int(x.shape[axis]) + int(w.shape[axis]) - 1 for axis in axes]
+    if is_complex(x):
+        return ifftn(fftn(x, lengths, axes) * fftn(w, lengths, axes), lengths, axes)
+    return irfftn(rfftn(x, lengths, axes) * rfftn(w, lengths, axes), lengths, axes)
+
+
+def _part(
+    whole: Any,
+    x: Any,
+    w: Any,
+    mode: str,
+    axes: tuple[int, ...],
+    name: str,
+    later: bool = False,
+) -> Any:
+    """Cut the part that the mode names out of the middle of the full result."""
+    if mode not in _MODES:
+        raise ArgumentError(f"The mode of {name} must be 'full', 'same' or 'valid'. Got {mode!r}.")
+    if mode == "full":
+        return whole
+    gaps = [int(x.shape[axis]) - int(w.shape[axis]) for axis in axes]
+    if mode == "valid" and min(gaps) < 0 < max(gaps):
+        raise ShapeError(
+            f"{name} with mode 'valid' needs one array that is at least as large as the other "
+            f"along every axis. Got shapes {tuple(x.shape)} and {tuple(w.shape)}."
+        )
+    index = [slice(None)] * len(whole.shape)
+    for axis, gap in zip(axes, gaps):
+        length = int(x.shape[axis]) if mode == "same" else abs(gap) + 1
+        first = (int(whole.shape[axis]) - length + later) // 2
+        index[axis] = slice(first, first + length)
+    return slice_p(whole, index=tuple(index))
+
+
+def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+    """Return the analytic signal: x plus i times its Hilbert transform.
+
+    >>> hilbert([1.0, 0.0, -1.0, 0.0]).numpy().imag.round(6).tolist()
+    [0.0, 1.0, 0.0, -1.0]
+    """
+    (x,) = operands(x)
+    axis = normalize_axis(axis, len(x.shape), "hilbert")
+    n = int(x.shape[axis]) if N is None else int(N)
+    bins = fftn(real(x), [n], (axis,))
+    shape = tuple(1 if i != axis else -1 for i in range(len(x.shape)))
+    weights = zeros_for(x, (n,), numpy_dtype_of(x)) + _analytic_weights(n)
+    return ifftn(bins * reshape_p(weights, shape=shape), [n], (axis,))
+
+
+def _analytic_weights(n: int) -> Any:
+    ends = {0, n // 2} if n % 2 == 0 else {0}
+    return [1.0 if k in ends else 2.0 if k < (n + 1) // 2 else 0.0 for k in range(n)]
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
+    """Return x filtered by the rational transfer function b / a, along one axis.
+
+    Without feedback (one number in `a`) it is a convolution, with one term of feedback a linear
+    recurrence, and with more a triangular system of the length of the signal.
+
+    >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).numpy().tolist()
+    [1.0, 0.5, 0.25]
+    """
+    b, a, x = operands(b, a, x)
+    if len(b.shape) != 1 or len(a.shape) != 1 or not a.shape[0] or not b.shape[0]:
+        raise ShapeError(
+            f"lfilter needs vectors b and a. Got shapes {tuple(b.shape)} and {tuple(a.shape)}."
+        )
+    axis = normalize_axis(axis, len(x.shape), "lfilter")
+    lead = slice_p(a, index=(slice(0, 1),))
+    rows = moveaxis(x, axis, -1)
+    n = int(rows.shape[-1])
+    forward = broadcast_p(b / lead, shape=(*rows.shape[:-1], b.shape[0]))
+    y = slice_p(convolve_p(rows, forward), index=(..., slice(0, n)))
+    back = slice_p(a, index=(slice(1, None),)) / lead
+    return moveaxis(_fed_back(back, y, n), -1, axis)
+
+
+def _fed_back(back: Any, y: Any, n: int) -> Any:
+    """Return z with z[i] + back[0] z[i - 1] + back[1] z[i - 2] + ... = y[i]."""
+    order = int(back.shape[0])
+    if not order or not n:
+        return y
+    if order == 1:
+        rate = broadcast_p(-back, shape=tuple(y.shape))
+        return recurrence_p(rate, y, axis=len(y.shape) - 1, reverse=False)
+    kept = slice_p(back, index=(slice(0, min(order, n - 1)),))
+    one = zeros_for(back, (1,), numpy_dtype_of(back)) + 1
+    column = pad(concat([one, kept], 0), [(0, n - 1 - int(kept.shape[0]))])
+    lower = toeplitz(column, 0.0 * column)
+    flat = reshape_p(y, shape=(-1, n))
+    z = triangular_solve(lower, moveaxis(flat, -1, 0))
+    return reshape_p(moveaxis(z, 0, -1), shape=tuple(y.shape))

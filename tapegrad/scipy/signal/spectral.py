@@ -1,0 +1,269 @@
+"""Spectra of signals cut into windowed segments: stft, istft, csd, welch, periodogram, detrend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.operand import normalize_axis
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.creation import as_constant, numpy_dtype_of
+from tapegrad.ops.fft import fft, ifft, irfft, rfft
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.padding import pad
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.signal import frame, overlap_and_add
+from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.signal.windows import host_window
+
+
+@dataclass(frozen=True)
+class Segments:
+    """How a signal is cut: the window, the length of a segment, its overlap and its transform."""
+
+    window: np.ndarray[Any, Any]
+    length: int
+    overlap: int
+    bins: int
+    onesided: bool
+
+    @property
+    def step(self) -> int:
+        return self.length - self.overlap
+
+    def frequencies(self, fs: float) -> Any:
+        """The frequency of each bin."""
+        make = np.fft.rfftfreq if self.onesided else np.fft.fftfreq
+        return as_constant(make(self.bins, 1 / fs))
+
+
+def _segments(
+    window: Any, nperseg: Any, noverlap: Any, nfft: Any, longest: int, onesided: bool
+) -> Segments:
+    wanted = 256 if nperseg is None else int(nperseg)
+    if not isinstance(window, str | tuple) and nperseg is None:
+        wanted = len(window)
+    length = min(wanted, longest)
+    overlap = length // 2 if noverlap is None else int(noverlap)
+    bins = length if nfft is None else int(nfft)
+    if length < 1 or not 0 <= overlap < length or bins < length:
+        raise ArgumentError(
+            "Segments need 1 <= nperseg, 0 <= noverlap < nperseg and nfft >= nperseg. Got "
+            f"{length}, {overlap} and {bins}."
+        )
+    return Segments(host_window(window, length), length, overlap, bins, onesided)
+
+
+def _like(x: Any, values: np.ndarray[Any, Any]) -> Any:
+    kind = numpy_dtype_of(x)
+    return place_next_to(x, values.astype(kind if kind.kind != "c" else kind.type(0).real.dtype))
+
+
+def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
+    """Return the signal less its mean ('constant') or the line that fits it best ('linear').
+
+    >>> detrend([1.0, 2.0, 3.0]).numpy().round(6).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    (x,) = operands(data)
+    if type in ("constant", "c"):
+        return x - mean(x, axis, keepdims=True)
+    if type not in ("linear", "l"):
+        raise ArgumentError(f"type must be 'linear' or 'constant'. Got {type!r}.")
+    axis = normalize_axis(axis, len(x.shape), "detrend")
+    rows = moveaxis(x, axis, -1)
+    ramp = np.arange(int(rows.shape[-1])) - 0.5 * (int(rows.shape[-1]) - 1)
+    rows = rows - mean(rows, -1, keepdims=True)
+    place = _like(x, ramp)
+    slope = sum_over(rows * place, -1, keepdims=True) / max(float((ramp * ramp).sum()), 1e-300)
+    return moveaxis(rows - slope * place, -1, axis)
+
+
+def _transforms(x: Any, cut: Segments, trend: Any) -> Any:
+    """Return the transforms of the segments along the last axis: [..., segments, bins]."""
+    pieces = frame(x, cut.length, cut.step)
+    if trend:
+        pieces = trend(pieces) if callable(trend) else detrend(pieces, -1, trend)
+    pieces = pieces * _like(x, cut.window)
+    return rfft(pieces, cut.bins) if cut.onesided else fft(pieces, cut.bins)
+
+
+def _scale(cut: Segments, fs: float, scaling: str, names: tuple[str, str]) -> float:
+    """The factor of a power spectrum: per frequency, or of a whole line."""
+    if scaling not in names:
+        raise ArgumentError(f"scaling must be {names[0]!r} or {names[1]!r}. Got {scaling!r}.")
+    if scaling == names[0]:
+        return 1 / (fs * float((cut.window**2).sum()))
+    return 1 / float(cut.window.sum()) ** 2
+
+
+def stft(
+    x: Any,
+    fs: float = 1.0,
+    window: Any = "hann",
+    nperseg: int = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+    scaling: str = "spectrum",
+) -> tuple[Any, Any, Any]:
+    """Return frequencies, times and the short-time Fourier transform `[..., bins, times]`.
+
+    The boundary is 'zeros' (half a segment of them on either side) or None.
+
+    >>> f, t, z = stft([0.0] * 8, nperseg=4)
+    >>> z.shape
+    (3, 5)
+    """
+    if boundary not in ("zeros", None):
+        raise ArgumentError(f"boundary must be 'zeros' or None. Got {boundary!r}.")
+    (x,) = operands(x)
+    axis = normalize_axis(axis, len(x.shape), "stft")
+    rows = moveaxis(x, axis, -1)
+    longest = int(rows.shape[-1])
+    cut = _segments(window, nperseg, noverlap, nfft, longest, return_onesided and not is_complex(x))
+    half = cut.length // 2 if boundary else 0
+    extra = -(longest + 2 * half - cut.length) % cut.step if padded else 0
+    ends = [(0, 0)] * (len(rows.shape) - 1) + [(half, half + extra)]
+    z = _transforms(pad(rows, ends), cut, detrend)
+    z = z * _scale(cut, fs, scaling, ("psd", "spectrum")) ** 0.5
+    first = 0.0 if boundary else 0.5 * cut.length
+    times = as_constant((np.arange(int(z.shape[-2])) * cut.step + first) / fs)
+    return cut.frequencies(fs), times, moveaxis(z, (-1, -2), (axis, -1))
+
+
+def istft(
+    Zxx: Any,
+    fs: float = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+    scaling: str = "spectrum",
+) -> tuple[Any, Any]:
+    """Return the times and the signal whose `stft` this is.
+
+    >>> f, t, z = stft([1.0, 2.0, 3.0, 4.0], nperseg=2)
+    >>> istft(z, nperseg=2)[1].numpy().round(6).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    (z,) = operands(Zxx)
+    z = moveaxis(z, (time_axis, freq_axis), (-2, -1))
+    bins = 2 * (int(z.shape[-1]) - 1) if input_onesided else int(z.shape[-1])
+    length = bins if nperseg is None else int(nperseg)
+    cut = _segments(window, length, noverlap, nfft or bins, length, input_onesided)
+    pieces = irfft(z, cut.bins) if input_onesided else ifft(z, cut.bins)
+    pieces = slice_p(pieces, index=(..., slice(0, cut.length)))
+    pieces = pieces / _scale(cut, fs, scaling, ("psd", "spectrum")) ** 0.5
+    count = int(z.shape[-2])
+    y = overlap_and_add(pieces * _like(pieces, cut.window), cut.step)
+    squares = np.zeros(cut.length + (count - 1) * cut.step)
+    for k in range(count):
+        squares[k * cut.step : k * cut.step + cut.length] += cut.window**2
+    y = y / _like(y, np.where(squares > 1e-10, squares, 1.0))
+    if boundary:
+        half = cut.length // 2
+        y = slice_p(y, index=(..., slice(half, int(y.shape[-1]) - half)))
+    return as_constant(np.arange(int(y.shape[-1])) / fs), y
+
+
+def csd(
+    x: Any,
+    y: Any,
+    fs: float = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+) -> tuple[Any, Any]:
+    """Return frequencies and the cross spectral density of two signals, by Welch's method.
+
+    >>> f, p = csd([1.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 1.0], nperseg=4)
+    >>> p.shape
+    (3,)
+    """
+    x, y = operands(x, y)
+    axis = normalize_axis(axis, len(x.shape), "csd")
+    x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+    longest = max(int(x.shape[-1]), int(y.shape[-1]))
+    x, y = (_lengthened(signal, longest) for signal in (x, y))
+    onesided = return_onesided and not is_complex(x)
+    cut = _segments(window, nperseg, noverlap, nfft, longest, onesided)
+    power = conjugate(_transforms(x, cut, detrend)) * _transforms(y, cut, detrend)
+    power = mean(power, -2) * _scale(cut, fs, scaling, ("density", "spectrum"))
+    if onesided:
+        twice = np.full(int(power.shape[-1]), 2.0)
+        twice[0] = 1.0
+        if cut.bins % 2 == 0:
+            twice[-1] = 1.0
+        power = power * _like(power, twice)
+    return cut.frequencies(fs), moveaxis(power, -1, axis)
+
+
+def _lengthened(x: Any, length: int) -> Any:
+    missing = length - int(x.shape[-1])
+    return pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, missing)]) if missing else x
+
+
+def welch(
+    x: Any,
+    fs: float = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+) -> tuple[Any, Any]:
+    """Return frequencies and the power spectral density, averaged over segments.
+
+    >>> f, p = welch([1.0, -1.0, 1.0, -1.0], nperseg=4, window="boxcar")
+    >>> p.numpy().round(6).tolist()
+    [0.0, 0.0, 4.0]
+    """
+    f, power = csd(
+        x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis
+    )
+    return f, real(power)
+
+
+def periodogram(
+    x: Any,
+    fs: float = 1.0,
+    window: Any = "boxcar",
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+) -> tuple[Any, Any]:
+    """Return frequencies and the power spectral density of the whole signal.
+
+    >>> periodogram([1.0, -1.0, 1.0, -1.0])[1].numpy().round(6).tolist()
+    [0.0, 0.0, 4.0]
+    """
+    (x,) = operands(x)
+    length = int(x.shape[normalize_axis(axis, len(x.shape), "periodogram")])
+    return welch(x, fs, window, length, 0, nfft, detrend, return_onesided, scaling, axis)

@@ -1,0 +1,257 @@
+"""Sparse systems of equations: solved by iteration or as dense ones, with implicit gradients.
+
+With A x = b, a change of A and b moves x by A^-1 (db - dA x). So the gradient of b is a solution of
+the adjoint system, and that of each entry of A follows from it and x; how x was found is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.autodiff.custom_gradient import custom_gradient
+from tapegrad.core.convert import NUMBERS
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.gather import take_p
+from tapegrad.ops.linalg.solve import solve_p
+from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.reduction import max as largest
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.sparse.arrays import coo_array
+from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.sparse.linalg import krylov
+from tapegrad.scipy.sparse.linalg.functions import (
+    Apply,
+    Iterate,
+    as_function,
+    check_result,
+    solved,
+)
+
+
+def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
+    """Return x with A x = b for a vector or the columns of a matrix b.
+
+    The system is solved as a dense one, on the device; for large ones take an iteration.
+    Gradients go to the entries of A and to b.
+
+    >>> spsolve(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0]).numpy().tolist()
+    [1.0, 0.5]
+    """
+    matrix = _square(A, "spsolve")
+    right = b.toarray() if isinstance(b, SparseArray) else operand(b)
+    _check_side(matrix, right, "spsolve", most=2)
+    dense, right = operands(matrix.toarray(), right)
+    columns = right if len(right.shape) == 2 else reshape_p(right, shape=(right.shape[0], 1))
+    x = solve_p(dense, columns, adjoint=False)
+    return x if len(right.shape) == 2 else reshape_p(x, shape=tuple(right.shape))
+
+
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Any = None,
+) -> tuple[Any, Any]:
+    """Return x with A x = b by conjugate gradients, and 0 or the number of rounds that failed.
+
+    A is Hermitian and positive definite, M approximates its inverse; each is a matrix, sparse or
+    not, a LinearOperator, or a function of a vector. Gradients go to b and to the entries of A, or
+    to all that the function A reads; they are as precise as `rtol` says, for they are solved for
+    in the same way.
+
+    >>> x, info = cg(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0])
+    >>> x.numpy().tolist(), int(info)
+    ([1.0, 0.5], 0)
+    """
+
+    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
+        return krylov.cg(apply, b, x, _goal(b, rtol, atol), maxiter, near)
+
+    return _solved("cg", iterate, A, b, x0, M, maxiter, callback)
+
+
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Any = None,
+) -> tuple[Any, Any]:
+    """Return x with A x = b by stabilised biconjugate gradients, and 0 or the rounds that failed.
+
+    >>> x, info = bicgstab(coo_array([[2.0, 1.0], [0.0, 4.0]]), [2.0, 4.0])
+    >>> x.numpy().round(6).tolist(), int(info)
+    ([0.5, 1.0], 0)
+    """
+
+    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
+        return krylov.bicgstab(apply, b, x, _goal(b, rtol, atol), maxiter, near)
+
+    return _solved("bicgstab", iterate, A, b, x0, M, maxiter, callback)
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Any = None,
+    callback_type: str | None = None,
+) -> tuple[Any, Any]:
+    """Return x with A x = b by minimal residuals, and 0 or the number of rounds that failed.
+
+    `maxiter` counts restarts, each after `restart` products (20 by default).
+
+    >>> x, info = gmres(coo_array([[2.0, 1.0], [0.0, 4.0]]), [2.0, 4.0])
+    >>> x.numpy().round(6).tolist(), int(info)
+    ([0.5, 1.0], 0)
+    """
+    count = 20 if restart is None else int(restart)
+
+    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
+        return krylov.gmres(apply, b, x, _goal(b, rtol, atol), maxiter, near, count)
+
+    return _solved("gmres", iterate, A, b, x0, M, maxiter, callback)
+
+
+def _solved(
+    name: str,
+    iterate: Iterate,
+    A: Any,
+    b: Any,
+    x0: Any,
+    M: Any,
+    maxiter: int | None,
+    callback: Any,
+) -> tuple[Any, Any]:
+    if callback is not None:
+        raise ArgumentError(f"{name} takes no callback: its rounds may run on a device.")
+    functions = as_function(A)
+    if functions is None:
+        matrix = _square(A, name)
+        data, right = operands(matrix.data, operand(b))
+        _check_side(matrix, right, name, most=1)
+    else:
+        right = operand(b)
+        check_result(functions[0], right, name)
+    near = _preconditioner(M, name)
+    start = krylov.zeros_beside(right) if x0 is None else cast(operand(x0), numpy_dtype_of(right))
+    if functions is None:
+        system = _System(iterate, matrix, near)
+        x, is_solved = system.solved(data, right, start)
+    else:
+        x, is_solved = solved(iterate, functions, near, right, start)
+    rounds = 10 * right.shape[0] if maxiter is None else int(maxiter)
+    return x, where(is_solved, 0, rounds)
+
+
+def _preconditioner(M: Any, name: str) -> tuple[Apply, Apply]:
+    """What an approximate inverse does to a vector, and its adjoint; no gradient goes to it."""
+    if M is None:
+        return krylov.nothing, krylov.nothing
+    functions = as_function(M)
+    if functions is not None:
+        ahead, back = functions
+        return (lambda v: stop_gradient(ahead(v))), (lambda v: stop_gradient(back(v)))
+    matrix = _constant(_square(M, name))
+    turned = matrix.transpose().conj()
+    return (lambda v: matrix @ v), (lambda v: turned @ v)
+
+
+class _System:
+    """A sparse matrix, whose solutions have gradients in its entries and the right side."""
+
+    def __init__(self, iterate: Iterate, matrix: SparseArray, near: tuple[Apply, Apply]) -> None:
+        self.iterate, self.matrix, self.near = iterate, matrix, near
+
+    def solved(self, data: Any, right: Any, start: Any) -> tuple[Any, Any]:
+        """Return the solution for these entries, and whether it was found."""
+        fixed = _constant(self.matrix._like(data))
+        sides = stop_gradient(right), stop_gradient(start)
+        x, is_solved = self.iterate(lambda v: fixed @ v, self.near[0], *sides)
+        return self._attached(stop_gradient(x), data, right), is_solved
+
+    def _attached(self, found: Any, data: Any, right: Any) -> Any:
+        """Return `found` with the gradients of the solution."""
+
+        def solution(data: Any, right: Any, found: Any) -> Any:
+            def gradient(upstream: Any) -> Any:
+                # The solution once more, attached again, for derivatives of this derivative.
+                x = self._attached(found, data, right)
+                start = krylov.zeros_beside(upstream)
+                share, _ = self._adjoint().solved(conjugate(data), upstream, start)
+                row = take_p(share, self.matrix.row, axis=0)
+                column = take_p(x, self.matrix.col, axis=0)
+                return -row * conjugate(column), share, None
+
+            return found * 1.0, gradient
+
+        return custom_gradient(solution)(data, right, found)
+
+    def _adjoint(self) -> _System:
+        """The system with the transposed places; the entries are given conjugated."""
+        return _System(self.iterate, self.matrix.transpose(), self.near[::-1])
+
+
+def _square(A: Any, name: str) -> SparseArray:
+    matrix = A if isinstance(A, SparseArray) else coo_array(A)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ShapeError(f"{name} needs a square matrix. Got shape {matrix.shape}.")
+    return matrix
+
+
+def _check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
+    if not 1 <= len(right.shape) <= most or right.shape[0] != matrix.shape[0]:
+        kind = "vector" if most == 1 else "vector or matrix"
+        raise ShapeError(
+            f"{name} with a matrix of shape {matrix.shape} needs a {kind} with as many rows. "
+            f"Got shape {tuple(right.shape)}."
+        )
+
+
+def _constant(matrix: SparseArray) -> Any:
+    return matrix._like(stop_gradient(matrix.data))
+
+
+def _goal(b: Any, rtol: float, atol: float) -> Any:
+    own = krylov.length(b) * rtol
+    return maximum(own, float(atol)) if type(atol) in NUMBERS else maximum(own, atol)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    """Return the Frobenius norm of a sparse matrix, or its largest sum of a column or row.
+
+    >>> norm(coo_array([[3.0, 0.0], [0.0, 4.0]])).numpy().tolist()
+    5.0
+    """
+    matrix = x if isinstance(x, SparseArray) else coo_array(x)
+    single = matrix.sum_duplicates()
+    if ord in (None, "fro", "f") and axis is None:
+        return krylov.length(single.data)
+    if ord in (1, float("inf")) and axis is None:
+        return largest(abs(single).sum(axis=0 if ord == 1 else 1))
+    if ord in (None, 2) and axis in (0, 1, -1, -2):
+        squares = single.data * conjugate(single.data)
+        return single._like(squares).sum(axis=axis) ** 0.5
+    raise ArgumentError(
+        f"norm of a sparse matrix is 'fro', 1 or inf, or 2 along an axis. Got {ord!r} and {axis!r}."
+    )

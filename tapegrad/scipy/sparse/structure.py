@@ -1,0 +1,128 @@
+"""Where the entries of a sparse array stand: index tensors, and the sorting and joining of them.
+
+Everything here has shapes that depend on numbers of entries only, and so runs on a device without
+a look at it, with one exception: entries at the same place can be counted on the host alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.core.operand import as_operand
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
+from tapegrad.ops.cumulative import cumsum
+from tapegrad.ops.gather import place_next_to, take_add_p, take_p
+from tapegrad.ops.joining import concat
+from tapegrad.ops.kinds import is_integer
+from tapegrad.ops.sorting import argsort_p
+
+
+def as_index(value: Any, like: Any, what: str) -> Any:
+    """Return integers along one axis as an int64 tensor next to `like`."""
+    if isinstance(value, list | tuple | range | np.ndarray):
+        value = np.asarray(value, dtype=np.int64 if not len(value) else None)
+        index = place_next_to(like, value.astype(np.int64)) if value.dtype.kind in "iu" else value
+    else:
+        index = as_operand(value)
+    if not is_integer(index):
+        raise ArgumentTypeError(f"A sparse array needs whole numbers as {what}. Got {index.dtype}.")
+    if len(index.shape) != 1:
+        raise ShapeError(f"A sparse array needs {what} along one axis. Got {tuple(index.shape)}.")
+    return index if numpy_dtype_of(index) == np.int64 else cast(index, "int64")
+
+
+def check_range(index: Any, length: int, what: str) -> None:
+    """Refuse places beyond the shape, where they can be seen without waiting."""
+    array = index.array if isinstance(index, Tensor) else index
+    if not isinstance(array, np.ndarray) or not array.size:
+        return
+    if array.min() < 0 or array.max() >= length:
+        raise ArgumentError(
+            f"A sparse array of {length} {what} got places from {array.min()} to {array.max()}."
+        )
+
+
+def all_different(row: Any, column: Any, columns: int) -> bool:
+    """Whether no two entries share a place; on a device that is taken for granted."""
+    arrays = [index.array if isinstance(index, Tensor) else None for index in (row, column)]
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        return True
+    keys = np.asarray(arrays[0]) * max(columns, 1) + np.asarray(arrays[1])
+    return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
+
+
+def rows_from_pointers(pointers: Any, count: int) -> Any:
+    """Return the row of each of `count` entries, given where the rows begin.
+
+    >>> import tapegrad
+    >>> rows_from_pointers(tapegrad.constant(np.array([0, 2, 2, 3])), 3).numpy().tolist()
+    [0, 0, 2]
+    """
+    begins = pointers[1:-1]
+    marks = take_add_p(ones_like(begins), begins, axis=0, size=count + 1)
+    return cumsum(marks)[:count]
+
+
+def pointers_from_rows(rows: Any, count: int) -> Any:
+    """Return where each of `count` rows begins among sorted entries, and the end.
+
+    >>> import tapegrad
+    >>> pointers_from_rows(tapegrad.constant(np.array([0, 0, 2])), 3).numpy().tolist()
+    [0, 2, 2, 3]
+    """
+    sizes = take_add_p(ones_like(rows), rows, axis=0, size=count)
+    return concat([zeros_like(sizes[:1]), cumsum(sizes)]) if count else rows[:0]
+
+
+def sorting(major: Any, minor: Any, length: int) -> Any:
+    """Return the order of entries by a first and then by a second index below `length`."""
+    return argsort_p(major * max(length, 1) + minor, axis=0, descending=False, stable=True)
+
+
+def reorder(x: Any, order: Any) -> Any:
+    """Return entries in another order."""
+    return take_p(x, order, axis=0)
+
+
+def on_host(index: Any, what: str) -> np.ndarray[Any, Any]:
+    """Return indices as an array of NumPy; on a device this waits."""
+    return read_on_host(index, what)
+
+
+def groups(
+    row: Any, column: Any, columns: int, what: str
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the places without repetition, in order, and the number of each entry's place."""
+    rows, places = on_host(row, what), on_host(column, what)
+    keys, inverse = np.unique(rows * max(columns, 1) + places, return_inverse=True)
+    return keys // max(columns, 1), keys % max(columns, 1), inverse.reshape(-1)
+
+
+def product_pairs(
+    rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any], other: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return which entries of two matrices meet in their product, as pairs of numbers.
+
+    Entry i of the first meets entry j of the second if its column is the row of that.
+
+    >>> first, second = product_pairs(np.array([0, 1]), np.array([1, 0]), np.array([0, 0, 1]))
+    >>> first.tolist(), second.tolist()
+    ([0, 1, 1], [2, 0, 1])
+    """
+    order = np.argsort(other, kind="stable")
+    starts = np.searchsorted(other[order], columns, side="left")
+    counts = np.searchsorted(other[order], columns, side="right") - starts
+    first = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first, order[np.repeat(starts, counts) + within]
+
+
+def flat_places(row: Any, column: Any, columns: int) -> Any:
+    """Return positions in the flat dense array."""
+    return row * columns + column

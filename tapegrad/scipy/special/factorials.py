@@ -1,0 +1,167 @@
+"""The gamma function itself and what is made of it: beta, factorials, binomials, zeta."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.convert import NUMBERS
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.exponential import exp, log1p
+from tapegrad.ops.rounding import floor, rint
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import betaln, lgamma
+from tapegrad.ops.special import zeta as hurwitz_zeta
+from tapegrad.ops.trigonometric import sin
+from tapegrad.scipy.operands import operand, operands
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (floor(x) == x)
+
+
+def _sign(x: Any) -> Any:
+    """The sign of Γ(x), and 1 at its poles: negative where x < 0 has an odd floor."""
+    half = 0.5 * floor(where(x < 0, x, 0.0))
+    return where((floor(half) == half) | _is_pole(x), 1.0, -1.0 + 0.0 * half)
+
+
+def gammasgn(x: Any) -> Any:
+    """Return the sign of Γ(x): NaN at the negative integers, where it has none.
+
+    >>> gammasgn([2.5, -0.5]).numpy().tolist()
+    [1.0, -1.0]
+    """
+    x = operand(x)
+    return where(_is_pole(x) & (x < 0), math.nan, _sign(x))
+
+
+def gamma(z: Any) -> Any:
+    """Return Γ(z) of real numbers.
+
+    >>> round(float(gamma(5.0)), 9)
+    24.0
+    """
+    z = operand(z)
+    is_pole = _is_pole(z)
+    y = _sign(z) * exp(lgamma(where(is_pole, 1.0, z)))
+    return where(is_pole, where(z == 0, math.inf, math.nan), y)
+
+
+def rgamma(z: Any) -> Any:
+    """Return 1 / Γ(z), which is 0 at the poles of Γ and smooth everywhere.
+
+    >>> rgamma([1.0, 3.0]).numpy().round(9).tolist()
+    [1.0, 0.5]
+    """
+    z = operand(z)
+    is_left = z < 0.5
+    right = exp(-lgamma(where(is_left, 1.0, z)))
+    # 1 / Γ(z) = Γ(1 - z) sin(πz) / π, with the sine of what is left of z beyond an even number.
+    left = where(is_left, z, 0.0)
+    rest = left - 2 * rint(0.5 * left)
+    # sin(π) is not 0 in floating point, so the odd numbers are reached from 0 with the other sign.
+    turn = rint(rest)
+    sine = (1 - 2 * turn * turn) * sin(math.pi * (rest - turn))
+    return where(is_left, exp(lgamma(1 - left)) * sine / math.pi, right)
+
+
+def loggamma(z: Any) -> Any:
+    """Return log Γ(z) of real numbers: NaN where Γ(z) is negative or z is a negative pole.
+
+    >>> float(loggamma(1.0)) == 0
+    True
+    """
+    z = operand(z)
+    return where(z < 0, math.nan, lgamma(where(z < 0, 1.0, z)))
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """Return the logarithm of the multivariate gamma function of dimension d.
+
+    >>> round(float(multigammaln(2.5, 1)), 6) == round(math.lgamma(2.5), 6)
+    True
+    """
+    if int(d) != d or d < 1:
+        raise ArgumentError(f"multigammaln needs a positive whole number as d. Got {d!r}.")
+    a = operand(a)
+    y = lgamma(a)
+    for j in range(1, int(d)):
+        y = y + lgamma(a - 0.5 * j)
+    return y + 0.25 * d * (d - 1) * math.log(math.pi)
+
+
+def beta(a: Any, b: Any) -> Any:
+    """Return B(a, b) = Γ(a) Γ(b) / Γ(a + b).
+
+    >>> round(float(beta(2.0, 3.0)), 6)
+    0.083333
+    """
+    a, b = operands(a, b)
+    return _sign(a) * _sign(b) * _sign(a + b) * exp(betaln(a, b))
+
+
+def poch(z: Any, m: Any) -> Any:
+    """Return Pochhammer's symbol Γ(z + m) / Γ(z).
+
+    >>> round(float(poch(2.0, 3.0)), 9)
+    24.0
+    """
+    z, m = operands(z, m)
+    is_zero = _is_pole(z)
+    y = exp(lgamma(where(is_zero, 1.0, z + m)) - lgamma(where(is_zero, 1.0, z)))
+    return where(is_zero, _falling(z, m), _sign(z + m) * _sign(z) * y)
+
+
+def _falling(z: Any, m: Any) -> Any:
+    """(-1)^m (-z)! / (-z - m)! for z = 0, -1, ...: 0 once a factor is 0."""
+    is_short = floor(m) == m
+    top = where(m <= -z, 1 - z - where(m <= -z, m, 0.0), 1.0)
+    half = 0.5 * floor(m)
+    sign = where(floor(half) == half, 1.0, -1.0 + 0.0 * half)
+    y = sign * exp(lgamma(1 - where(z <= 0, z, 0.0)) - lgamma(top))
+    return where(m > -z, 0.0, where(is_short, y, math.inf))
+
+
+def factorial(n: Any, exact: bool = False) -> Any:
+    """Return n! as Γ(n + 1), and 0 for negative n; `exact` gives a Python int for a Python int.
+
+    >>> round(float(factorial(4)), 9), factorial(20, exact=True)
+    (24.0, 2432902008176640000)
+    """
+    if exact:
+        return math.factorial(_whole(n, "factorial")) if n >= 0 else 0
+    n = operand(n)
+    return where(n < 0, 0.0, exp(lgamma(where(n < 0, 0.0, n) + 1)))
+
+
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """Return in how many ways k of N things are chosen; 0 where k is negative or beyond N.
+
+    >>> round(float(comb(5, 2)), 9), comb(5, 2, exact=True)
+    (10.0, 10)
+    """
+    if repetition:
+        return comb(N + k - 1, k, exact=exact)
+    if exact:
+        n, j = _whole(N, "comb"), _whole(k, "comb")
+        return math.comb(n, j) if n >= j >= 0 else 0
+    n, k = operands(N, k)
+    is_none = (k < 0) | (k > n) | (n < 0)
+    n, k = where(is_none, 1.0, n), where(is_none, 0.0, k)
+    return where(is_none, 0.0, exp(-betaln(n - k + 1, k + 1) - log1p(n)))
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) not in NUMBERS or int(value) != value:
+        raise ArgumentError(f"{name} with exact=True needs Python integers. Got {value!r}.")
+    return int(value)
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """Return Hurwitz' zeta function for x > 1; Riemann's without q. Only q has a derivative.
+
+    >>> round(float(zeta(2.0)), 6)
+    1.644934
+    """
+    return hurwitz_zeta(*operands(x, 1.0 if q is None else q))

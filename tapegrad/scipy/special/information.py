@@ -1,0 +1,139 @@
+"""Entropies, power transforms, and sums and shares in log space."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.operand import normalize_axes
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.logsumexp import logsumexp as log_sum_exp
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.magnitude import sign
+from tapegrad.ops.reduction import max as largest
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import where
+from tapegrad.ops.softmax import log_softmax as log_softmax_along
+from tapegrad.ops.softmax import softmax as softmax_along
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+
+
+def entr(x: Any) -> Any:
+    """Return -x log(x): 0 at 0 and -inf for negative x.
+
+    >>> entr([-1.0, 2.0]).numpy().round(4).tolist()
+    [-inf, -1.3863]
+    """
+    x = operand(x)
+    safe = where(x > 0, x, 1.0)
+    return where(x < 0, -math.inf, -safe * log(safe))
+
+
+def rel_entr(x: Any, y: Any) -> Any:
+    """Return x log(x / y): 0 where x is 0 and y is not negative, else inf outside x, y > 0.
+
+    >>> rel_entr([0.0, 1.0, 1.0], [1.0, 1.0, 0.0]).numpy().tolist()
+    [0.0, 0.0, inf]
+    """
+    x, y = operands(x, y)
+    is_inside = (x > 0) & (y > 0)
+    above, below = where(is_inside, x, 1.0), where(is_inside, y, 1.0)
+    inside = above * (log(above) - log(below))
+    return where(is_inside, inside, where((x == 0) & (y >= 0), 0.0, math.inf))
+
+
+def kl_div(x: Any, y: Any) -> Any:
+    """Return x log(x / y) - x + y: y where x is 0 and y is not negative.
+
+    >>> kl_div([0.0, 1.0], [3.0, 1.0]).numpy().tolist()
+    [3.0, 0.0]
+    """
+    x, y = operands(x, y)
+    entropy = rel_entr(x, y)
+    is_infinite = entropy == math.inf
+    return where(is_infinite, math.inf, entropy - x + y)
+
+
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """Return (x ** lmbda - 1) / lmbda, which is log(x) where lmbda is 0.
+
+    >>> boxcox(2.0, [1.0, 2.0]).numpy().tolist()
+    [1.0, 1.5]
+    """
+    x, lmbda = operands(x, lmbda)
+    x, lmbda = x + 0.0 * lmbda, lmbda + 0.0 * x
+    is_inside = x > 0
+    y = _expm1_over(log(where(is_inside, x, 1.0)), lmbda)
+    at_zero = where(lmbda > 0, -1 / where(lmbda > 0, lmbda, 1.0), -math.inf)
+    return where(is_inside, y, where(x == 0, at_zero, math.nan))
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """Return boxcox(1 + x, lmbda), exact near 0.
+
+    >>> boxcox1p(1.0, 1.0).numpy().tolist()
+    1.0
+    """
+    x, lmbda = operands(x, lmbda)
+    is_inside = x > -1
+    y = _expm1_over(log1p(where(is_inside, x, 0.0)), lmbda)
+    at_zero = where(lmbda > 0, -1 / where(lmbda > 0, lmbda, 1.0), -math.inf)
+    return where(is_inside, y, where(x == -1, at_zero, math.nan))
+
+
+def _expm1_over(power: Any, rate: Any) -> Any:
+    """expm1(power * rate) / rate; where the product is tiny, the first terms of its series."""
+    product = power * rate
+    is_tiny = absolute(product) < 1e-4
+    series = power * (1 + product * (1 / 2 + product * (1 / 6 + product * (1 / 24))))
+    return where(is_tiny, series, expm1(product) / where(is_tiny, 1.0, rate))
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """Return log(sum(b * exp(a))); with `return_sign` its absolute value's, and the sign.
+
+    >>> round(float(logsumexp([0.0, 0.0], b=[1.0, 3.0])), 4)
+    1.3863
+    """
+    if b is None and not return_sign:
+        return log_sum_exp(operand(a), axis=axis, keepdims=keepdims)
+    a, b = operands(a, 1.0 if b is None else b)
+    a = where(b == 0, -math.inf, a + 0.0 * b)
+    axes = normalize_axes(axis, len(a.shape), "logsumexp")
+    top = stop_gradient(largest(a, axes, keepdims=True))
+    top = where((top == -math.inf) | (top == math.inf), 0.0, top)
+    total = sum_over(b * exp(a - top), axes, keepdims=True)
+    if not return_sign:
+        y = log(total) + top
+        return y if keepdims else sum_over(y, axes)
+    is_zero = total == 0
+    y = where(is_zero, -math.inf, log(absolute(where(is_zero, 1.0, total))) + top)
+    signs = sign(total)
+    return (y, signs) if keepdims else (sum_over(y, axes), sum_over(signs, axes))
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """Return exp(x) over its sum along `axis`, which is all axes by default.
+
+    >>> softmax([0.0, 0.0]).numpy().tolist()
+    [0.5, 0.5]
+    """
+    x = operand(x)
+    if isinstance(axis, int):
+        return softmax_along(x, axis)
+    return exp(x - log_sum_exp(x, axis=axis, keepdims=True))
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """Return the logarithm of softmax.
+
+    >>> log_softmax([1.0, -1000.0]).numpy().tolist()
+    [0.0, -1001.0]
+    """
+    x = operand(x)
+    if isinstance(axis, int):
+        return log_softmax_along(x, axis)
+    return x - log_sum_exp(x, axis=axis, keepdims=True)

@@ -1,0 +1,77 @@
+"""Continuous distributions: densities, and how a sample is shifted and scaled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import log
+from tapegrad.ops.selection import where
+from tapegrad.scipy.operands import is_number
+from tapegrad.scipy.stats.family import Family, standardized
+from tapegrad.scipy.stats.frozen import FrozenContinuous
+from tapegrad.scipy.stats.logarithms import exp_or_infinite
+
+
+class Continuous(Family):
+    """A continuous distribution with shape parameters, `loc` and `scale`.
+
+    Outside the support densities are 0 and have the gradient 0. All parameters get gradients;
+    those that are outside their domain give NaN.
+
+    >>> from tapegrad.scipy.stats.positive import gamma
+    >>> round(float(gamma.pdf(1.0, a=2.0, scale=0.5)), 4)
+    0.5413
+    >>> float(gamma.logpdf(-1.0, 2.0))
+    -inf
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shapes: str = "",
+        support: Any = (-math.inf, math.inf),
+        **formulas: Any,
+    ) -> None:
+        super().__init__(name, shapes, support, **formulas)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return (*self.shapes, "loc", "scale")
+
+    def _step(self, z: Any) -> Any:
+        return z
+
+    def _is_past(self, z: Any, high: Any) -> Any:
+        return z > high
+
+    def _below(self, low: Any) -> Any:
+        return low
+
+    def __call__(self, *args: Any, **kwargs: Any) -> FrozenContinuous:
+        """Return the distribution with its parameters held."""
+        return FrozenContinuous(self, args, kwargs)
+
+    def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the logarithm of the density at x: -inf outside the support."""
+        given = self._given(x, args, kwargs)
+        z = standardized(given.x, given.loc, given.scale)
+        z, is_below, is_above = self._place(given, z, self._is_past)
+        y = self._formula("log_density")(z, *given.shapes)
+        y = y if is_number(given.scale, 1) else y - log(given.scale)
+        return given.checked(where(is_below | is_above, -math.inf, y))
+
+    def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the density at x: 0 outside the support."""
+        return exp_or_infinite(self.logpdf(x, *args, **kwargs))
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
+        """Draw a sample of shape `size`; parameters get gradients through it where they can.
+
+        >>> from tapegrad.scipy.stats.normal import norm
+        >>> norm.rvs(loc=[0.0, 10.0], size=(3, 2), random_state=1).shape
+        (3, 2)
+        """
+        if len(args) == len(self.parameters) + 1:
+            *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
+        return self._sample(tuple(args), kwargs, size, random_state)

@@ -1,0 +1,114 @@
+"""How many of a number of trials succeed: Bernoulli, binomial, beta-binomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.ops.cast import cast
+from tapegrad.ops.exponential import log1p
+from tapegrad.ops.random_draws import Shape, Source
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import betaln, entr
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.special.incomplete import betainc
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.discrete import Discrete
+from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.stats.search import first_reaching
+
+
+def _is_share(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
+def _is_count(n: Any) -> Any:
+    return (n >= 0) & (floor(n) == n)
+
+
+def _bernoulli_draw(source: Source, shape: Shape, dtype: Any, p: Any) -> Any:
+    return cast(draws.uniform(source, shape, dtype) < p, dtype)
+
+
+bernoulli = Discrete(
+    "bernoulli",
+    "p",
+    support=(0, 1),
+    valid=_is_share,
+    log_density=lambda k, p: times_log(k, p) + times_log1p(1 - k, -p),
+    cdf=lambda k, p: 1 - p,
+    sf=lambda k, p: p,
+    ppf=lambda q, p: where(q <= 1 - p, 0.0, 1.0 + 0.0 * q),
+    entropy=lambda p: entr(p) + entr(1 - p),
+    mean=lambda p: p,
+    var=lambda p: p * (1 - p),
+    draw=_bernoulli_draw,
+)
+
+
+def _log_choose(n: Any, k: Any) -> Any:
+    """The logarithm of the number of ways to choose k of n."""
+    return -betaln(n - k + 1, k + 1) - log1p(n)
+
+
+def _binom_log_density(k: Any, n: Any, p: Any) -> Any:
+    return _log_choose(n, k) + times_log(k, p) + times_log1p(n - k, -p)
+
+
+def _binom_cdf(k: Any, n: Any, p: Any) -> Any:
+    return betainc(_positive(n - k), k + 1, 1 - p)
+
+
+def _binom_ppf(q: Any, n: Any, p: Any) -> Any:
+    n, p = stop_gradient(n), stop_gradient(p)
+    return first_reaching(q, lambda k: where(k >= n, 1.0, _binom_cdf(k, n, p)), n)
+
+
+def draw_binomial(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
+    """Draw counts of successes as floating numbers, by the quantiles of uniform draws."""
+    return _binom_ppf(draws.uniform(source, shape, dtype), n, p)
+
+
+def _positive(x: Any) -> Any:
+    """What stands in for n - k where k is n, which the support masks."""
+    return where(x > 0, x, 1.0)
+
+
+binom = Discrete(
+    "binom",
+    "n p",
+    support=lambda n, p: (0, n),
+    valid=lambda n, p: _is_count(n) & _is_share(p),
+    log_density=_binom_log_density,
+    cdf=_binom_cdf,
+    sf=lambda k, n, p: betainc(k + 1, _positive(n - k), p),
+    mean=lambda n, p: n * p,
+    var=lambda n, p: n * p * (1 - p),
+    ppf=_binom_ppf,
+    draw=draw_binomial,
+)
+
+
+def _betabinom_log_density(k: Any, n: Any, a: Any, b: Any) -> Any:
+    return _log_choose(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
+
+
+def _betabinom_var(n: Any, a: Any, b: Any) -> Any:
+    total = a + b
+    return n * (total + n) * (a / total) * (b / total) / (total + 1)
+
+
+def _betabinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, a: Any, b: Any) -> Any:
+    return draw_binomial(source, shape, dtype, n, draws.beta(source, shape, dtype, a, b))
+
+
+betabinom = Discrete(
+    "betabinom",
+    "n a b",
+    support=lambda n, a, b: (0, n),
+    valid=lambda n, a, b: _is_count(n) & (a > 0) & (b > 0),
+    log_density=_betabinom_log_density,
+    mean=lambda n, a, b: n * a / (a + b),
+    var=_betabinom_var,
+    draw=_betabinom_draw,
+)

@@ -1,0 +1,72 @@
+"""Discrete distributions: probabilities of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import greater
+from tapegrad.ops.exponential import exp
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import where
+from tapegrad.scipy.stats.family import Family, standardized
+from tapegrad.scipy.stats.frozen import FrozenDiscrete
+
+
+class Discrete(Family):
+    """A distribution of whole numbers with shape parameters and `loc`.
+
+    Probabilities are 0 outside the support and between whole numbers. Continuous parameters get
+    gradients.
+
+    >>> from tapegrad.scipy.stats.waiting import poisson
+    >>> round(float(poisson.pmf(2, mu=1.5)), 4)
+    0.251
+    >>> float(poisson.pmf(2.5, 1.5))
+    0.0
+    """
+
+    def __init__(self, name: str, shapes: str, support: Any, **formulas: Any) -> None:
+        super().__init__(name, shapes, support, **formulas)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return (*self.shapes, "loc")
+
+    def _step(self, z: Any) -> Any:
+        return floor(z)
+
+    def _is_past(self, z: Any, high: Any) -> Any:
+        return z >= high
+
+    def _below(self, low: Any) -> Any:
+        return low - 1
+
+    def __call__(self, *args: Any, **kwargs: Any) -> FrozenDiscrete:
+        """Return the distribution with its parameters held."""
+        return FrozenDiscrete(self, args, kwargs)
+
+    def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the logarithm of the probability of k: -inf outside the support."""
+        given = self._given(k, args, kwargs)
+        z = standardized(given.x, given.loc, 1)
+        is_between = floor(z) != z
+        z, is_below, is_above = self._place(given, z, greater)
+        y = self._formula("log_density")(z, *given.shapes)
+        return given.checked(where(is_below | is_above | is_between, -math.inf, y))
+
+    def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the probability of k: 0 outside the support."""
+        return exp(self.logpmf(k, *args, **kwargs))
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
+        """Draw a sample of shape `size`, of int64; it has no gradient.
+
+        >>> from tapegrad.scipy.stats.waiting import poisson
+        >>> poisson.rvs(3.0, size=4, random_state=1).dtype
+        <dtype: 'int64'>
+        """
+        if len(args) == len(self.parameters) + 1:
+            *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
+        return cast(self._sample(tuple(args), kwargs, size, random_state), "int64")

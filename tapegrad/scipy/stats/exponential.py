@@ -1,0 +1,136 @@
+"""Distributions with exponential tails or made from them: Laplace, logistic, Gumbel, Pareto."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.selection import where
+from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
+
+_EULER = 0.57721566490153286
+
+
+# Laplace: an exponential distribution on either side
+
+
+def _fold(x: Any) -> Any:
+    """-|x|, whose exponential cannot overflow."""
+    return where(x < 0, x, -x)
+
+
+def _laplace_cdf(x: Any) -> Any:
+    tail = 0.5 * exp(_fold(x))
+    return where(x < 0, tail, 1 - tail)
+
+
+def _laplace_logcdf(x: Any) -> Any:
+    return where(x < 0, x - math.log(2), log1p(-0.5 * exp(_fold(x))))
+
+
+def _laplace_ppf(q: Any) -> Any:
+    is_left = q < 0.5
+    side = log(2 * where(is_left, q, 1 - q))
+    return where(is_left, side, -side)
+
+
+laplace = Continuous(
+    "laplace",
+    log_density=lambda x: _fold(x) - math.log(2),
+    cdf=_laplace_cdf,
+    sf=lambda x: _laplace_cdf(-x),
+    logcdf=_laplace_logcdf,
+    logsf=lambda x: _laplace_logcdf(-x),
+    ppf=_laplace_ppf,
+    isf=lambda q: -_laplace_ppf(q),
+    entropy=lambda: 1 + math.log(2),
+    mean=lambda: 0.0,
+    var=lambda: 2.0,
+)
+
+logistic = Continuous(
+    "logistic",
+    log_density=lambda x: log_sigmoid(x) + log_sigmoid(-x),
+    cdf=sigmoid,
+    sf=lambda x: sigmoid(-x),
+    logcdf=log_sigmoid,
+    logsf=lambda x: log_sigmoid(-x),
+    ppf=logit,
+    isf=lambda q: -logit(q),
+    entropy=lambda: 2.0,
+    mean=lambda: 0.0,
+    var=lambda: math.pi**2 / 3,
+)
+
+
+# Gumbel: the largest, or the smallest, of many
+
+
+def _gumbel_log_tail(x: Any) -> Any:
+    """log(1 - exp(-exp(-x))); far out it is -x itself, and the inner exponential is lost in 1."""
+    rest = bounded_exp(-x)
+    return where(rest < 1e-30, -x, log_complement(where(rest < 1e-30, 1.0, rest)))
+
+
+gumbel_r = Continuous(
+    "gumbel_r",
+    log_density=lambda x: -x - bounded_exp(-x),
+    cdf=lambda x: exp(-bounded_exp(-x)),
+    sf=lambda x: -expm1(-bounded_exp(-x)),
+    logcdf=lambda x: -bounded_exp(-x),
+    logsf=_gumbel_log_tail,
+    ppf=lambda q: -log(-log(q)),
+    isf=lambda q: -log(-log1p(-q)),
+    entropy=lambda: 1 + _EULER,
+    mean=lambda: _EULER,
+    var=lambda: math.pi**2 / 6,
+)
+
+gumbel_l = Continuous(
+    "gumbel_l",
+    log_density=lambda x: x - bounded_exp(x),
+    cdf=lambda x: -expm1(-bounded_exp(x)),
+    sf=lambda x: exp(-bounded_exp(x)),
+    logcdf=lambda x: _gumbel_log_tail(-x),
+    logsf=lambda x: -bounded_exp(x),
+    ppf=lambda q: log(-log1p(-q)),
+    isf=lambda q: log(-log(q)),
+    entropy=lambda: 1 + _EULER,
+    mean=lambda: -_EULER,
+    var=lambda: math.pi**2 / 6,
+)
+
+
+# Pareto: the exponential of an exponential distribution
+
+
+def _pareto_mean(b: Any) -> Any:
+    is_finite = b > 1
+    return where(is_finite, b / (where(is_finite, b, 2.0) - 1), math.inf)
+
+
+def _pareto_var(b: Any) -> Any:
+    is_finite = b > 2
+    safe = where(is_finite, b, 3.0)
+    return where(is_finite, safe / ((safe - 1) * (safe - 1) * (safe - 2)), math.inf)
+
+
+pareto = Continuous(
+    "pareto",
+    "b",
+    support=(1.0, math.inf),
+    inside=2.0,
+    valid=lambda b: b > 0,
+    log_density=lambda x, b: log(b) - (b + 1) * log(x),
+    cdf=lambda x, b: -expm1(-b * log(x)),
+    sf=lambda x, b: exp(-b * log(x)),
+    logsf=lambda x, b: -b * log(x),
+    ppf=lambda q, b: exp(-log1p(-q) / b),
+    isf=lambda q, b: exp(-log(q) / b),
+    entropy=lambda b: 1 + 1 / b - log(b),
+    mean=_pareto_mean,
+    var=_pareto_var,
+)

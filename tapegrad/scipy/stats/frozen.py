@@ -1,0 +1,109 @@
+"""Distributions whose parameters are held: what calling a family returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.scipy.stats.family import Family
+
+
+class Frozen:
+    """A distribution together with its parameters.
+
+    >>> from tapegrad.scipy.stats.normal import norm
+    >>> standing = norm(loc=1.0, scale=2.0)
+    >>> float(standing.mean()), float(standing.cdf(1.0))
+    (1.0, 0.5)
+    """
+
+    def __init__(self, dist: Family, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
+        dist.read(args, kwds)
+        self.dist: Any = dist
+        self.args = args
+        self.kwds = kwds
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={x!r}" for name, x in self.kwds.items())]
+        return f"<tapegrad.scipy.stats.{self.dist.name}({', '.join(given)})>"
+
+    def cdf(self, x: Any) -> Any:
+        """Return the probability of values up to x."""
+        return self.dist.cdf(x, *self.args, **self.kwds)
+
+    def sf(self, x: Any) -> Any:
+        """Return the probability of values above x."""
+        return self.dist.sf(x, *self.args, **self.kwds)
+
+    def logcdf(self, x: Any) -> Any:
+        """Return the logarithm of cdf."""
+        return self.dist.logcdf(x, *self.args, **self.kwds)
+
+    def logsf(self, x: Any) -> Any:
+        """Return the logarithm of sf."""
+        return self.dist.logsf(x, *self.args, **self.kwds)
+
+    def ppf(self, q: Any) -> Any:
+        """Return the value below which the share q lies."""
+        return self.dist.ppf(q, *self.args, **self.kwds)
+
+    def isf(self, q: Any) -> Any:
+        """Return the value above which the share q lies."""
+        return self.dist.isf(q, *self.args, **self.kwds)
+
+    def median(self) -> Any:
+        """Return the value that half of the distribution lies below."""
+        return self.dist.median(*self.args, **self.kwds)
+
+    def interval(self, confidence: Any = 0.95) -> tuple[Any, Any]:
+        """Return the ends of the interval around the median that has this probability."""
+        low, high = self.dist.interval(confidence, *self.args, **self.kwds)
+        return low, high
+
+    def mean(self) -> Any:
+        """Return the mean."""
+        return self.dist.mean(*self.args, **self.kwds)
+
+    def var(self) -> Any:
+        """Return the variance."""
+        return self.dist.var(*self.args, **self.kwds)
+
+    def std(self) -> Any:
+        """Return the standard deviation."""
+        return self.dist.std(*self.args, **self.kwds)
+
+    def entropy(self) -> Any:
+        """Return the (differential) entropy in nats."""
+        return self.dist.entropy(*self.args, **self.kwds)
+
+    def support(self) -> tuple[Any, Any]:
+        """Return the ends of the support."""
+        low, high = self.dist.support(*self.args, **self.kwds)
+        return low, high
+
+    def rvs(self, size: Any = None, random_state: Any = None) -> Any:
+        """Draw a sample of shape `size`."""
+        return self.dist.rvs(*self.args, size=size, random_state=random_state, **self.kwds)
+
+
+class FrozenContinuous(Frozen):
+    """A continuous distribution together with its parameters."""
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x."""
+        return self.dist.pdf(x, *self.args, **self.kwds)
+
+    def logpdf(self, x: Any) -> Any:
+        """Return the logarithm of the density at x."""
+        return self.dist.logpdf(x, *self.args, **self.kwds)
+
+
+class FrozenDiscrete(Frozen):
+    """A discrete distribution together with its parameters."""
+
+    def pmf(self, k: Any) -> Any:
+        """Return the probability of k."""
+        return self.dist.pmf(k, *self.args, **self.kwds)
+
+    def logpmf(self, k: Any) -> Any:
+        """Return the logarithm of the probability of k."""
+        return self.dist.logpmf(k, *self.args, **self.kwds)

@@ -1,0 +1,251 @@
+"""Distributions of shares and of counts that sum to a whole: Dirichlet and multinomial."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.diagonal import matrix_diag
+from tapegrad.ops.exponential import exp
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.joining import concat, stack
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.no_nan import divide_no_nan
+from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.reduction import all as holds_everywhere
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.special import digamma, lbeta, lgamma
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.counts import draw_binomial
+from tapegrad.scipy.stats.logarithms import times_log
+
+
+class Dirichlet:
+    """The Dirichlet distribution of shares that sum to 1; SciPy's `dirichlet`.
+
+    The components are along the first axis of x, as in SciPy; the last of them may be left out.
+
+    >>> dirichlet = Dirichlet()
+    >>> round(float(dirichlet.pdf([0.2, 0.3, 0.5], [1.0, 1.0, 1.0])), 4)
+    2.0
+    """
+
+    def __call__(self, alpha: Any, seed: Any = None) -> FrozenDirichlet:
+        """Return the distribution with its parameters held."""
+        return FrozenDirichlet(self, alpha, seed)
+
+    def logpdf(self, x: Any, alpha: Any) -> Any:
+        """Return the logarithm of the density at x: -inf where x is no point of the simplex."""
+        x, alpha = operands(x, alpha)
+        count = _length(alpha, "dirichlet", "alpha")
+        if not x.shape or x.shape[0] not in (count, count - 1):
+            raise ShapeError(
+                f"dirichlet needs x with {count} components (or all but the last) along its first "
+                f"axis, as many as alpha has. Got shape {tuple(x.shape)}."
+            )
+        if x.shape[0] == count - 1:
+            x = concat([x, 1 - sum_over(x, 0, keepdims=True)], 0)
+        x = moveaxis(x, 0, -1)
+        tolerance = max(1e-6, math.sqrt(np.finfo(numpy_dtype_of(x)).eps))
+        is_one = absolute(sum_over(x, -1) - 1) < tolerance
+        is_inside = holds_everywhere((x >= 0) & (x <= 1), -1) & is_one
+        shares = where(expand_dims(is_inside, -1), x, 1 / count)
+        is_valid = holds_everywhere(alpha > 0, -1)
+        alpha = where(is_valid, alpha, 1.0)
+        y = sum_over(times_log(alpha - 1, shares), -1) - lbeta(alpha)
+        return where(is_valid, where(is_inside, y, -math.inf), math.nan)
+
+    def pdf(self, x: Any, alpha: Any) -> Any:
+        """Return the density at x."""
+        return exp(self.logpdf(x, alpha))
+
+    def mean(self, alpha: Any) -> Any:
+        """Return the mean share of each component."""
+        (alpha,) = operands(alpha)
+        return alpha / sum_over(alpha, -1, keepdims=True)
+
+    def var(self, alpha: Any) -> Any:
+        """Return the variance of each component."""
+        (alpha,) = operands(alpha)
+        share = self.mean(alpha)
+        return share * (1 - share) / (sum_over(alpha, -1, keepdims=True) + 1)
+
+    def cov(self, alpha: Any) -> Any:
+        """Return the matrix of covariances."""
+        (alpha,) = operands(alpha)
+        share = self.mean(alpha)
+        products = expand_dims(share, -1) * expand_dims(share, -2)
+        return (matrix_diag(share) - products) / (sum_over(alpha, -1) + 1)
+
+    def entropy(self, alpha: Any) -> Any:
+        """Return the differential entropy."""
+        (alpha,) = operands(alpha)
+        total = sum_over(alpha, -1)
+        count = _length(alpha, "dirichlet", "alpha")
+        spread = sum_over((alpha - 1) * digamma(alpha), -1)
+        return lbeta(alpha) + (total - count) * digamma(total) - spread
+
+    def rvs(self, alpha: Any, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw `[*size, components]` shares; alpha gets gradients."""
+        (alpha,) = operands(alpha)
+        shape = (*(() if size is None else as_shape(size)), *alpha.shape)
+        source = draws.source_of(random_state)
+        parts = draws.gamma(source, shape, numpy_dtype_of(alpha), alpha)
+        return parts / sum_over(parts, -1, keepdims=True)
+
+
+def _length(values: Any, name: str, parameter: str) -> int:
+    if len(values.shape) != 1:
+        raise ShapeError(
+            f"{name} needs {parameter} with one axis. Got shape {tuple(values.shape)}."
+        )
+    return int(values.shape[0])
+
+
+class FrozenDirichlet:
+    """A Dirichlet distribution together with its parameters.
+
+    >>> FrozenDirichlet(Dirichlet(), [1.0, 3.0]).mean().numpy().tolist()
+    [0.25, 0.75]
+    """
+
+    def __init__(self, dist: Dirichlet, alpha: Any, seed: Any = None) -> None:
+        self.dist = dist
+        self.alpha = alpha
+        self.seed = seed
+
+    def logpdf(self, x: Any) -> Any:
+        """Return the logarithm of the density at x."""
+        return self.dist.logpdf(x, self.alpha)
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x."""
+        return self.dist.pdf(x, self.alpha)
+
+    def mean(self) -> Any:
+        """Return the mean share of each component."""
+        return self.dist.mean(self.alpha)
+
+    def var(self) -> Any:
+        """Return the variance of each component."""
+        return self.dist.var(self.alpha)
+
+    def cov(self) -> Any:
+        """Return the matrix of covariances."""
+        return self.dist.cov(self.alpha)
+
+    def entropy(self) -> Any:
+        """Return the differential entropy."""
+        return self.dist.entropy(self.alpha)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw `[*size, components]` shares."""
+        state = self.seed if random_state is None else random_state
+        return self.dist.rvs(self.alpha, size, state)
+
+
+class Multinomial:
+    """How often each of several outcomes comes up in n trials; SciPy's `multinomial`.
+
+    The outcomes are along the last axis. The probabilities are taken as they are: SciPy replaces
+    the last one by what the others leave.
+
+    >>> multinomial = Multinomial()
+    >>> round(float(multinomial.pmf([1, 1], 2, [0.5, 0.5])), 4)
+    0.5
+    """
+
+    def __call__(self, n: Any, p: Any, seed: Any = None) -> FrozenMultinomial:
+        """Return the distribution with its parameters held."""
+        return FrozenMultinomial(self, n, p, seed)
+
+    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+        """Return the logarithm of the probability of x: -inf unless x are counts that sum to n."""
+        x, n, p = operands(x, n, p)
+        is_count = holds_everywhere((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
+        counts = where(expand_dims(is_count, -1), x, 0.0)
+        is_share = holds_everywhere((p >= 0) & (p <= 1), -1)
+        is_valid = is_share & (n >= 0) & (floor(n) == n)
+        share = where(expand_dims(is_share, -1), p, 0.5)
+        ways = lgamma(where(is_valid, n, 0.0) + 1) - sum_over(lgamma(counts + 1), -1)
+        y = ways + sum_over(times_log(counts, share), -1)
+        return where(is_valid, where(is_count, y, -math.inf), math.nan)
+
+    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+        """Return the probability of x."""
+        return exp(self.logpmf(x, n, p))
+
+    def mean(self, n: Any, p: Any) -> Any:
+        """Return the mean count of each outcome."""
+        n, p = operands(n, p)
+        return expand_dims(n, -1) * p
+
+    def cov(self, n: Any, p: Any) -> Any:
+        """Return the matrix of covariances."""
+        n, p = operands(n, p)
+        products = expand_dims(p, -1) * expand_dims(p, -2)
+        return expand_dims(expand_dims(n, -1), -1) * (matrix_diag(p) - products)
+
+    def rvs(self, n: Any, p: Any, size: Any = None, random_state: Any = None) -> Any:
+        """Draw `[*size, outcomes]` counts, of int64: one outcome after the other."""
+        n, p = operands(n, p)
+        outcomes = int(p.shape[-1])
+        first = getitem(p, (..., 0))
+        shape = draws.full_shape(size, n, first, name="multinomial")
+        source, dtype = draws.source_of(random_state), numpy_dtype_of(p)
+        left, share, counts = n, sum_over(p, -1), []
+        for i in range(outcomes - 1):
+            p_i = getitem(p, (..., i))
+            rate = minimum(maximum(divide_no_nan(p_i, share), 0.0), 1.0)
+            counts.append(draw_binomial(source, shape, dtype, left, rate))
+            left, share = left - counts[-1], share - p_i
+        counts.append(left + 0.0 * counts[-1] if counts else left)
+        return cast(stack(counts, -1), "int64")
+
+
+class FrozenMultinomial:
+    """A multinomial distribution together with its parameters.
+
+    >>> FrozenMultinomial(Multinomial(), 4, [0.5, 0.5]).mean().numpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self, dist: Multinomial, n: Any, p: Any, seed: Any = None) -> None:
+        self.dist = dist
+        self.n = n
+        self.p = p
+        self.seed = seed
+
+    def logpmf(self, x: Any) -> Any:
+        """Return the logarithm of the probability of x."""
+        return self.dist.logpmf(x, self.n, self.p)
+
+    def pmf(self, x: Any) -> Any:
+        """Return the probability of x."""
+        return self.dist.pmf(x, self.n, self.p)
+
+    def mean(self) -> Any:
+        """Return the mean count of each outcome."""
+        return self.dist.mean(self.n, self.p)
+
+    def cov(self) -> Any:
+        """Return the matrix of covariances."""
+        return self.dist.cov(self.n, self.p)
+
+    def rvs(self, size: Any = None, random_state: Any = None) -> Any:
+        """Draw `[*size, outcomes]` counts."""
+        state = self.seed if random_state is None else random_state
+        return self.dist.rvs(self.n, self.p, size, state)
+
+
+dirichlet = Dirichlet()
+multinomial = Multinomial()

@@ -1,0 +1,180 @@
+"""The normal distribution, its generalisation by another power, and its truncation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, log, log1p
+from tapegrad.ops.magnitude import sign
+from tapegrad.ops.powers import power_p
+from tapegrad.ops.random_draws import Shape, Source
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.special import lgamma, log_ndtr, ndtr, ndtri
+from tapegrad.scipy.special.incomplete import gammainc, gammaincc
+from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.draws import gamma, normal, uniform
+from tapegrad.scipy.stats.logarithms import log_complement
+
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+norm = Continuous(
+    "norm",
+    log_density=lambda x: -0.5 * x * x - _LOG_ROOT_TWO_PI,
+    cdf=ndtr,
+    sf=lambda x: ndtr(-x),
+    logcdf=log_ndtr,
+    logsf=lambda x: log_ndtr(-x),
+    ppf=ndtri,
+    isf=lambda q: -ndtri(q),
+    entropy=lambda: 0.5 + _LOG_ROOT_TWO_PI,
+    mean=lambda: 0.0,
+    var=lambda: 1.0,
+    draw=normal,
+)
+
+
+# The generalised normal distribution: exp(-|x|^beta)
+
+
+def _absolute(x: Any) -> Any:
+    """|x| with the slope 1 at 0, so that its powers have the right second derivatives there."""
+    return where(x < 0, -x, x)
+
+
+def _gennorm_log_density(x: Any, beta: Any) -> Any:
+    return log(0.5 * beta) - lgamma(1 / beta) - power_p(_absolute(x), beta)
+
+
+def _gennorm_cdf(x: Any, beta: Any) -> Any:
+    """Half of an incomplete gamma function on either side; around 0 the first two terms serve."""
+    size = power_p(_absolute(x), beta)
+    is_near = size < 1e-30
+    size = where(is_near, 1.0, size)
+    tail = 0.5 * gammaincc(1 / beta, size)
+    near = 0.5 + x * exp(log(0.5 * beta) - lgamma(1 / beta))
+    return where(is_near, near, where(x < 0, tail, 0.5 + 0.5 * gammainc(1 / beta, size)))
+
+
+def _gennorm_ppf(q: Any, beta: Any) -> Any:
+    share = 2 * _absolute(q - 0.5)
+    is_inner, is_middle = share < 0.5, share < 1e-30
+    inner = gammaincinv(1 / beta, where(is_inner & ~is_middle, share, 0.5))
+    outer = gammainccinv(1 / beta, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
+    x = power_p(where(is_inner, inner, outer), 1 / beta)
+    middle = (q - 0.5) / exp(log(0.5 * beta) - lgamma(1 / beta))
+    return where(is_middle, middle, where(q < 0.5, -x, x))
+
+
+def _gennorm_draw(source: Source, shape: Shape, dtype: Any, beta: Any) -> Any:
+    size = power_p(gamma(source, shape, dtype, 1 / beta), 1 / beta)
+    return sign(uniform(source, shape, dtype) - 0.5) * size
+
+
+gennorm = Continuous(
+    "gennorm",
+    "beta",
+    valid=lambda beta: beta > 0,
+    log_density=_gennorm_log_density,
+    cdf=_gennorm_cdf,
+    sf=lambda x, beta: _gennorm_cdf(-x, beta),
+    ppf=_gennorm_ppf,
+    isf=lambda q, beta: -_gennorm_ppf(q, beta),
+    entropy=lambda beta: 1 / beta - log(0.5 * beta) + lgamma(1 / beta),
+    mean=lambda beta: 0.0 * beta,
+    var=lambda beta: exp(lgamma(3 / beta) - lgamma(1 / beta)),
+    draw=_gennorm_draw,
+)
+
+
+# The normal distribution between a and b
+
+
+def _log_mass(a: Any, b: Any) -> Any:
+    """The logarithm of ndtr(b) - ndtr(a) for a < b, computed in the tail where both lie."""
+    a, b = _bounded(a), _bounded(b)
+    is_right = a > 0
+    low, high = where(is_right, -b, a), where(is_right, -a, b)
+    is_left = high <= 0
+    # In one tail: the larger probability less the smaller; around 0: what both tails leave.
+    upper = log_ndtr(where(is_left, high, 0.0))
+    tail = upper + log_complement(upper - log_ndtr(low))
+    rest = ndtr(where(is_left, -1.0, low)) + ndtr(-where(is_left, 1.0, high))
+    is_none = rest >= 1
+    around = where(is_none, -math.inf, log1p(-where(is_none, 0.0, rest)))
+    return where(is_left, tail, around)
+
+
+def _bounded(x: Any) -> Any:
+    """Bring infinite bounds to where no probability is left, but all derivatives are finite."""
+    return minimum(maximum(x, -1e4), 1e4)
+
+
+def _truncnorm_log_density(x: Any, a: Any, b: Any) -> Any:
+    return -0.5 * x * x - _LOG_ROOT_TWO_PI - _log_mass(a, b)
+
+
+def _truncnorm_logcdf(x: Any, a: Any, b: Any) -> Any:
+    return _log_mass(a, x) - _log_mass(a, b)
+
+
+def _truncnorm_logsf(x: Any, a: Any, b: Any) -> Any:
+    return _log_mass(x, b) - _log_mass(a, b)
+
+
+def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
+    """The quantile among those of the tail that is the smaller one at a or at b."""
+    is_right = a > 0
+    low, high = where(is_right, -b, a), where(is_right, -a, b)
+    share = where(is_right, 1 - q, q)
+    y = ndtri(ndtr(low) * (1 - share) + ndtr(high) * share)
+    return minimum(maximum(where(is_right, -y, y), a), b)
+
+
+def _truncnorm_ends(a: Any, b: Any) -> tuple[Any, Any]:
+    """The densities at both ends, of the truncated distribution."""
+    mass = _log_mass(a, b)
+    return (
+        exp(-0.5 * a * a - _LOG_ROOT_TWO_PI - mass),
+        exp(-0.5 * b * b - _LOG_ROOT_TWO_PI - mass),
+    )
+
+
+def _truncnorm_mean(a: Any, b: Any) -> Any:
+    low, high = _truncnorm_ends(a, b)
+    return low - high
+
+
+def _truncnorm_var(a: Any, b: Any) -> Any:
+    low, high = _truncnorm_ends(a, b)
+    return 1 + _times(a, low) - _times(b, high) - (low - high) * (low - high)
+
+
+def _truncnorm_entropy(a: Any, b: Any) -> Any:
+    low, high = _truncnorm_ends(a, b)
+    return 0.5 + _LOG_ROOT_TWO_PI + _log_mass(a, b) + 0.5 * (_times(a, low) - _times(b, high))
+
+
+def _times(bound: Any, density: Any) -> Any:
+    """A bound times the density there, which is 0 for an infinite bound."""
+    is_far = density == 0
+    return where(is_far, 0.0, where(is_far, 0.0, bound) * density)
+
+
+truncnorm = Continuous(
+    "truncnorm",
+    "a b",
+    support=lambda a, b: (a, b),
+    inside=lambda a, b: minimum(maximum(a, 0.0), b),
+    valid=lambda a, b: a < b,
+    log_density=_truncnorm_log_density,
+    cdf=lambda x, a, b: exp(_truncnorm_logcdf(x, a, b)),
+    sf=lambda x, a, b: exp(_truncnorm_logsf(x, a, b)),
+    logcdf=_truncnorm_logcdf,
+    logsf=_truncnorm_logsf,
+    ppf=_truncnorm_ppf,
+    entropy=_truncnorm_entropy,
+    mean=_truncnorm_mean,
+    var=_truncnorm_var,
+)

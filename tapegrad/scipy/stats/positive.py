@@ -1,0 +1,85 @@
+"""Waiting times: the gamma distribution, chi-squared, and the exponential distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import digamma, lgamma
+from tapegrad.scipy.special.incomplete import gammainc, gammaincc
+from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.logarithms import log_complement, times_log
+
+
+def _entropy(a: Any) -> Any:
+    return a + lgamma(a) + (1 - a) * digamma(a)
+
+
+def _cdf(x: Any, a: Any) -> Any:
+    # At 0 the slope is left out where it is infinite: 0 times it would be NaN.
+    is_steep = (x == 0) & (a < 1)
+    return where(is_steep, 0.0, gammainc(a, where(is_steep, 1.0, x)))
+
+
+def _sf(x: Any, a: Any) -> Any:
+    is_steep = (x == 0) & (a < 1)
+    return where(is_steep, 1.0, gammaincc(a, where(is_steep, 1.0, x)))
+
+
+gamma = Continuous(
+    "gamma",
+    "a",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda a: a > 0,
+    log_density=lambda x, a: times_log(a - 1, x) - x - lgamma(a),
+    cdf=_cdf,
+    sf=_sf,
+    ppf=lambda q, a: gammaincinv(a, q),
+    isf=lambda q, a: gammainccinv(a, q),
+    entropy=_entropy,
+    mean=lambda a: a,
+    var=lambda a: a,
+    draw=draws.gamma,
+)
+
+chi2 = Continuous(
+    "chi2",
+    "df",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda df: df > 0,
+    log_density=lambda x, df: (
+        times_log(0.5 * df - 1, x) - 0.5 * x - lgamma(0.5 * df) - 0.5 * math.log(2) * df
+    ),
+    cdf=lambda x, df: _cdf(0.5 * x, 0.5 * df),
+    sf=lambda x, df: _sf(0.5 * x, 0.5 * df),
+    ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q),
+    isf=lambda q, df: 2 * gammainccinv(0.5 * df, q),
+    entropy=lambda df: _entropy(0.5 * df) + math.log(2),
+    mean=lambda df: df,
+    var=lambda df: 2 * df,
+    draw=lambda source, shape, dtype, df: 2 * draws.gamma(source, shape, dtype, 0.5 * df),
+)
+
+
+expon = Continuous(
+    "expon",
+    support=(0.0, math.inf),
+    inside=1.0,
+    log_density=lambda x: -x,
+    cdf=lambda x: -expm1(-x),
+    sf=lambda x: exp(-x),
+    logcdf=log_complement,
+    logsf=lambda x: -x,
+    ppf=lambda q: -log1p(-q),
+    isf=lambda q: -log(q),
+    entropy=lambda: 1.0,
+    mean=lambda: 1.0,
+    var=lambda: 1.0,
+    draw=lambda source, shape, dtype: -log(draws.uniform(source, shape, dtype)),
+)

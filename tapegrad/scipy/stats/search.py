@@ -1,0 +1,34 @@
+"""Quantiles of discrete distributions by bisection: a fixed number of steps, all on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import where
+from tapegrad.ops.stop_gradient import stop_gradient
+
+_ROUNDS = 40
+
+
+def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any) -> Any:
+    """Return the smallest whole number from 0 to `high` whose `cdf` is at least q.
+
+    `high` (a tensor, below 2**40) counts as such a number. The result has no gradient.
+
+    >>> from tapegrad.scipy.operands import operands
+    >>> q, high = operands(0.7, 10.0)
+    >>> float(first_reaching(q, lambda k: (k + 1) / 11, high))
+    7.0
+    """
+    q = stop_gradient(q)
+    high = floor(stop_gradient(high)) + 0.0 * q
+    low = 0.0 * high - 1
+    for _ in range(_ROUNDS):
+        middle = floor(0.5 * (low + high))
+        # Once both are neighbours the middle is `low`, of which nothing is asked any more.
+        is_enough = (middle > low) & (cdf(where(middle > low, middle, high)) >= q)
+        high = where(is_enough, middle, high)
+        low = where(is_enough, low, middle)
+    return high

@@ -1,0 +1,63 @@
+"""Distributions of shares between 0 and 1: beta and uniform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import betaln, digamma
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.special.incomplete import betainc
+from tapegrad.scipy.special.inverses import betaincinv
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+
+
+def _entropy(a: Any, b: Any) -> Any:
+    spread = (a - 1) * digamma(a) + (b - 1) * digamma(b)
+    return betaln(a, b) - spread + (a + b - 2) * digamma(a + b)
+
+
+def _var(a: Any, b: Any) -> Any:
+    total = a + b
+    return (a / total) * (b / total) / (total + 1)
+
+
+def _cdf(x: Any, a: Any, b: Any) -> Any:
+    # At an end where the density is infinite the slope is left out: 0 times it would be NaN.
+    is_steep = ((x == 0) & (a < 1)) | ((x == 1) & (b < 1))
+    return where(is_steep, stop_gradient(x), betainc(a, b, where(is_steep, 0.5, x)))
+
+
+beta = Continuous(
+    "beta",
+    "a b",
+    support=(0.0, 1.0),
+    inside=0.5,
+    valid=lambda a, b: (a > 0) & (b > 0),
+    log_density=lambda x, a, b: times_log(a - 1, x) + times_log1p(b - 1, -x) - betaln(a, b),
+    cdf=_cdf,
+    sf=lambda x, a, b: _cdf(1 - x, b, a),
+    ppf=lambda q, a, b: betaincinv(a, b, q),
+    isf=lambda q, a, b: 1 - betaincinv(b, a, q),
+    entropy=_entropy,
+    mean=lambda a, b: a / (a + b),
+    var=_var,
+    draw=draws.beta,
+)
+
+uniform = Continuous(
+    "uniform",
+    support=(0.0, 1.0),
+    inside=0.5,
+    log_density=lambda x: 0.0 * x,
+    cdf=lambda x: x,
+    sf=lambda x: 1 - x,
+    ppf=lambda q: q,
+    isf=lambda q: 1 - q,
+    entropy=lambda: 0.0,
+    mean=lambda: 0.5,
+    var=lambda: 1 / 12,
+    draw=draws.uniform,
+)

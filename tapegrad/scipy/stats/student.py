@@ -1,0 +1,110 @@
+"""Distributions with heavy tails on both sides: Student's t and Cauchy's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, log, log1p
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.random_draws import Shape, Source
+from tapegrad.ops.selection import minimum, where
+from tapegrad.ops.special import betaln, digamma
+from tapegrad.ops.trigonometric import atan2, cos, sin
+from tapegrad.scipy.special.incomplete import betainc
+from tapegrad.scipy.special.inverses import betaincinv
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.draws import gamma, normal
+
+
+def _t_log_density(x: Any, df: Any) -> Any:
+    return _t_log_peak(df) - 0.5 * (df + 1) * log1p(x * x / df)
+
+
+def _t_log_peak(df: Any) -> Any:
+    return -0.5 * log(df) - betaln(0.5 * df, 0.5)
+
+
+def _t_cdf(x: Any, df: Any) -> Any:
+    """Half of an incomplete beta function, of the share of x² or of df in their sum.
+
+    The share of x² is the one that keeps its digits around 0, where its slope by x is 0 and that
+    of the function infinite: there the first two terms serve.
+    """
+    square = x * x
+    is_near = square < 1e-30
+    square = where(is_near, 1.0, square)
+    is_inner = square < df
+    inner = 0.5 * betainc(0.5, 0.5 * df, where(is_inner, square / (df + square), 0.5))
+    outer = 0.5 * betainc(0.5 * df, 0.5, where(is_inner, 0.5, df / (df + square)))
+    far = where(
+        is_inner,
+        where(x < 0, 0.5 - inner, 0.5 + inner),
+        where(x < 0, outer, 1 - outer),
+    )
+    return where(is_near, 0.5 + x * exp(_t_log_peak(df)), far)
+
+
+def _t_ppf(q: Any, df: Any) -> Any:
+    """The same share, inverted; at the median the slope is that of the density."""
+    size = 2 * absolute(q - 0.5)
+    is_inner, is_middle = size < 0.5, size < 1e-30
+    share = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
+    rest = betaincinv(0.5 * df, 0.5, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
+    x = sqrt(df * where(is_inner, share / (1 - share), (1 - rest) / rest))
+    return where(is_middle, (q - 0.5) / exp(_t_log_peak(df)), where(q < 0.5, -x, x))
+
+
+def _t_entropy(df: Any) -> Any:
+    half = 0.5 * (df + 1)
+    return half * (digamma(half) - digamma(0.5 * df)) - _t_log_peak(df)
+
+
+def _t_var(df: Any) -> Any:
+    is_finite = df > 2
+    var = df / (where(is_finite, df, 3.0) - 2)
+    return where(is_finite, var, where(df > 1, math.inf, math.nan))
+
+
+def _t_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
+    top = normal(source, shape, dtype)
+    return top * sqrt(0.5 * df / gamma(source, shape, dtype, 0.5 * df))
+
+
+t = Continuous(
+    "t",
+    "df",
+    valid=lambda df: df > 0,
+    log_density=_t_log_density,
+    cdf=_t_cdf,
+    sf=lambda x, df: _t_cdf(-x, df),
+    ppf=_t_ppf,
+    isf=lambda q, df: -_t_ppf(q, df),
+    entropy=_t_entropy,
+    mean=lambda df: where(df > 1, 0.0 * df, math.inf),
+    var=_t_var,
+    draw=_t_draw,
+)
+
+
+def _cauchy_cdf(x: Any) -> Any:
+    """The angle of (-x, 1) over π, which is exact in both tails."""
+    return atan2(0.0 * x + 1, -x) / math.pi
+
+
+def _cauchy_ppf(q: Any) -> Any:
+    return -cos(math.pi * q) / sin(math.pi * q)
+
+
+cauchy = Continuous(
+    "cauchy",
+    log_density=lambda x: -math.log(math.pi) - log1p(x * x),
+    cdf=_cauchy_cdf,
+    sf=lambda x: _cauchy_cdf(-x),
+    ppf=_cauchy_ppf,
+    isf=lambda q: -_cauchy_ppf(q),
+    entropy=lambda: math.log(4 * math.pi),
+    mean=lambda: math.nan,
+    var=lambda: math.nan,
+)

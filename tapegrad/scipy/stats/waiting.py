@@ -1,0 +1,110 @@
+"""Counts without a bound: geometric, negative binomial and Poisson."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops import random_draws
+from tapegrad.ops.cast import cast
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.no_nan import xdivy
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.random_draws import Shape, Source
+from tapegrad.ops.rounding import ceil
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.special import betaln, entr, lgamma
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.discrete import Discrete
+from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.stats.search import first_reaching
+
+
+def _geom_ppf(q: Any, p: Any) -> Any:
+    """The first k whose cdf reaches q; rounding may lead to the one after it."""
+    k = maximum(ceil(log1p(-q) / log1p(-p)), 1.0)
+    is_late = (-expm1((k - 1) * log1p(-p)) >= q) & (k > 1)
+    return where(is_late, k - 1, k)
+
+
+def _geom_draw(source: Source, shape: Shape, dtype: Any, p: Any) -> Any:
+    return maximum(ceil(log(draws.uniform(source, shape, dtype)) / log1p(-p)), 1.0)
+
+
+geom = Discrete(
+    "geom",
+    "p",
+    support=(1, math.inf),
+    inside=1.0,
+    valid=lambda p: (p > 0) & (p <= 1),
+    log_density=lambda k, p: log(p) + times_log1p(k - 1, -p),
+    cdf=lambda k, p: -expm1(times_log1p(k, -p)),
+    sf=lambda k, p: exp(times_log1p(k, -p)),
+    logsf=lambda k, p: times_log1p(k, -p),
+    ppf=_geom_ppf,
+    entropy=lambda p: -log(p) + xdivy(entr(1 - p), p),
+    mean=lambda p: 1 / p,
+    var=lambda p: (1 - p) / (p * p),
+    draw=_geom_draw,
+)
+
+
+def _nbinom_log_density(k: Any, n: Any, p: Any) -> Any:
+    return -betaln(n, k + 1) - log(n + k) + n * log(p) + times_log1p(k, -p)
+
+
+def _nbinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
+    """Poisson counts whose rate is drawn from a gamma distribution."""
+    rate = draws.gamma(source, shape, dtype, n) * (1 - p) / p
+    return _poisson_draw(source, shape, dtype, rate)
+
+
+def _poisson_draw(source: Source, shape: Shape, dtype: Any, mu: Any) -> Any:
+    return cast(random_draws.draw_poisson(source, shape, mu, "int64"), dtype)
+
+
+def _nbinom_ppf(q: Any, n: Any, p: Any) -> Any:
+    n, p = stop_gradient(n), stop_gradient(p)
+    mean = n * (1 - p) / p
+    return first_reaching(q, lambda k: betainc(n, k + 1, p), _far(mean, mean / p))
+
+
+def _poisson_ppf(q: Any, mu: Any) -> Any:
+    mu = stop_gradient(mu)
+    return first_reaching(q, lambda k: gammaincc(k + 1, mu), _far(mu, mu))
+
+
+def _far(mean: Any, var: Any) -> Any:
+    """A count that no probability short of 1 reaches, whether the tail falls fast or slowly."""
+    return mean + 40 * (sqrt(var) + var / (mean + 1) + 1)
+
+
+nbinom = Discrete(
+    "nbinom",
+    "n p",
+    support=(0, math.inf),
+    valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
+    log_density=_nbinom_log_density,
+    cdf=lambda k, n, p: betainc(n, k + 1, p),
+    sf=lambda k, n, p: betainc(k + 1, n, 1 - p),
+    mean=lambda n, p: n * (1 - p) / p,
+    var=lambda n, p: n * (1 - p) / (p * p),
+    ppf=_nbinom_ppf,
+    draw=_nbinom_draw,
+)
+
+poisson = Discrete(
+    "poisson",
+    "mu",
+    support=(0, math.inf),
+    valid=lambda mu: mu >= 0,
+    log_density=lambda k, mu: times_log(k, mu) - lgamma(k + 1) - mu,
+    cdf=lambda k, mu: gammaincc(k + 1, mu),
+    sf=lambda k, mu: gammainc(k + 1, mu),
+    mean=lambda mu: mu,
+    var=lambda mu: mu,
+    ppf=_poisson_ppf,
+    draw=_poisson_draw,
+)

@@ -1,0 +1,69 @@
+"""Every call on a stand-in device that refuses copies to the host but the ones that say so."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tapegrad.numpy as tnp
+from tapegrad.core.backend import register_backend, unregister_backend
+from tapegrad.core.device import device
+from tapegrad.testing import strict
+from tests.numpy.calls import ARRAYS, CALLS
+from tests.numpy.test_values import assert_same, run, tensors
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# The stand-in knows no mixed kinds of numbers and no order of complex ones; CuPy does.
+BEYOND_THE_STANDARD = {
+    "np.add(i, 2.5)",
+    "np.true_divide(i, 4)",
+    "np.sqrt(i)",
+    "np.sin(i)",
+    "np.where(b, i, 2.5)",
+    "np.sort_complex(z.ravel())",
+    "np.sort_complex([3.0, 1.0])",
+    "np.sort_complex(np.linalg.eigvals(m) + 0j)",
+}
+
+
+@pytest.fixture(autouse=True)
+def strict_device():
+    register_backend(strict.StrictBackend())
+    with device("strict:0"), strict.forbidding_reads():
+        yield
+    unregister_backend("strict")
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call not in BEYOND_THE_STANDARD])
+def test_the_result_is_numpys(call):
+    assert_same(run(call, tnp, tensors()), run(call, np, dict(ARRAYS)))
+
+
+# What a call makes by itself is placed on the current device and cannot go with arrays elsewhere.
+MAKES_ARRAYS = re.compile(r"np\.(zeros|ones|arange|array|ix_)\(.")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [c for c in CALLS if c not in BEYOND_THE_STANDARD and not MAKES_ARRAYS.search(c)],
+)
+def test_arrays_stay_where_they_are_when_another_device_is_the_current_one(call):
+    arrays = tensors()
+
+    with device("cpu"):
+        ours = run(call, tnp, arrays)
+
+    assert_same(ours, run(call, np, dict(ARRAYS)))
+
+
+@pytest.mark.parametrize("make", [tnp.zeros, tnp.ones, tnp.empty, tnp.arange, tnp.eye])
+def test_new_arrays_live_on_the_current_device(make):
+    assert make(3).device == "strict:0"
+
+
+@pytest.mark.parametrize("make", [tnp.zeros, tnp.ones, tnp.arange, tnp.eye])
+def test_a_device_can_be_named(make):
+    assert make(3, device="cpu").device == "cpu"

@@ -1,0 +1,105 @@
+"""`tapegrad.numpy.special` against SciPy, values and derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+from tapegrad.numpy import special
+from tapegrad.testing.checks import check_batching, check_jvp, check_vjp
+from tapegrad.testing.sample import Sample, uniform
+
+INSIDE = uniform(0.15, 0.85, 5)
+POSITIVE = uniform(0.4, 4.0, 5)
+ANY = uniform(-2.6, 2.6, 5)
+
+UNARY = {
+    **dict.fromkeys(["erf", "erfc", "erfcx", "ndtr", "log_ndtr", "dawsn", "expit"], ANY),
+    **dict.fromkeys(["erfinv", "ndtri", "logit", "entr"], INSIDE),
+    **dict.fromkeys(
+        ["erfcinv", "gammaln", "digamma", "psi", "gamma", "rgamma", "loggamma"], POSITIVE
+    ),
+    **dict.fromkeys(["j0", "j1", "i0", "i1", "i0e", "i1e", "log_expit"], ANY),
+    **dict.fromkeys(["y0", "y1", "k0", "k1", "k0e", "k1e", "expi", "exp1", "spence"], POSITIVE),
+}
+BINARY = {
+    **dict.fromkeys(["gammainc", "gammaincc", "betaln", "beta", "poch"], (POSITIVE, POSITIVE)),
+    **dict.fromkeys(["xlogy", "xlog1py", "rel_entr", "kl_div", "boxcox"], (POSITIVE, POSITIVE)),
+    "boxcox1p": (POSITIVE, POSITIVE),
+    "comb": (uniform(5.0, 8.0, 5), POSITIVE),
+}
+SAMPLES = [
+    *(Sample(name, getattr(special, name), [maker]) for name, maker in UNARY.items()),
+    *(Sample(name, getattr(special, name), makers) for name, makers in BINARY.items()),
+    Sample("logsumexp", special.logsumexp, [ANY]),
+    Sample("softmax", special.softmax, [ANY]),
+    Sample("log_softmax", lambda x: special.log_softmax(x, axis=-1), [ANY]),
+    Sample("factorial", special.factorial, [POSITIVE]),
+    Sample("fresnel", special.fresnel, [ANY]),
+]
+
+
+def scipys(sample):
+    if sample.name == "log_softmax":
+        return lambda x: scipy.special.log_softmax(x, axis=-1)
+    return getattr(scipy.special, sample.name)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=repr)
+def test_values_are_scipys(sample):
+    arrays = sample.make()
+
+    ours, theirs = sample.function(*arrays), scipys(sample)(*arrays)
+
+    for mine, other in zip(np.atleast_2d(_host(ours)), np.atleast_2d(theirs), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-13)
+
+
+def _host(value):
+    return [part.numpy() for part in value] if isinstance(value, tuple) else value.numpy()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=repr)
+@pytest.mark.parametrize("check", [check_vjp, check_jvp, check_batching])
+def test_derivatives(sample, check):
+    check(sample)
+
+
+@pytest.mark.parametrize("name", ["gammasgn", "gamma", "rgamma"])
+def test_the_gamma_function_has_its_signs_on_the_negative_side(name):
+    x = np.array([-0.5, -1.5, -2.5, 0.5])
+
+    ours = getattr(special, name)(x).numpy()
+
+    np.testing.assert_allclose(ours, getattr(scipy.special, name)(x), rtol=1e-12)
+
+
+def test_functions_of_three_and_of_orders():
+    x = np.array([0.2, 0.7])
+
+    np.testing.assert_allclose(
+        special.betainc(2.0, 3.0, x).numpy(), scipy.special.betainc(2.0, 3.0, x)
+    )
+    np.testing.assert_allclose(
+        special.multigammaln(x + 2, 3).numpy(), scipy.special.multigammaln(x + 2, 3)
+    )
+    np.testing.assert_allclose(special.polygamma(2, x).numpy(), scipy.special.polygamma(2, x))
+    np.testing.assert_allclose(special.zeta(x + 2, 1.5).numpy(), scipy.special.zeta(x + 2, 1.5))
+
+
+def test_logsumexp_takes_weights_and_gives_their_sign():
+    a, b = np.array([0.5, 1.0, 2.0]), np.array([1.0, -2.0, 0.5])
+
+    size, sign = special.logsumexp(a, b=b, return_sign=True)
+    expected = scipy.special.logsumexp(a, b=b, return_sign=True)
+
+    np.testing.assert_allclose([float(size), float(sign)], expected)
+
+
+def test_what_is_outside_the_domain():
+    x, y = np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, -1.0])
+
+    assert special.entr(x).tolist() == scipy.special.entr(x).tolist()
+    assert special.rel_entr(x, y).tolist() == scipy.special.rel_entr(x, y).tolist()
+    assert special.rgamma(np.array([-1.0, 0.0])).tolist() == [0.0, 0.0]

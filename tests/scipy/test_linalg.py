@@ -1,0 +1,189 @@
+"""Linear algebra against SciPy, and its derivatives by differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tapegrad as tf
+from tapegrad.scipy import linalg
+from tests.scipy.test_stats_gradients import check
+
+rng = np.random.default_rng(3)
+A = rng.normal(size=(4, 4)) + 3 * np.eye(4)
+B = rng.normal(size=(4, 4)) - 4 * np.eye(4)
+TALL = rng.normal(size=(5, 3))
+SYMMETRIC = A @ A.T
+V, W = rng.normal(size=4), rng.normal(size=(4, 2))
+BANDS = np.array(
+    [[0.0, 0.3, -0.2, 0.5], [4.0, 5.0, 6.0, 7.0], [1.0, 0.5, 0.2, 0.0], [0.4, 0.1, 0, 0]]
+)
+
+# Functions of matrices whose results are the same numbers in both libraries.
+ROWS = [
+    ("solve", [A, V], {}),
+    ("solve", [A, W], {"transposed": True}),
+    ("solve", [SYMMETRIC, V], {"assume_a": "pos"}),
+    ("solve_triangular", [A, V], {}),
+    ("solve_triangular", [A, W], {"lower": True, "trans": 1}),
+    ("solve_triangular", [A, W], {"lower": True, "trans": "C", "unit_diagonal": True}),
+    ("inv", [A], {}),
+    ("pinv", [TALL], {}),
+    ("det", [A], {}),
+    ("cholesky", [SYMMETRIC], {}),
+    ("cholesky", [SYMMETRIC], {"lower": True}),
+    ("solve_sylvester", [A, A.T, W @ W.T], {}),
+    ("solve_continuous_lyapunov", [A, SYMMETRIC], {}),
+    ("solve_discrete_lyapunov", [0.1 * A, SYMMETRIC], {}),
+    ("solve_circulant", [np.array([4.0, 1.0, 0.5, -1.0]), V], {}),
+    ("solve_circulant", [np.array([4.0, 1.0, 0.5, -1.0]), W], {}),
+    ("svdvals", [TALL], {}),
+    ("eigvalsh", [SYMMETRIC], {}),
+    ("eigvalsh", [SYMMETRIC, B @ B.T], {}),
+    ("expm", [0.3 * A], {}),
+    ("logm", [np.eye(4) + 0.02 * SYMMETRIC], {}),
+    ("sqrtm", [SYMMETRIC], {}),
+    ("norm", [A], {}),
+    ("norm", [A], {"ord": "nuc"}),
+    ("norm", [A], {"ord": 1, "axis": 0}),
+    ("norm", [V], {"ord": 3}),
+    ("toeplitz", [V], {}),
+    ("toeplitz", [V, V[:3]], {}),
+    ("circulant", [V], {}),
+    ("hankel", [V], {}),
+    ("hankel", [V, W[:, 0]], {}),
+    ("companion", [V], {}),
+    ("block_diag", [A, V, TALL], {}),
+]
+# Functions with several results, reduced to what does not depend on signs.
+JOINT = [
+    ("lu", lambda f, x: f(x)[2], A),
+    ("lu", lambda f, x: f(x)[1], TALL),
+    ("lu", lambda f, x: f(x, permute_l=True)[0], A),
+    ("qr", lambda f, x: abs(f(x, mode="economic")[1]), TALL),
+    ("qr", lambda f, x: abs(f(x, mode="r")[0]), A),
+    ("polar", lambda f, x: f(x)[0], A),
+    ("polar", lambda f, x: f(x)[1], TALL),
+    ("polar", lambda f, x: f(x, side="left")[1], A),
+    ("svd", lambda f, x: abs(f(x, full_matrices=False)[0]), TALL),
+    ("eigh", lambda f, x: abs(f(x)[1]), SYMMETRIC),
+    ("eigh", lambda f, x: abs(f(x, SYMMETRIC + 2 * np.eye(4))[1]), B @ B.T),
+    ("eigh", lambda f, x: abs(f(x, lower=False)[1]), SYMMETRIC),
+    ("expm_frechet", lambda f, x: f(x, W @ W.T)[1], 0.2 * A),
+    ("lu_factor", lambda f, x: f(x)[0], A),
+]
+
+
+def ids(rows):
+    return [f"{row[0]}-{i}" for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(("name", "args", "options"), ROWS, ids=ids(ROWS))
+def test_values_and_slopes(name, args, options):
+    ours = getattr(linalg, name)
+
+    wanted = getattr(scipy.linalg, name)(*args, **options)
+    np.testing.assert_allclose(ours(*args, **options).numpy(), wanted, rtol=1e-10, atol=1e-11)
+    values = {f"x{i}": arg for i, arg in enumerate(args)}
+    is_symmetric = name in ("cholesky", "eigvalsh") or "assume_a" in options
+
+    def call(**values):
+        # These read one triangle; the gradient is that of a matrix that stays symmetric.
+        return ours(*(_mirrored(x) if is_symmetric else x for x in values.values()), **options)
+
+    check(call, values, list(values))
+
+
+def _mirrored(x):
+    return 0.5 * (x + tf.transpose(x)) if len(x.shape) == 2 else x
+
+
+@pytest.mark.parametrize(("name", "part", "x"), JOINT, ids=ids(JOINT))
+def test_parts_of_decompositions(name, part, x):
+    ours = getattr(linalg, name)
+
+    wanted = part(getattr(scipy.linalg, name), x)
+    np.testing.assert_allclose(part(ours, x).numpy(), wanted, rtol=1e-9, atol=1e-11)
+    check(lambda x: part(ours, _mirrored(x) if name == "eigh" else x), {"x": x}, ["x"])
+
+
+def test_banded_systems():
+    values = {"ab": BANDS, "b": V}
+    wanted = scipy.linalg.solve_banded((2, 1), BANDS, V)
+
+    np.testing.assert_allclose(linalg.solve_banded((2, 1), BANDS, V).numpy(), wanted, rtol=1e-12)
+    check(lambda ab, b: linalg.solve_banded((2, 1), ab, b), values, ["ab", "b"])
+    np.testing.assert_allclose(linalg.solve_banded((0, 0), [V], V).numpy(), np.ones(4))
+
+
+def test_toeplitz_systems():
+    column, row = np.array([4.0, 1.0, 0.5, -1.0]), np.array([4.0, 0.3, 0.1, 0.7])
+    wanted = scipy.linalg.solve_toeplitz((column, row), V)
+
+    np.testing.assert_allclose(linalg.solve_toeplitz((column, row), V).numpy(), wanted)
+    np.testing.assert_allclose(
+        linalg.solve_toeplitz(column, V).numpy(), scipy.linalg.solve_toeplitz(column, V)
+    )
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_solving_with_a_cholesky_factor(lower):
+    found = linalg.cho_solve(linalg.cho_factor(SYMMETRIC, lower), W)
+
+    np.testing.assert_allclose(found.numpy(), np.linalg.solve(SYMMETRIC, W), rtol=1e-10)
+    check(
+        lambda a, b: linalg.cho_solve(linalg.cho_factor(_mirrored(a), lower), b),
+        {"a": SYMMETRIC, "b": W},
+        ["a", "b"],
+    )
+
+
+@pytest.mark.parametrize("trans", [0, 1, 2])
+def test_solving_with_an_lu_factor(trans):
+    matrix = A if trans == 0 else A.T
+    found = linalg.lu_solve(linalg.lu_factor(A), V, trans)
+
+    np.testing.assert_allclose(found.numpy(), np.linalg.solve(matrix, V), rtol=1e-10)
+    check(lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b, trans), {"a": A, "b": V}, ["a", "b"])
+
+
+def test_eigenvalues_of_a_general_matrix():
+    values, vectors = linalg.eig(A)
+
+    np.testing.assert_allclose(A @ vectors.numpy(), vectors.numpy() * values.numpy(), atol=1e-12)
+    np.testing.assert_allclose(
+        np.sort_complex(linalg.eigvals(A).numpy()), np.sort_complex(scipy.linalg.eigvals(A))
+    )
+
+
+def test_complex_triangular_systems():
+    a, b = A + 1j * B, W + 0.5j
+    for trans in (0, 1, 2):
+        np.testing.assert_allclose(
+            linalg.solve_triangular(a, b, trans=trans).numpy(),
+            scipy.linalg.solve_triangular(a, b, trans=trans),
+            rtol=1e-9,
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: linalg.solve_triangular(A, V, trans=3), "trans must be one of"),
+        (lambda: linalg.lu_solve(linalg.lu_factor(A), V, 5), "trans must be 0, 1 or 2"),
+        (lambda: linalg.solve_banded((1, 1), BANDS, V), "diagonals as rows"),
+        (lambda: linalg.qr(A, mode="raw"), "mode of qr must be"),
+        (lambda: linalg.polar(A, side="up"), "side must be 'left' or 'right'"),
+        (lambda: linalg.toeplitz(A), "toeplitz needs vectors"),
+        (lambda: linalg.block_diag(np.ones((2, 2, 2))), "block_diag needs matrices"),
+        (lambda: linalg.norm(np.ones((2, 2, 2)), 2), "norm with ord needs"),
+    ],
+)
+def test_wrong_arguments_are_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_every_name_is_scipys():
+    assert [name for name in linalg.__all__ if not hasattr(scipy.linalg, name)] == []
