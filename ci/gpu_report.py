@@ -31,8 +31,8 @@ SOURCES = (
     *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
     "tests/gpu",
 )
-TRAINING_SOURCES = ("tapegrad/keras", "tapegrad/data", "examples")
-"""What the tests of training see besides; it may change while the proof of the rest holds."""
+LIBRARY_SOURCES = ("tapegrad/keras", "tapegrad/data", "tapegrad/numpy", "examples")
+"""What is written on top of them; it may change while the proof of the rest holds."""
 
 
 def digest(places: Sequence[str] = SOURCES) -> str:
@@ -64,8 +64,9 @@ TAPE_TESTS = tuple(
         "recording",
     )
 )  # fmt: skip
-# Models, optimizers, data and examples, as they are on NumPy. They need array_api_strict.
-TRAINING_TESTS = ("tests/keras", "tests/data", "tests/examples")
+# Models, optimizers, data, examples and NumPy's names, with the tests that run on NumPy. They need
+# array_api_strict.
+LIBRARY_TESTS = ("tests/keras", "tests/data", "tests/examples", "tests/numpy")
 # Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (
     # The rule in the test turns raw arrays into NumPy's.
@@ -83,7 +84,7 @@ ON_THE_HOST = (
 
 def run(arguments: list[str]) -> int:
     """Run the tests and write the report, whether they pass or not."""
-    before, training_before = digest(), digest(TRAINING_SOURCES)
+    before, library_before = digest(), digest(LIBRARY_SOURCES)
     started = time.perf_counter()
     # Every recorded sequence of launches is compared with the call that it was recorded from.
     ended, counts = run_tests(["tests/gpu", *arguments], TAPEGRAD_CHECK_REPLAYS="1")
@@ -91,20 +92,18 @@ def run(arguments: list[str]) -> int:
     tape_ended, tape_counts = run_tests(
         [*TAPE_TESTS, *left_out, *arguments], TAPEGRAD_DEVICE="cuda"
     )
-    training_ended, training_counts = run_tests(
-        [*TRAINING_TESTS, *arguments], TAPEGRAD_DEVICE="cuda"
-    )
+    library_ended, library_counts = run_tests([*LIBRARY_TESTS, *arguments], TAPEGRAD_DEVICE="cuda")
     write({
         "digest": before,
-        "training_digest": training_before,
+        "library_digest": library_before,
         "tests": counts,
         "tape_tests": tape_counts,
-        "training_tests": training_counts,
+        "library_tests": library_counts,
         "seconds": round(time.perf_counter() - started, 1),
         "versions": versions(),
         "milliseconds": {},
     })  # fmt: skip
-    return ended or tape_ended or training_ended
+    return ended or tape_ended or library_ended
 
 
 def write(report: dict[str, Any]) -> None:
@@ -214,12 +213,12 @@ def check() -> int:
     if report["digest"] != digest():
         print("The GPU report is about other sources: run `bash ci/gpu.sh` again.")
         return 1
-    parts = [report[name] for name in ("tests", "tape_tests", "training_tests")]
+    parts = [report[name] for name in ("tests", "tape_tests", "library_tests")]
     failed = [name for part in parts for name in part["failed"]]
     total = sum(part["tests"] for part in parts)
     print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
-    if report["training_digest"] != digest(TRAINING_SOURCES):
-        print(f"But {', '.join(TRAINING_SOURCES)} have changed since their tests ran there.")
+    if report["library_digest"] != digest(LIBRARY_SOURCES):
+        print(f"But {', '.join(LIBRARY_SOURCES)} have changed since their tests ran there.")
     for name in report.get("passed_only_alone", []):
         print(f"It failed in the whole run and passed alone: {name}")
     return 1 if failed else 0

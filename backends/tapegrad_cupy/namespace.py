@@ -93,6 +93,9 @@ class _Linalg:
     def svdvals(self, x: Any) -> Any:
         return cupy.linalg.svd(x, compute_uv=False)
 
+    def pinv(self, x: Any, *, rtol: float | None = None) -> Any:
+        return cupy.linalg.pinv(x) if rtol is None else cupy.linalg.pinv(x, rcond=rtol)
+
     def solve(self, a: Any, b: Any) -> Any:
         """Solve stacks of systems; CuPy does not broadcast one stack against the other."""
         lead = cupy.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if b.ndim > 1 else ()

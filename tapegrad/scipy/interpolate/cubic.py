@@ -108,14 +108,14 @@ def _slopes(x: Any, y: Any, first: End, last: End) -> Any:
         low, middle = _less(low, head[0], 0), _less(middle, head[1], 0)
         right = _less(right, head[2], 0)
     else:
-        low, middle = concat([zeros_like(low[:1]), low]), concat([head[0], middle])
+        low, middle = concat([zeros_like(step[:1]), low]), concat([head[0], middle])
         high, right = concat([head[1], high]), concat([head[2], right])
     if last[0] == 0:
         high, middle = _less(high, tail[0], -1), _less(middle, tail[1], -1)
         right = _less(right, tail[2], -1)
     else:
         low, middle = concat([low, tail[1]]), concat([middle, tail[0]])
-        high, right = concat([high, zeros_like(high[:1])]), concat([right, tail[2]])
+        high, right = concat([high, zeros_like(step[:1])]), concat([right, tail[2]])
     slopes = solve_tridiagonal(low, middle, high, right)
     start = [_eliminated(head, slopes[:1])] if first[0] == 0 else []
     stop = [_eliminated(tail, slopes[-1:])] if last[0] == 0 else []

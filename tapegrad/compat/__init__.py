@@ -1,0 +1,14 @@
+"""Other libraries' names over tapegrad's engine: scripts run with their import line changed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["autograd"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return importlib.import_module(f"tapegrad.compat.{name}")
+    raise AttributeError(f"module 'tapegrad.compat' has no attribute {name!r}")

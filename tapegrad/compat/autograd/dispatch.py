@@ -1,0 +1,192 @@
+"""Functions that answer arrays with NumPy's function and traced values with tapegrad's."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from types import GeneratorType, ModuleType
+from typing import Any
+
+from tapegrad.compat.autograd.primitives import call_primitive, primitive_jvps, primitive_vjps
+from tapegrad.compat.autograd.values import (
+    MissingDerivativeError,
+    holds_tensors,
+    map_leaves,
+    plain,
+    plain_structure,
+    raw,
+    uses_tensors,
+)
+from tapegrad.core.tensor import Tensor
+
+Function = Callable[..., Any]
+
+# Functions of NumPy that tell something about their arguments and have no derivative.
+ABOUT = {
+    "base_repr",
+    "binary_repr",
+    "bitwise_count",
+    "format_float_positional",
+    "format_float_scientific",
+    "isfortran",
+    "may_share_memory",
+    "mintypecode",
+    "packbits",
+    "savez_compressed",
+    "shares_memory",
+    "typename",
+    "unpackbits",
+}
+
+
+# HIPS autograd joins what these give, and so do we.
+_ITERATORS = (GeneratorType, map, zip, filter)
+
+
+def dispatched(name: str, host: Function, on_tensors: Function | None) -> Function:
+    """Return the function that calls `host` on plain values and `on_tensors` on tensors.
+
+    Arrays made on a device other than the CPU are tensors. A user's `defvjp` on the function
+    that is returned takes the place of tapegrad's derivative.
+
+    >>> double = dispatched("double", lambda x: 2 * x, lambda x: x + x)
+    >>> double(3.0)
+    6.0
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], _ITERATORS):
+            args = (list(args[0]), *args[1:])
+        if not (holds_tensors(args) or (kwargs and holds_tensors(kwargs.values()))):
+            if on_tensors is None or not uses_tensors():
+                return host(*args, **kwargs)
+            return _untraced(on_tensors(*args, **kwargs))
+        if call in primitive_vjps or call in primitive_jvps:
+            return call_primitive(call, host, args, kwargs)
+        if on_tensors is None:
+            _refuse_without_rule(name)
+            return host(*map_leaves(raw, args), **kwargs)
+        return _untraced(on_tensors(*args, **kwargs))
+
+    functools.update_wrapper(call, host, ("__name__", "__doc__"), ())
+    return call
+
+
+def _untraced(result: Any) -> Any:
+    if type(result) is Tensor:
+        return plain(result)
+    return plain_structure(result) if isinstance(result, list | tuple) else result
+
+
+def _refuse_without_rule(name: str) -> None:
+    if name not in ABOUT:
+        raise MissingDerivativeError(
+            f"{name} has no derivative here. Write it as a `primitive` and give its `defvjp`, or "
+            "call it on getval(x) if its result is to be a constant."
+        )
+
+
+class Maker:
+    """NumPy's objects that make arrays from what stands in brackets: `r_`, `c_`."""
+
+    def __init__(self, host: Any, on_tensors: Any) -> None:
+        self._host = host
+        self._on_tensors = on_tensors
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if holds_tensors(parts) or uses_tensors():
+            return plain(self._on_tensors[key])
+        return self._host[key]
+
+
+class Namespace:
+    """The names of a module of NumPy's: functions dispatch, everything else is NumPy's own."""
+
+    def __init__(
+        self,
+        host: ModuleType,
+        on_tensors: ModuleType,
+        own: Mapping[str, Function] | None = None,
+        on_host: Mapping[str, Function] | None = None,
+    ) -> None:
+        self._host = host
+        self._on_tensors = on_tensors
+        self._own = own or {}
+        self._on_host = on_host or {}
+
+    def find(self, name: str) -> Any:
+        """Return what `name` stands for, or raise AttributeError."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        on_tensors = self._own.get(name) or getattr(self._on_tensors, name, None)
+        if name in self._on_host:
+            host = self._on_host[name]
+        elif hasattr(self._host, name):
+            host = getattr(self._host, name)
+        elif on_tensors is not None:
+            host = on_tensors
+        else:
+            raise AttributeError(
+                f"Neither {self._host.__name__} nor {self._on_tensors.__name__} has {name!r}."
+            )
+        if name in ("r_", "c_"):
+            return Maker(host, on_tensors)
+        if isinstance(host, type | ModuleType) or not callable(host):
+            return host
+        return dispatched(name, host, on_tensors if callable(on_tensors) else None)
+
+    def names(self) -> list[str]:
+        """Return all public names."""
+        listed = getattr(self._host, "__all__", dir(self._host))
+        return sorted({*listed, *self._own} - {name for name in listed if name.startswith("_")})
+
+
+class Borrowed:
+    """The names of a module of SciPy's: tapegrad's functions, and SciPy's for those it lacks.
+
+    SciPy is loaded only for the latter; they have no derivative.
+    """
+
+    def __init__(self, on_tensors: Any, host_name: str) -> None:
+        self._on_tensors = on_tensors
+        self._host_name = host_name
+
+    def __getattr__(self, name: str) -> Any:
+        return self.find(name)
+
+    def find(self, name: str) -> Any:
+        """Return what `name` stands for, or raise AttributeError."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        known = getattr(self._on_tensors, name, None)
+        if known is not None:
+            return _plain_results(known) if callable(known) else known
+        found = getattr(self._host(name), name)
+        if isinstance(found, type) or not callable(found):
+            return found
+        return dispatched(name, found, None)
+
+    def _host(self, name: str) -> Any:
+        module, _, attribute = self._host_name.partition(":")
+        try:
+            found = importlib.import_module(module)
+        except ImportError as error:
+            raise AttributeError(
+                f"{self._host_name}.{name} is SciPy's own, which is not installed."
+            ) from error
+        return getattr(found, attribute) if attribute else found
+
+
+def _plain_results(function: Function) -> Function:
+    """A function of tensors whose results are plain values where nobody traces them."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if (call in primitive_vjps or call in primitive_jvps) and holds_tensors(args):
+            return call_primitive(call, call, args, kwargs)
+        return _untraced(function(*args, **kwargs))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    call.__doc__ = getattr(function, "__doc__", None)
+    return call

@@ -1,0 +1,40 @@
+"""NumPy's names: NumPy's functions on arrays, recorded ones on traced values.
+
+    import tapegrad.compat.autograd.numpy as np
+
+Names are found when they are first asked for, so that this module has those of the NumPy that
+is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _host  # noqa: ICN001  # np would be one of the names here
+
+from tapegrad import numpy as _tensors
+from tapegrad.compat.autograd.dispatch import Namespace as _Namespace
+from tapegrad.compat.autograd.numpy import fft, linalg, random
+from tapegrad.compat.autograd.numpy.own import ON_HOST as _ON_HOST
+from tapegrad.compat.autograd.numpy.own import OWN as _OWN
+from tapegrad.compat.autograd.numpy.own import integer_type as _integer_type
+
+__version__ = _host.__version__
+__array_namespace_info__ = _host.__array_namespace_info__
+
+_INTEGERS = {_host.dtype(code).type for code in _host.typecodes["AllInteger"]}
+_names = _Namespace(_host, _tensors, _OWN, _ON_HOST)
+__all__ = ["fft", "linalg", "random"]
+__all__ += [name for name in _names.names() if name not in __all__]
+
+
+def __getattr__(name: str) -> Any:
+    found = _names.find(name)
+    if isinstance(found, type) and found in _INTEGERS:
+        found = _integer_type(found)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

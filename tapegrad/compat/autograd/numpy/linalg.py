@@ -1,0 +1,23 @@
+"""The names of numpy.linalg, recorded on traced values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import linalg as _host
+
+from tapegrad.compat.autograd.dispatch import Namespace as _Namespace
+from tapegrad.compat.autograd.numpy.own import LINALG as _LINALG
+from tapegrad.numpy import linalg as _tensors
+
+_names = _Namespace(_host, _tensors, _LINALG)
+__all__ = list(_names.names())
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = _names.find(name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,362 @@
+"""Functions with derivatives of their own: `primitive`, and the tables that defvjp fills.
+
+A primitive runs on raw values. What it did becomes one operation on the tapes, whose rules are
+the functions that the user gave; these get raw values too, unless an outer trace follows them.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from tapegrad.autodiff.batching import Batched, is_batched
+from tapegrad.compat.autograd.values import (
+    MissingDerivativeError,
+    as_tensor,
+    is_tensor,
+    is_traced,
+    map_leaves,
+    plain,
+    plain_structure,
+    raw,
+)
+from tapegrad.compat.autograd.vspaces import SparseObject, vspace
+from tapegrad.core import nest
+from tapegrad.core.primitive import record_many
+from tapegrad.core.recorder import EMPTY, Node, Operation, active_stack, make_node, using_stack
+from tapegrad.core.rule import PICK
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ShapeError
+from tapegrad.ops import arithmetic, cast, creation, joining, shape
+
+Function = Callable[..., Any]
+
+primitive_vjps: dict[Any, Function] = {}
+"""Per primitive: `(argnums, ans, args, kwargs)` to the function from cotangent to cotangents."""
+
+primitive_jvps: dict[Any, Function] = {}
+"""Per primitive: `(argnums, tangents, ans, args, kwargs)` to the tangent of the result."""
+
+
+def primitive(f: Function) -> UserPrimitive:
+    """Decorate a function that works on raw values; `defvjp` and `defjvp` give its derivatives.
+
+    >>> from tapegrad.compat.autograd.extend import defvjp
+    >>> from tapegrad.compat.autograd import grad
+    >>> cube = primitive(lambda x: x**3)
+    >>> defvjp(cube, lambda ans, x: lambda g: g * 3.0 * x**2)
+    >>> float(grad(cube)(2.0))
+    12.0
+    """
+    return UserPrimitive(f)
+
+
+class UserPrimitive:
+    """A function that tapes see as one operation; in a class it becomes a method like any."""
+
+    def __init__(self, fun: Function) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return call_primitive(self, self.fun, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def defvjp(self, vjp: Function, argnum: int = 0) -> None:
+        """Set a rule the way of old: `vjp(g, ans, vs, gvs, *args)`."""
+        _warn_of_old("defvjp", "extend.defvjp")
+
+        def maker(ans: Any, *args: Any, **kwargs: Any) -> Function:
+            spaces = vspace(args[argnum]), vspace(ans)
+            return lambda g: vjp(g, ans, *spaces, *args, **kwargs)
+
+        self._set(argnum, maker)
+
+    def defgrad(self, gradmaker: Function, argnum: int = 0) -> None:
+        """Set a rule the way of old: `gradmaker(ans, *args)` returns the function of g."""
+        _warn_of_old("defgrad", "extend.defvjp")
+        self._set(argnum, gradmaker)
+
+    def defvjp_is_zero(self, argnums: tuple[int, ...] = (0,)) -> None:
+        """Say the way of old that the derivative by some arguments is zero."""
+        _warn_of_old("defvjp_is_zero", "extend.defvjp with None")
+        for argnum in argnums:
+            self._set(argnum, None)
+
+    def _set(self, argnum: int, maker: Function | None) -> None:
+        rules = primitive_vjps.get(self)
+        makers = dict(rules.makers) if isinstance(rules, ByArgument) else {}
+        primitive_vjps[self] = ByArgument(self, {**makers, argnum: maker})
+
+
+def _warn_of_old(old: str, new: str) -> None:
+    warnings.warn(f"{old} is an old spelling. Use {new}.", DeprecationWarning, stacklevel=3)
+
+
+class ByArgument:
+    """The rule of a primitive, from one maker of rules per argument (None: zero)."""
+
+    def __init__(self, fun: Any, makers: dict[int, Function | None]) -> None:
+        self.fun = fun
+        self.makers = makers
+
+    def __call__(self, argnums: Any, ans: Any, args: Any, kwargs: Any) -> Function:
+        vjps = [self._vjp(argnum, ans, args, kwargs) for argnum in argnums]
+        return lambda g: [vjp(g) for vjp in vjps]
+
+    def _vjp(self, argnum: int, ans: Any, args: Any, kwargs: Any) -> Function:
+        if argnum not in self.makers:
+            raise MissingDerivativeError(
+                f"The VJP of {name_of(self.fun)} by argument {argnum} is not defined. "
+                "Give it to defvjp."
+            )
+        maker = self.makers[argnum]
+        if maker is None:
+            return lambda g: vspace(args[argnum]).zeros()
+        vjp: Function = maker(ans, *args, **kwargs)
+        return vjp
+
+
+def name_of(fun: Any) -> str:
+    """Return a function's name for messages."""
+    return getattr(fun, "__name__", None) or repr(fun)
+
+
+def call_primitive(key: Any, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `fun` on raw values; where an argument is traced, record it with the rules of `key`."""
+    leaves = nest.flatten(args)
+    traced = [leaf for leaf in leaves if is_traced(leaf)]
+    if not traced:
+        if any([is_tensor(leaf) for leaf in leaves]):
+            args = map_leaves(raw, args)
+        return fun(*args, **kwargs)
+    value = fun(*nest.pack_sequence_as(args, [raw(leaf) for leaf in leaves]), **kwargs)
+    outputs = [as_tensor(raw(leaf)) if _is_number(leaf) else leaf for leaf in nest.flatten(value)]
+    fresh = tuple(wrap(leaf.array) for leaf in outputs if isinstance(leaf, Tensor))
+    call: Any = UserCall(Called(key, args, kwargs, value))
+    nodes = tuple(leaf.node for leaf in traced)
+    arrays, results = [leaf.array for leaf in traced], [tensor.array for tensor in fresh]
+    record_many(active_stack(), call, {}, arrays, nodes, results, fresh)
+    new = iter(fresh)
+    filled = [plain(next(new)) if isinstance(leaf, Tensor) else leaf for leaf in outputs]
+    return nest.pack_sequence_as(value, filled)
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "dtype") or isinstance(value, float | complex)
+
+
+class UserCall:
+    """One call of a user's primitive, in the role of a primitive on the tape."""
+
+    differentiable = many = needs_tensors = True
+    broadcasts = conjugates = takes_none = effects = False
+    plain_rules = add_part = vjp_rules = jvp_rules = sparse_vjp = batch_rule = None
+
+    def __init__(self, called: Called) -> None:
+        self.name = called.name
+        self.called = called
+        self.joint_vjp = VJPRule(called)
+        self.joint_jvp = JVPRule(called) if called.key in primitive_jvps else None
+
+
+class Called:
+    """What was called with what, and how its derivatives are computed.
+
+    It keeps the arguments with holes for the traced values, which the tape keeps by itself.
+    """
+
+    def __init__(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
+        self.name = name_of(key)
+        self.key = key
+        self.kwargs = kwargs
+        self._args = map_leaves(lambda leaf: HOLE if is_traced(leaf) else raw(leaf), args)
+        self._value = map_leaves(lambda leaf: HOLE if _is_number(leaf) else leaf, value)
+        holes = [[leaf is HOLE for leaf in nest.flatten(arg)] for arg in self._args]
+        self.argnums = [i for i, flags in enumerate(holes) for flag in flags if flag]
+
+    def args(self, operands: Any) -> Any:
+        """The arguments of the call, whole again."""
+        return _filled(self._args, operands)
+
+    def value(self, results: Any) -> Any:
+        """Its result, whole again."""
+        return _filled(self._value, results)
+
+    def vjp(self, t: Any, operands: Any, results: Any, needs: Any) -> list[Any]:
+        """Cotangents of the operands, None where no one asks."""
+        rules = primitive_vjps.get(self.key)
+        wanted = sorted({argnum for argnum, need in zip(self.argnums, needs) if need})
+        if rules is None:
+            raise MissingDerivativeError(
+                f"The VJP of {self.name} by arguments {wanted} is not defined. Give it to defvjp."
+            )
+        args, ans = self.args(map(plain, operands)), self.value(map(plain, results))
+        g = self.value([plain(conjugated(part)) for part in t])
+        pulled = list(rules(tuple(wanted), ans, args, self.kwargs)(g))
+        return self._shares(dict(zip(wanted, pulled, strict=True)), operands)
+
+    def _shares(self, by_argnum: dict[int, Any], operands: Any) -> list[Any]:
+        waiting: dict[int, list[Any]] = {}
+        for argnum, cotangent in by_argnum.items():
+            flags = [leaf is HOLE for leaf in nest.flatten(self._args[argnum])]
+            dense = cotangent.dense() if isinstance(cotangent, SparseObject) else cotangent
+            leaves = nest.flatten(dense) if len(flags) > 1 or nest.is_nested(dense) else [dense]
+            waiting[argnum] = [leaf for leaf, flag in zip(leaves, flags) if flag]
+        shares = []
+        for argnum, operand in zip(self.argnums, operands, strict=True):
+            share = waiting[argnum].pop(0) if argnum in waiting else None
+            shares.append(None if share is None else conjugated(self._fitted(share, operand)))
+        return shares
+
+    def jvp(self, tangents: Any, operands: Any, results: Any) -> tuple[Any, ...]:
+        """Tangents of the results."""
+        args, ans = self.args(map(plain, operands)), self.value(map(plain, results))
+        moved = {n for n, t in zip(self.argnums, tangents) if t is not None}
+        parts = [
+            plain(creation.zeros_like(x) if t is None else t)
+            for x, t in zip(operands, tangents, strict=True)
+        ]
+        zeros = map_leaves(lambda leaf: leaf if leaf is HOLE else 0.0, self._args)
+        whole = _filled(zeros, parts)
+        argnums = tuple(sorted(moved))
+        gs = [whole[argnum] for argnum in argnums]
+        tangent = primitive_jvps[self.key](argnums, gs, ans, args, self.kwargs)
+        if isinstance(tangent, SparseObject):
+            tangent = tangent.dense()
+        leaves = [leaf for leaf in nest.flatten(tangent) if _is_number(leaf)]
+        return tuple(self._fitted(t, y) for t, y in zip(leaves, results, strict=True))
+
+    def _fitted(self, share: Any, like: Any) -> Any:
+        """Bring what a user's rule returned to the shape and dtype of the value it belongs to."""
+        share = as_tensor(share)
+        wanted = tuple(like.shape)
+        if tuple(share.shape) != wanted:
+            if share.size == like.size:
+                share = shape.reshape(share, wanted)
+            elif share.size == 1:
+                share = shape.broadcast_to(shape.reshape(share, ()), wanted)
+            else:
+                raise ShapeError(
+                    f"A derivative of {self.name} must have shape {wanted}, like the value it "
+                    f"belongs to. Its rule returned {tuple(share.shape)}."
+                )
+        return share if share.dtype == like.dtype else cast.cast(share, like.dtype)
+
+
+class _Hole:
+    """Stands where a traced value goes."""
+
+    def __repr__(self) -> str:
+        return "<traced>"
+
+
+HOLE = _Hole()
+
+
+def _filled(structure: Any, values: Any) -> Any:
+    rest = iter(values)
+    return map_leaves(lambda leaf: next(rest) if leaf is HOLE else leaf, structure)
+
+
+def conjugated(value: Any) -> Any:
+    """The conjugate of complex values: the cotangents of HIPS autograd are those of the engine
+    conjugated.
+    """
+    return arithmetic.conj(value) if value.dtype.kind == "c" else value
+
+
+class _UserRule:
+    """What rules of both modes have in common: they read all operands and all results."""
+
+    reads = ()
+    wants: tuple[str, ...] = ()
+
+    def __init__(self, called: Called) -> None:
+        self._called = called
+
+    def pick(self, operands: Any, result: Any) -> tuple[Any, ...]:
+        return (*operands, *result)
+
+    def rewrap(self, saved: Any, node: Node) -> tuple[Any, ...]:
+        """The saved arrays as the tensors they were, each with its place on the tape."""
+        count = len(self._called.argnums)
+        operands = [wrap(array, own) for array, own in zip(saved, node.inputs)]
+        results = []
+        for index, array in enumerate(saved[count:]):
+            own = make_node(node.tokens, PICK, {"index": index}, (node,), None, None)
+            own.tangents = None if node.tangents is None else node.tangents.get(index)
+            results.append(wrap(array, own))
+        return (*operands, *results)
+
+    def read_again(self, operation: Operation) -> tuple[Any, ...]:
+        operands = zip(operation.operands, operation.nodes, strict=True)
+        results = zip(operation.result, operation.outputs, strict=True)
+        return tuple(wrap(array, own) for array, own in (*operands, *results))
+
+    def _halves(self, saved: Any) -> tuple[Any, Any]:
+        count = len(self._called.argnums)
+        return saved[:count], saved[count:]
+
+
+class VJPRule(_UserRule):
+    """From the cotangents of all results to those of all operands."""
+
+    wants = ("needs",)
+
+    def __call__(self, t: Any, saved: Any, params: dict[str, Any]) -> list[Any]:
+        operands, results = self._halves(saved)
+        needs = params["needs"]
+        if any([is_batched(part) for part in t]):
+            return _row_by_row(lambda rows: self._called.vjp(rows, operands, results, needs), t)
+        return self._called.vjp(t, operands, results, needs)
+
+
+class JVPRule(_UserRule):
+    """From the tangents of all operands to those of all results."""
+
+    def __call__(self, t: Any, saved: Any, params: dict[str, Any]) -> tuple[Any, ...]:
+        operands, results = self._halves(saved)
+        if any([is_batched(part) for part in t]):
+            return tuple(_row_by_row(lambda rows: self._called.jvp(rows, operands, results), t))
+        return self._called.jvp(t, operands, results)
+
+
+def _row_by_row(function: Function, t: Any) -> list[Any]:
+    """Users' rules know nothing of batches: call them for each row and put the rows together."""
+    level = max([part.level for part in t if is_batched(part)])
+    inner = [is_batched(part) and part.level == level for part in t]
+    size = next(part.tensor.shape[0] for part, flag in zip(t, inner) if flag)
+    rows = []
+    for i in range(size):
+        row = [part.tensor[i] if flag else part for part, flag in zip(t, inner)]
+        if any([is_batched(part) for part in row]):
+            rows.append(_row_by_row(function, row))
+        else:
+            rows.append(list(function(row)))
+    return [
+        None if parts[0] is None else Batched(joining.stack(list(parts)), level)
+        for parts in zip(*rows, strict=True)
+    ]
+
+
+def notrace_primitive(f: Function) -> Function:
+    """Decorate a function that gets raw values and whose result is a constant.
+
+    >>> from tapegrad.compat.autograd import grad
+    >>> sign = notrace_primitive(lambda x: 1.0 if x > 0 else -1.0)
+    >>> float(grad(lambda x: x * sign(x))(-3.0))
+    -1.0
+    """
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with using_stack(EMPTY):
+            return plain_structure(f(*map_leaves(raw, args), **kwargs))
+
+    return call

@@ -1,0 +1,46 @@
+"""The square root of matrices with negative eigenvalues, which is complex; SciPy computes it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tapegrad.compat.autograd import numpy as np
+from tapegrad.compat.autograd.core import defjvp, defvjp
+from tapegrad.compat.autograd.primitives import primitive
+from tapegrad.compat.autograd.values import plain_structure, raw
+from tapegrad.scipy import linalg as tensors
+
+
+def sqrtm(A: Any) -> Any:
+    """Return the matrix whose square is `A`.
+
+    >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).round(6).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    values = raw(A)
+    if hasattr(values, "numpy") or not _has_negative_eigenvalues(values):
+        return plain_structure(tensors.sqrtm(A))
+    return _complex_root(A)
+
+
+def _has_negative_eigenvalues(A: Any) -> bool:
+    eigenvalues = np.linalg.eigvals(A)
+    return bool(np.any((np.real(eigenvalues) < 0) & (np.imag(eigenvalues) == 0)))
+
+
+@primitive
+def _complex_root(A: Any) -> Any:
+    return importlib.import_module("scipy.linalg").sqrtm(A)
+
+
+def _solved(root: Any, right: Any) -> Any:
+    """X with root X + X root = right."""
+    return plain_structure(tensors.solve_sylvester(root, root, right))
+
+
+defvjp(
+    _complex_root,
+    lambda ans, A: lambda g: _solved(np.swapaxes(ans, -1, -2), g),
+)
+defjvp(_complex_root, lambda g, ans, A: _solved(ans, g))

@@ -1,0 +1,22 @@
+"""The names of scipy.special, recorded on traced values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.compat.autograd.dispatch import Borrowed as _Borrowed
+from tapegrad.compat.autograd.scipy.beyond import erf, erfc, iv, ive
+from tapegrad.scipy import special as _tensors
+
+_names = _Borrowed(_tensors, "scipy.special")
+__all__ = ["erf", "erfc", "iv", "ive"]
+__all__ += [name for name in _tensors.__all__ if name not in __all__]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = _names.find(name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,200 @@
+"""Running a function of one argument under a tape or an accumulator, and asking it afterwards.
+
+The argument may be a container. Cotangents follow HIPS autograd's convention for complex values:
+they are the engine's, conjugated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.autodiff.follow import follow, is_followed
+from tapegrad.autodiff.forward import ForwardAccumulator
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.compat.autograd.primitives import conjugated
+from tapegrad.compat.autograd.values import (
+    Guard,
+    as_tensor,
+    is_source,
+    is_tensor,
+    own,
+    own_structure,
+    refuse,
+    source,
+)
+from tapegrad.compat.autograd.vspaces import vspace
+from tapegrad.core import nest
+from tapegrad.core.recorder import enter_recorder, leave_recorder
+from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops import cast, creation, shape
+
+Function = Callable[..., Any]
+
+
+class Argument:
+    """A function's argument: its leaves that are differentiated by, and the rest."""
+
+    def __init__(self, value: Any) -> None:
+        if not nest.is_nested(value) and not is_source(value):
+            raise refuse(value)
+        self._structure = value
+        self._leaves = [source(x) if is_source(x) else x for x in nest.flatten(value)]
+        self._is_source = [is_source(x) for x in nest.flatten(value)]
+        self.sources = [x for x, flag in zip(self._leaves, self._is_source) if flag]
+
+    def value(self) -> Any:
+        """Return what the function is called with.
+
+        It gets twins of the sources, so that writing into one leaves the source what it is.
+        """
+        twins = [wrap(x.array, x.node) if type(x) is Tensor else x for x in self._leaves]
+        return nest.pack_sequence_as(self._structure, twins)
+
+    def pack(self, parts: list[Any], rest: Callable[[Any], Any]) -> Any:
+        """Return one part per source in the structure of the argument."""
+        waiting = iter(parts)
+        leaves = [
+            next(waiting) if flag else rest(leaf)
+            for leaf, flag in zip(self._leaves, self._is_source, strict=True)
+        ]
+        return nest.pack_sequence_as(self._structure, leaves)
+
+    def split(self, tangents: Any) -> list[Any]:
+        """Return the tangents of the sources out of a structure like the argument."""
+        leaves = nest.flatten(tangents) if nest.is_nested(self._structure) else [tangents]
+        if len(leaves) != len(self._leaves):
+            raise ArgumentError(
+                f"A tangent must be built like its argument, with {len(self._leaves)} leaves. "
+                f"Got {len(leaves)}."
+            )
+        return [leaf for leaf, flag in zip(leaves, self._is_source) if flag]
+
+
+def _zero_of(leaf: Any) -> Any:
+    """The gradient by a leaf that is no float: zero for numbers, nothing for the rest."""
+    return 0.0 if isinstance(leaf, int | np.integer) else None
+
+
+class Recording:
+    """A function that ran once under a tape, ready for its VJP."""
+
+    def __init__(self, fun: Function, x: Any, persistent: bool = False) -> None:
+        self._argument = Argument(x)
+        self._tape = GradientTape(persistent, watch_accessed_variables=False)
+        self._guard = Guard()
+        with self._tape:
+            enter_recorder(self._guard)
+            try:
+                if self._argument.sources:
+                    self._tape.watch(self._argument.sources)
+                for tensor in self._argument.sources:
+                    follow(tensor, self._guard.token)
+                self.output = fun(self._argument.value())
+            finally:
+                leave_recorder(self._guard)
+                self._guard.token.open = False
+
+    @property
+    def value(self) -> Any:
+        """What the function returned."""
+        return own_structure(self.output)
+
+    def is_connected(self, leaf: Any) -> bool:
+        """Whether a leaf of the output depends on the argument."""
+        return is_tensor(leaf) and is_followed(leaf, self._tape.token)
+
+    def vjp(self, g: Any) -> Any:
+        """Return the cotangent of the argument for a cotangent of the output."""
+        outputs = nest.flatten(self.output) if nest.is_nested(self.output) else [self.output]
+        given = nest.flatten(g) if nest.is_nested(self.output) else [g]
+        if len(given) != len(outputs):
+            raise ArgumentError(
+                f"A cotangent must be built like the function's value, with {len(outputs)} "
+                f"leaves. Got {len(given)}."
+            )
+        pairs = [(y, t) for y, t in zip(outputs, given) if self.is_connected(y)]
+        targets = [y for y, _ in pairs]
+        seeds = [conjugated(_fitted(t, y)) for y, t in pairs]
+        sources = self._argument.sources
+        if targets and sources:
+            grads = self._tape.gradient(targets, sources, seeds, "zero")
+        else:
+            grads = [creation.zeros_like(x) for x in sources]
+        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+
+    def jacobian(self) -> Any:
+        """Return the derivatives of each output entry, shape output.shape + input.shape."""
+        output, sources = self.output, self._argument.sources
+        if not self.is_connected(output):
+            grads = [creation.zeros((*np.shape(output), *x.shape), x.dtype) for x in sources]
+        elif output.ndim == 0:
+            grads = self._tape.gradient(output, sources, None, "zero")
+        else:
+            grads = self._tape.jacobian(output, sources, "zero")
+        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+
+
+def pushed(fun: Function, x: Any, g: Any) -> tuple[Any, Any]:
+    """Return `fun(x)` and its derivative along `g`, by forward mode."""
+    argument = Argument(x)
+    tangents = [_fitted(t, p) for t, p in zip(argument.split(g), argument.sources, strict=True)]
+    guard = Guard()
+    with ForwardAccumulator(argument.sources, tangents) as accumulator:
+        enter_recorder(guard)
+        try:
+            for tensor in argument.sources:
+                follow(tensor, guard.token)
+            output = fun(argument.value())
+        finally:
+            leave_recorder(guard)
+            guard.token.open = False
+
+    def tangent(leaf: Any) -> Any:
+        if is_tensor(leaf):
+            return own(accumulator.jvp(leaf, "zero"))
+        return vspace(leaf).zeros()
+
+    leaves = nest.flatten(output) if nest.is_nested(output) else [output]
+    moved = [tangent(leaf) for leaf in leaves]
+    along = nest.pack_sequence_as(output, moved) if nest.is_nested(output) else moved[0]
+    return own_structure(output), along
+
+
+def _fitted(g: Any, like: Any) -> Any:
+    """A cotangent or tangent with the shape and dtype of the value that it belongs to."""
+    g = as_tensor(g)
+    wanted = tuple(like.shape)
+    if tuple(g.shape) != wanted:
+        if g.size != 1 and g.size != like.size:
+            raise ShapeError(
+                f"A vector that is multiplied with a Jacobian must have the shape {wanted} of the "
+                f"value it belongs to. Got {tuple(g.shape)}."
+            )
+        g = shape.broadcast_to(shape.reshape(g, ()), wanted) if g.size == 1 else g
+        g = shape.reshape(g, wanted)
+    return g if g.dtype == like.dtype else cast.cast(g, like.dtype)
+
+
+def make_vjp(fun: Function, x: Any) -> tuple[Function, Any]:
+    """Return the function from output cotangents to input cotangents, and `fun(x)`.
+
+    >>> vjp, value = make_vjp(lambda x: x * x, 3.0)
+    >>> float(value), float(vjp(1.0)), float(vjp(2.0))
+    (9.0, 6.0, 12.0)
+    """
+    recording = Recording(fun, x, persistent=True)
+    return recording.vjp, recording.value
+
+
+def make_jvp(fun: Function, x: Any) -> Function:
+    """Return the function from a tangent of `x` to `fun(x)` and its tangent.
+
+    >>> value, tangent = make_jvp(lambda x: x * x, 3.0)(1.0)
+    >>> float(value), float(tangent)
+    (9.0, 6.0)
+    """
+    return lambda g: pushed(fun, x, g)

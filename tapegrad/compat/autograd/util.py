@@ -1,0 +1,84 @@
+"""Small helpers that HIPS autograd's extenders import."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tapegrad.compat.autograd.test_util import check_grads
+
+
+def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
+    """Return a sequence as a tuple with some entries replaced.
+
+    >>> subvals((1, 2, 3), [(0, "a"), (2, "c")])
+    ('a', 2, 'c')
+    """
+    values = list(x)
+    for index, value in ivs:
+        values[index] = value
+    return tuple(values)
+
+
+def subval(x: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
+    """Return a sequence as a tuple with one entry replaced.
+
+    >>> subval((1, 2), 1, "b")
+    (1, 'b')
+    """
+    return subvals(x, [(i, v)])
+
+
+def func(f: Any) -> Any:
+    """Return the function behind a method of old; today that is `f` itself."""
+    return f
+
+
+def toposort(
+    end_node: Any, parents: Callable[[Any], Sequence[Any]] = operator.attrgetter("parents")
+) -> Iterator[Any]:
+    """Give the nodes that `end_node` was made from, each after all nodes made from it.
+
+    >>> parents = {"d": ["b", "c"], "c": ["a"], "b": ["a"], "a": []}
+    >>> list(toposort("d", parents.__getitem__))
+    ['d', 'c', 'b', 'a']
+    """
+    uses: dict[Any, int] = {end_node: 1}
+    waiting = [end_node]
+    while waiting:
+        for parent in parents(waiting.pop()):
+            if parent not in uses:
+                uses[parent] = 0
+                waiting.append(parent)
+            uses[parent] += 1
+    ready = [end_node]
+    while ready:
+        node = ready.pop()
+        yield node
+        for parent in parents(node):
+            uses[parent] -= 1
+            if not uses[parent]:
+                ready.append(parent)
+
+
+def quick_grad_check(
+    fun: Callable[..., Any],
+    arg0: Any,
+    extra_args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Check a gradient by its first argument, the way of old.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     quick_grad_check(lambda x, y: x * x * y, 1.0, (2.0,))
+    """
+    warnings.warn(
+        "quick_grad_check is an old spelling. Use test_util.check_grads.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    check_grads(lambda x: fun(x, *extra_args, **(kwargs or {})), modes=["rev"], order=1)(arg0)

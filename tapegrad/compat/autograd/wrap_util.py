@@ -1,0 +1,108 @@
+"""Operators of functions of one argument, made operators of functions of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
+
+
+def unary_to_nary(unary_operator: Function) -> Function:
+    """Decorate `operator(fun, x)`: it becomes `operator(fun, argnum=0)(*args, **kwargs)`.
+
+    `argnum` may be a tuple or list of numbers; `x` is then the tuple of those arguments.
+
+    >>> @unary_to_nary
+    ... def doubled_argument(fun, x):
+    ...     return fun(2 * x)
+    >>> doubled_argument(lambda a, b: a - b, 1)(10, 3)
+    4
+    """
+
+    @wraps(unary_operator)
+    def nary_operator(fun: Function, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Function:
+        _check_argnum(argnum)
+        _check_function(fun, get_name(unary_operator))
+
+        @wrap_nary_f(fun, unary_operator, argnum)
+        def nary_f(*args: Any, **kwargs: Any) -> Any:
+            _check_count(fun, argnum, args)
+
+            @wraps(fun)
+            def unary_f(x: Any) -> Any:
+                values = list(args)
+                pairs = [(argnum, x)] if isinstance(argnum, int) else zip(argnum, x, strict=True)
+                for number, value in pairs:
+                    values[number] = value
+                return fun(*values, **kwargs)
+
+            x = args[argnum] if isinstance(argnum, int) else tuple(args[i] for i in argnum)
+            return unary_operator(unary_f, x, *op_args, **op_kwargs)
+
+        return nary_f
+
+    return nary_operator
+
+
+def _check_argnum(argnum: Any) -> None:
+    if type(argnum) not in (int, tuple, list):
+        raise ArgumentTypeError(
+            f"argnum must be an int, or a tuple or list of ints. Got {argnum!r}."
+        )
+
+
+def _check_function(fun: Any, operator: str) -> None:
+    if not callable(fun):
+        raise ArgumentTypeError(f"{operator} takes a function. Got {type(fun).__name__}: {fun!r}.")
+
+
+def _check_count(fun: Any, argnum: Any, args: tuple[Any, ...]) -> None:
+    for number in (argnum,) if isinstance(argnum, int) else argnum:
+        if not -len(args) <= number < len(args):
+            raise ArgumentError(
+                f"{get_name(fun)} is differentiated by its positional argument {number}, but "
+                f"{len(args)} came."
+            )
+
+
+def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any) -> Decorator:
+    """Decorate a function with the name and the words of another one, put into patterns.
+
+    >>> wraps(len, "my_{fun}")(lambda x: x).__name__
+    'my_len'
+    """
+
+    def decorate(f: Function) -> Function:
+        try:
+            f.__name__ = namestr.format(fun=get_name(fun), **kwargs)
+            f.__doc__ = docstr.format(fun=get_name(fun), doc=get_doc(fun), **kwargs)
+        except (AttributeError, KeyError, ValueError):
+            return f  # what has no name keeps having none
+        return f
+
+    return decorate
+
+
+def wrap_nary_f(fun: Any, op: Any, argnum: Any) -> Decorator:
+    """Decorate what an operator returns, so that its name says what it is."""
+    return wraps(
+        fun,
+        "{op}_of_{fun}_wrt_argnum_{argnum}",
+        "    {op} of function {fun} with respect to argument number {argnum}.\n",
+        op=get_name(op),
+        argnum=argnum,
+    )
+
+
+def get_name(f: Any) -> str:
+    """Return a function's name, or a stand-in."""
+    return str(getattr(f, "__name__", "[unknown name]"))
+
+
+def get_doc(f: Any) -> str:
+    """Return a function's docstring, or nothing."""
+    return str(getattr(f, "__doc__", "") or "")
