@@ -20,6 +20,7 @@ from tapegrad_cupy.products.products import KERNELS as PRODUCTS
 from tapegrad_cupy.random.philox import KERNELS as PHILOX
 from tapegrad_cupy.reduction.reduction import KERNELS as REDUCTION
 from tapegrad_cupy.rows.rows import KERNELS as ROWS
+from tapegrad_cupy.searching import KERNELS as SEARCHING
 from tapegrad_cupy.shape import KERNELS as SHAPE
 from tapegrad_cupy.special.special import KERNELS as SPECIAL
 from tapegrad_cupy.updates.multi_norms import KERNELS as MULTI_NORMS
@@ -36,6 +37,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **REDUCTION,
     **GATHER,
     **SCATTER,
+    **SEARCHING,
     **PRODUCTS,
     **EPILOGUES,
     **CONVOLUTION,

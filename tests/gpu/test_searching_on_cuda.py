@@ -1,0 +1,33 @@
+"""Places in sorted sequences on the GPU are NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+
+pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtypes", [("float64", "float64"), ("int32", "int32"), ("float16",) * 2])
+@pytest.mark.parametrize("count", [0, 1, 5, 100_003])
+def test_places_are_numpys(count: int, dtypes: tuple[str, str], side: str) -> None:
+    rng = np.random.default_rng(count)
+    sequence = np.sort(rng.integers(-50, 50, count)).astype(dtypes[0])
+    values = rng.integers(-60, 60, (7, 301)).astype(dtypes[1])
+
+    with tf.device("cuda:0"):
+        found = tf.searchsorted(tf.constant(sequence), tf.constant(values), side, "int64")
+
+    np.testing.assert_array_equal(found.numpy(), np.searchsorted(sequence, values, side))
+
+
+def test_what_is_no_number_comes_last() -> None:
+    sequence, values = np.array([1.0, 2.0, np.nan]), np.array([np.nan, np.inf, -np.inf])
+
+    with tf.device("cuda:0"):
+        found = tf.searchsorted(tf.constant(sequence), tf.constant(values))
+
+    np.testing.assert_array_equal(found.numpy(), np.searchsorted(sequence, values))
