@@ -31,7 +31,7 @@ SOURCES = (
     *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
     "tests/gpu",
 )
-LIBRARY_SOURCES = ("tapegrad/keras", "tapegrad/data", "tapegrad/numpy", "examples")
+LIBRARY_SOURCES = ("tapegrad/keras", "tapegrad/data", "examples")
 """What is written on top of them; it may change while the proof of the rest holds."""
 
 
@@ -64,9 +64,9 @@ TAPE_TESTS = tuple(
         "recording",
     )
 )  # fmt: skip
-# Models, optimizers, data, examples and NumPy's names, with the tests that run on NumPy. They need
+# Models, optimizers, data and examples, with the tests that run on NumPy. They need
 # array_api_strict.
-LIBRARY_TESTS = ("tests/keras", "tests/data", "tests/examples", "tests/numpy")
+LIBRARY_TESTS = ("tests/keras", "tests/data", "tests/examples")
 # Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (
     # The rule in the test turns raw arrays into NumPy's.

@@ -6,6 +6,8 @@ It holds no maths: operators are bound from the table in `tapegrad.ops.operators
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ import numpy as np
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
-from tapegrad.core.recorder import Node, note_cut
+from tapegrad.core.recorder import Node, active_stack, note_cut
 from tapegrad.errors import ArgumentTypeError, DTypeError
 
 if TYPE_CHECKING:
@@ -156,6 +158,8 @@ class Tensor(HasOperators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = host.fetch(self.array, self.node, _AS_ARRAY)
+        if self.node is not None:
+            _warn_of_leaving(self.node)
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -167,7 +171,10 @@ class Tensor(HasOperators):
             raise DTypeError(
                 "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
             )
-        return host.fetch(self.array, self.node, _AS_ARRAY).data
+        value = host.fetch(self.array, self.node, _AS_ARRAY)
+        if self.node is not None:
+            _warn_of_leaving(self.node)
+        return value.data
 
     def __dlpack__(
         self,
@@ -270,6 +277,24 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     tensor.array = array
     tensor.node = node
     return tensor
+
+
+def _warn_of_leaving(node: Node) -> None:
+    """Warn that a value which an active tape follows became an array that none does."""
+    for recorder in reversed(active_stack().recorders):
+        if recorder.notes_cuts and recorder.token in node.tokens:
+            frame, level = sys._getframe(2), 3
+            while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+                frame, level = frame.f_back, level + 1
+            warnings.warn(
+                "A tensor that a tape follows became a NumPy array: what is computed from that is "
+                "not recorded. Give the tensor itself to NumPy's or tapegrad's functions, or take "
+                "x.numpy() where no gradient is wanted.",
+                stacklevel=level,
+            )
+            return
+        if not (recorder.notes_cuts or recorder.listens):
+            return  # the body of a custom gradient: what it does inside is its own affair
 
 
 def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tapegrad.core.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy import fft, linalg, random, special
+from tapegrad.numpy import emath, fft, lib, linalg, random, special
 
 # Packed, so that the groups can be seen at a glance.
 # fmt: off
@@ -50,20 +50,19 @@ from tapegrad.numpy.building import (
 )
 from tapegrad.numpy.elementwise import (
     abs, absolute, acos, acosh, add, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh,
-    asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_invert, bitwise_left_shift,
-    bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor, cbrt, ceil, conj, conjugate,
-    copysign, cos, cosh, deg2rad, degrees, divide, equal, exp, exp2, expm1, fabs, float_power,
-    floor, floor_divide, fmax, fmin, fmod, frexp, gcd, greater, greater_equal, heaviside, hypot,
-    invert, isfinite, isinf, isnan, lcm, ldexp, left_shift, less, less_equal, log, log10, log1p,
-    log2, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, matvec,
-    maximum, minimum, mod, modf, multiply, negative, nextafter, not_equal, positive, pow, power,
-    rad2deg, radians, reciprocal, remainder, right_shift, rint, sign, signbit, sin, sinh, sqrt,
-    square, subtract, tan, tanh, true_divide, trunc, vecmat,
+    asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_count, bitwise_invert,
+    bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor, cbrt, ceil,
+    conj, conjugate, copysign, cos, cosh, deg2rad, degrees, divide, divmod, equal, exp, exp2,
+    expm1, fabs, float_power, floor, floor_divide, fmax, fmin, fmod, frexp, gcd, greater,
+    greater_equal, heaviside, hypot, invert, isfinite, isinf, isnan, lcm, ldexp, left_shift,
+    less, less_equal, log, log10, log1p, log2, logaddexp, logaddexp2, logical_and, logical_not,
+    logical_or, logical_xor, maximum, minimum, mod, modf, multiply, negative, nextafter,
+    not_equal, positive, pow, power, rad2deg, radians, reciprocal, remainder, right_shift, rint,
+    sign, signbit, sin, sinh, spacing, sqrt, square, subtract, tan, tanh, true_divide, trunc,
 )
 from tapegrad.numpy.parts import (
-    allclose, angle, around, array_equal, array_equiv, clip, divmod, fix, i0, imag, isclose,
-    iscomplex, isneginf, isposinf, isreal, isscalar, nan_to_num, real, real_if_close, round,
-    sinc, spacing, where,
+    allclose, angle, around, array_equal, array_equiv, clip, fix, i0, imag, isclose, iscomplex,
+    isneginf, isposinf, isreal, isscalar, nan_to_num, real, real_if_close, round, sinc, where,
 )
 from tapegrad.numpy.reductions import (
     all, amax, amin, any, argmax, argmin, count_nonzero, cumprod, cumsum, cumulative_prod,
@@ -98,8 +97,8 @@ from tapegrad.numpy.grids import (
     shape, size,
 )
 from tapegrad.numpy.products import (
-    cross, diagonal, dot, einsum, einsum_path, inner, kron, matmul, outer, tensordot, trace,
-    vdot, vecdot,
+    cross, diagonal, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot,
+    trace, vdot, vecdot, vecmat,
 )
 from tapegrad.numpy.searching import (
     argpartition, argsort, argwhere, digitize, flatnonzero, lexsort, nonzero, partition,
@@ -122,7 +121,7 @@ from tapegrad.numpy.windows import (
     bartlett, blackman, hamming, hanning, kaiser,
 )
 from tapegrad.numpy.extras import (
-    False_, True_, base_repr, binary_repr, bitwise_count, mask_indices, may_share_memory,
+    False_, True_, base_repr, binary_repr, mask_indices, may_share_memory,
     packbits, require, shares_memory, unpackbits, vectorize,
 )
 from tapegrad.numpy.printing import (
@@ -166,35 +165,36 @@ __all__ = [
     "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "csingle", "cumprod", "cumsum",
     "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
     "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
-    "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty",
-    "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract",
-    "eye", "fabs", "False_", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero", "flip",
-    "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfile", "fromfunction",
-    "fromiter", "full", "full_like", "gcd", "genfromtxt", "geomspace", "get_printoptions",
-    "geterr", "gradient", "greater", "greater_equal", "half", "hamming", "hanning", "heaviside",
-    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
-    "hypot", "i0", "identity", "iinfo", "imag", "in1d", "index_exp", "indices", "inf", "inner",
-    "insert", "int16", "int32", "int64", "int8", "int_", "intc", "interp", "intersect1d",
-    "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype",
-    "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal",
-    "lexsort", "linalg", "linspace", "little_endian", "load", "loadtxt", "log", "log10",
-    "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "long", "longlong", "mask_indices", "matmul", "matrix_transpose",
-    "matvec", "max", "maximum", "may_share_memory", "mean", "median", "meshgrid", "mgrid",
-    "min", "min_scalar_type", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
-    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean",
-    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
-    "nanvar", "ndarray", "ndenumerate", "ndim", "ndindex", "negative", "newaxis", "nextafter",
-    "nonzero", "not_equal", "ogrid", "ones", "ones_like", "outer", "packbits", "pad",
-    "partition", "percentile", "permute_dims", "pi", "piecewise", "place", "poly", "polyadd",
-    "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "positive",
-    "pow", "power", "prod", "promote_types", "ptp", "put", "put_along_axis", "putmask",
-    "quantile", "r_", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real",
-    "real_if_close", "reciprocal", "remainder", "repeat", "require", "reshape", "resize",
-    "result_type", "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round",
-    "row_stack", "s_", "save", "savetxt", "savez", "savez_compressed", "searchsorted", "select",
+    "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path", "emath",
+    "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
+    "extract", "eye", "fabs", "False_", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero",
+    "flip", "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfile",
+    "fromfunction", "fromiter", "full", "full_like", "gcd", "genfromtxt", "geomspace",
+    "get_printoptions", "geterr", "gradient", "greater", "greater_equal", "half", "hamming",
+    "hanning", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+    "hsplit", "hstack", "hypot", "i0", "identity", "iinfo", "imag", "in1d", "index_exp",
+    "indices", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "int_", "intc",
+    "interp", "intersect1d", "intp", "invert", "isclose", "iscomplex", "iscomplexobj",
+    "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "isrealobj", "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp",
+    "left_shift", "less", "less_equal", "lexsort", "lib", "linalg", "linspace", "little_endian",
+    "load", "loadtxt", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "long", "longlong",
+    "mask_indices", "matmul", "matrix_transpose", "matvec", "max", "maximum",
+    "may_share_memory", "mean", "median", "meshgrid", "mgrid", "min", "min_scalar_type",
+    "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax",
+    "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray",
+    "ndenumerate", "ndim", "ndindex", "negative", "newaxis", "nextafter", "nonzero",
+    "not_equal", "ogrid", "ones", "ones_like", "outer", "packbits", "pad", "partition",
+    "percentile", "permute_dims", "pi", "piecewise", "place", "poly", "polyadd", "polyder",
+    "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "positive", "pow",
+    "power", "prod", "promote_types", "ptp", "put", "put_along_axis", "putmask", "quantile",
+    "r_", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real", "real_if_close",
+    "reciprocal", "remainder", "repeat", "require", "reshape", "resize", "result_type",
+    "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round", "row_stack", "s_",
+    "save", "savetxt", "savez", "savez_compressed", "searchsorted", "select",
     "set_printoptions", "setdiff1d", "seterr", "setxor1d", "shape", "shares_memory", "short",
     "sign", "signbit", "sin", "sinc", "single", "sinh", "size", "sort", "sort_complex",
     "spacing", "special", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.numpy.reductions import running_over
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_array_like, dtype_of, narrow_floating, side_by_side, with_dtype
@@ -17,12 +19,14 @@ from tapegrad.ops import (
     indexing,
     magnitude,
     powers,
-    products,
     reduction,
     rounding,
     selection,
     trigonometric,
 )
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.selection import where as choose
 
 
 def _narrow(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -41,6 +45,17 @@ def _power(x1: Any, x2: Any) -> Any:
 
 def _float_power(x1: Any, x2: Any) -> Any:
     return powers.float_power(*side_by_side(x1, x2))
+
+
+def _divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+    return rounding.floor_divide(x1, x2), rounding.mod(x1, x2)
+
+
+def _spacing(x: Any) -> Any:
+    """The distance from each number to the next one away from zero."""
+    kind = dtype_of(x)
+    away = choose(x < 0, -math.inf, full_like_p(x, shape=(), value=math.inf, dtype=kind))
+    return with_dtype(bits.nextafter(x, with_dtype(away, kind)) - x, kind)
 
 
 # Arithmetic
@@ -65,6 +80,7 @@ divide = true_divide = Binary("divide", arithmetic.divide)
 floor_divide = Binary("floor_divide", rounding.floor_divide)
 remainder = mod = Binary("remainder", rounding.mod)
 fmod = Binary("fmod", rounding.fmod)
+divmod = Binary("divmod", _divmod, nout=2)
 power = pow = Binary("power", _power)
 float_power = Binary("float_power", _float_power)
 negative = Unary("negative", arithmetic.negative)
@@ -121,6 +137,7 @@ modf = Unary("modf", _narrow(rounding.modf), nout=2)
 frexp = Unary("frexp", bits.frexp, nout=2)
 ldexp = Binary("ldexp", bits.ldexp)
 nextafter = Binary("nextafter", bits.nextafter)
+spacing = Unary("spacing", _narrow(_spacing))
 signbit = Unary("signbit", magnitude.signbit)
 
 # The larger and the smaller
@@ -129,16 +146,16 @@ maximum = Binary(
     "maximum",
     selection.maximum,
     reduction=reduction.max,
-    running=running_over(cumulative.cummax),
+    running=cumulative.cummax,
 )
 minimum = Binary(
     "minimum",
     selection.minimum,
     reduction=reduction.min,
-    running=running_over(cumulative.cummin),
+    running=cumulative.cummin,
 )
-fmax = Binary("fmax", selection.fmax)
-fmin = Binary("fmin", selection.fmin)
+fmax = Binary("fmax", selection.fmax, in_any_order=True)
+fmin = Binary("fmin", selection.fmin, in_any_order=True)
 
 # Comparisons and truth
 
@@ -167,12 +184,19 @@ right_shift = bitwise_right_shift = Binary("right_shift", bits.bitwise_right_shi
 gcd = Binary("gcd", bits.gcd, identity=0)
 lcm = Binary("lcm", bits.lcm)
 
-# Products of the last axes
+
+def _bitwise_count(x: Any) -> Any:
+    """How many bits are set in the absolute value of each integer, as uint8."""
+    kind = dtype_of(x)
+    if kind.kind not in "biu":
+        raise ArgumentTypeError(f"bitwise_count needs integers. Got {x.dtype}.")
+    rest = magnitude.abs(x) if kind.kind == "i" else x
+    rest = cast(cast(rest, "uint8") if kind.kind == "b" else rest, "uint64")
+    count = full_like_p(rest, shape=tuple(rest.shape), value=0, dtype=dtype_of(rest))
+    for _ in range(8 * kind.itemsize):
+        count = count + (rest & 1)
+        rest = rest >> 1
+    return cast(count, "uint8")
 
 
-def _matvec(x1: Any, x2: Any) -> Any:
-    return products.matvec(x1, x2)
-
-
-vecmat = Binary("vecmat", products.vecmat)
-matvec = Binary("matvec", _matvec)
+bitwise_count = Unary("bitwise_count", _bitwise_count)

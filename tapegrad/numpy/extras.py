@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import read_on_host
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError
 from tapegrad.numpy.creation import asarray
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
-from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import as_constant, full_like_p
+from tapegrad.numpy.values import as_array, as_arrays, with_dtype
+from tapegrad.ops.creation import as_constant
 from tapegrad.ops.joining import stack
 from tapegrad.ops.shape import reshape
 
@@ -66,27 +65,6 @@ class vectorize:  # noqa: N801 -- NumPy's name
             return as_constant(np.zeros(shape))
         joined = reshape(stack(as_arrays(results)), shape)
         return with_dtype(joined, self._otypes[0]) if self._otypes else joined
-
-
-def bitwise_count(x: Any, /) -> Any:
-    """Return how many bits are set in the absolute value of each integer, as uint8.
-
-    >>> bitwise_count([0, 1, 7, -8]).tolist()
-    [0, 1, 3, 1]
-    """
-    values = as_array(x)
-    kind = dtype_of(values)
-    if kind.kind not in "biu":
-        raise ArgumentTypeError(f"bitwise_count needs integers. Got {values.dtype}.")
-    rest = (
-        values if kind.kind == "u" else abs(values) if kind.kind == "i" else cast(values, "uint8")
-    )
-    rest = cast(rest, "uint64")
-    count = full_like_p(rest, shape=tuple(rest.shape), value=0, dtype=np.dtype("uint64"))
-    for _ in range(8 * kind.itemsize):
-        count = count + (rest & 1)
-        rest = rest >> 1
-    return cast(count, "uint8")
 
 
 def packbits(a: Any, /, axis: int | None = None, bitorder: Any = "big") -> Any:

@@ -179,7 +179,12 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     >>> [x.shape for x in broadcast_arrays([1, 2], [[1], [2]])]
     [(2, 2), (2, 2)]
     """
-    return tuple(shape.broadcast_arrays(*[as_array(arg) for arg in args]))
+    others = [k for k, arg in enumerate(args) if arg is None or isinstance(arg, str)]
+    tensors = shape.broadcast_arrays(*[as_array(a) for k, a in enumerate(args) if k not in others])
+    result = list(tensors)
+    for k in others:  # as matplotlib's bars have beside their lengths
+        result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))
+    return tuple(result)
 
 
 def broadcast_shapes(*args: Any) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ of them is asked for.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError
@@ -102,6 +103,17 @@ def tobytes(self: Any, order: str = "C") -> bytes:
     return as_array(self).numpy().tobytes(order)  # type: ignore[no-any-return]
 
 
+def strides(self: Any) -> tuple[int, ...]:
+    """Return how many bytes lie between neighbours along each axis of a copy on the host.
+
+    >>> import tapegrad
+    >>> tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]).strides
+    (8, 4)
+    """
+    sizes = tuple(self.shape)
+    return tuple(self.dtype.itemsize * math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+
+
 METHODS: dict[str, Any] = {
     "all": reductions.all,
     "any": reductions.any,
@@ -154,4 +166,5 @@ PROPERTIES: dict[str, Any] = {
     "itemsize": lambda self: self.dtype.itemsize,
     "mT": lambda self: manipulation.matrix_transpose(self),
     "real": lambda self: parts.real(self),
+    "strides": strides,
 }

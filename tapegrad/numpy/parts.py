@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import NUMBERS
+from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
     NoValue,
     as_array,
     as_array_like,
+    check_cast,
     deliver,
     dtype_of,
     floating,
     is_array,
     operands,
+    selected,
     side_by_side,
     with_dtype,
 )
 from tapegrad.ops import bessel, comparison, complex_numbers, rounding, selection, trigonometric
-from tapegrad.ops.bits import nextafter
-from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.stop_gradient import identity
 
@@ -93,6 +94,9 @@ def clip(
     a_max: Any = NoValue,
     dtype: Any = None,
     where: Any = True,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
 ) -> Any:
     """Return the array limited to the interval from `min` to `max`; None means no limit.
 
@@ -101,15 +105,26 @@ def clip(
     """
     low = next((v for v in (min, a_min) if v is not NoValue), None)
     high = next((v for v in (max, a_max) if v is not NoValue), None)
-    x = with_dtype(as_array(a), dtype)
+    x = as_array(a)
+    if dtype is not None:
+        x, low, high = (_converted(v, dtype, casting) for v in (x, low, high))
     kind = dtype_of(x)
     if all([v is None or type(v) in (int, float) for v in (low, high)]) and kind.kind == "f":
-        return deliver(selection.clip(x, low, high), out)
+        return deliver(selected(selection.clip(x, low, high), where, out), out, casting)
     result = x
     for bound, pick in ((low, selection.maximum), (high, selection.minimum)):
         if bound is not None:
             result = pick(result, _bound(bound, x))
-    return deliver(identity(result) if result is x else result, out)
+    result = identity(result) if result is x else result
+    return deliver(selected(result, where, out), out, casting)
+
+
+def _converted(value: Any, dtype: Any, casting: str) -> Any:
+    if value is None or type(value) in NUMBERS:
+        return value
+    x = as_array(value)
+    check_cast("clip", dtype_of(x), numpy_dtype(dtype), casting)
+    return with_dtype(x, dtype)
 
 
 def _bound(bound: Any, x: Any) -> Any:
@@ -150,16 +165,6 @@ def fix(x: Any, out: Any = None) -> Any:
     [1.0, -1.0]
     """
     return deliver(rounding.trunc(as_array(x)), out)
-
-
-def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
-    """Return the rounded quotient and the remainder.
-
-    >>> [part.tolist() for part in divmod([7, -7], 3)]
-    [[2, -3], [1, 2]]
-    """
-    a, b = operands(x1, x2)
-    return rounding.floor_divide(a, b), rounding.mod(a, b)
 
 
 def sinc(x: Any) -> Any:
@@ -268,17 +273,6 @@ def array_equiv(a1: Any, a2: Any) -> bool:
         return bool((x == y).all())
     except ValueError:
         return False
-
-
-def spacing(x: Any) -> Any:
-    """Return the distance from each number to the next one away from zero.
-
-    >>> spacing([1.0]).tolist()
-    [2.220446049250313e-16]
-    """
-    x = floating(x)
-    away = choose(x < 0, -math.inf, full_like_p(x, shape=(), value=math.inf, dtype=dtype_of(x)))
-    return with_dtype(nextafter(x, with_dtype(away, dtype_of(x))) - x, dtype_of(x))
 
 
 def isscalar(element: Any) -> bool:

@@ -2,47 +2,164 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.operand import normalize_axis
-from tapegrad.errors import ShapeError
-from tapegrad.numpy.values import as_array, as_arrays, deliver, dtype_of, side_by_side, with_dtype
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.numpy.values import (
+    as_array,
+    as_arrays,
+    check_cast,
+    deliver,
+    dtype_of,
+    refuse_order,
+    side_by_side,
+    with_dtype,
+)
 from tapegrad.ops import einsum as einsum_module
 from tapegrad.ops import products, reduction
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.diagonal import diagonal as diagonal_of
 from tapegrad.ops.joining import stack
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.shape import expand_dims, moveaxis
 
 
-def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, **options: Any) -> Any:
+def _product(
+    name: str,
+    function: Callable[[Any, Any], Any],
+    inputs: Sequence[Any],
+    core: tuple[int, int, int],
+    out: Any,
+    axes: Any,
+    dtype: Any,
+    casting: str,
+) -> Any:
+    """Compute a product over the last axes; `core` counts those of the inputs and the result.
+
+    `axes` names for each of them where its own axes are, if they are not last.
+    """
+    arrays = as_arrays(inputs)
+    if axes is not None:
+        if len(axes) not in (2, 3):
+            raise ArgumentError(f"{name} takes axes= for two inputs and the result. Got {axes}.")
+        arrays = [
+            moveaxis(x, _tuple(where), tuple(range(-count, 0)))
+            for x, where, count in zip(arrays, axes, core, strict=False)
+        ]
+    if dtype is not None:
+        for x in arrays:
+            check_cast(name, dtype_of(x), numpy_dtype(dtype), casting)
+    result = function(*[with_dtype(x, dtype) for x in arrays])
+    if axes is not None and len(axes) == 3 and core[2]:
+        result = moveaxis(result, tuple(range(-core[2], 0)), _tuple(axes[2]))
+    return deliver(result, out, casting)
+
+
+def _tuple(axes: Any) -> tuple[int, ...]:
+    return (axes,) if isinstance(axes, int) else tuple(axes)
+
+
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    axes: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
+) -> Any:
     """Return the matrix product over the last two axes; leading axes broadcast.
 
     >>> matmul([[1, 2], [3, 4]], [5, 6]).tolist()
     [17, 39]
     """
-    return deliver(with_dtype(products.matmul(*as_arrays([x1, x2])), dtype), out)
+    refuse_order(order)
+    return _product("matmul", products.matmul, (x1, x2), (2, 2, 2), out, axes, dtype, casting)
 
 
-def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
+def matvec(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    axes: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
+) -> Any:
+    """Return the product of matrices with vectors; leading axes broadcast.
+
+    >>> matvec([[1, 2], [3, 4]], [5, 6]).tolist()
+    [17, 39]
+    """
+    refuse_order(order)
+    return _product("matvec", products.matvec, (x1, x2), (2, 1, 1), out, axes, dtype, casting)
+
+
+def vecmat(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    axes: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
+) -> Any:
+    """Return the product of conjugated vectors with matrices; leading axes broadcast.
+
+    >>> vecmat([5, 6], [[1, 2], [3, 4]]).tolist()
+    [23, 34]
+    """
+    refuse_order(order)
+    return _product("vecmat", products.vecmat, (x1, x2), (1, 2, 1), out, axes, dtype, casting)
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    axis: int = -1,
+    keepdims: bool = False,
+    axes: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
+) -> Any:
     """Return the sum of conj(x1) * x2 over one axis; the others broadcast.
 
     >>> vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    a, b = as_arrays([x1, x2])
-    if not a.shape or not b.shape or a.shape[axis] != b.shape[axis]:
-        raise ShapeError(
-            f"vecdot needs equal lengths along axis {axis}. Got shapes {tuple(a.shape)} and "
-            f"{tuple(b.shape)}."
-        )
-    left = conj(a) if is_complex(a) else a
-    moved = moveaxis(left, axis, -1) * moveaxis(b, axis, -1)
-    kind = dtype_of(moved) if dtype is None else dtype
-    return deliver(with_dtype(reduction.sum(moved, -1), kind), out)
+    refuse_order(order)
+
+    def function(a: Any, b: Any) -> Any:
+        if not a.shape or not b.shape or a.shape[axis] != b.shape[axis]:
+            raise ShapeError(
+                f"vecdot needs equal lengths along axis {axis}. Got shapes {tuple(a.shape)} and "
+                f"{tuple(b.shape)}."
+            )
+        left = conj(a) if is_complex(a) else a
+        moved = moveaxis(left, axis, -1) * moveaxis(b, axis, -1)
+        total = with_dtype(reduction.sum(moved, -1), dtype_of(moved))
+        return expand_dims(total, axis) if keepdims else total
+
+    return _product("vecdot", function, (x1, x2), (1, 1, 0), out, axes, dtype, casting)
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:

@@ -1,6 +1,7 @@
 """Special functions under SciPy's names: what `scipy.special` looks for in a namespace.
 
-Python's floats and integers give float64. The rules are those of `tapegrad.ops`.
+Python's floats and integers give float64. The rules are those of `tapegrad.ops`. Distribution
+functions and what only `tapegrad.scipy.special` has are found here as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.numpy import probabilities
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
 from tapegrad.ops import bessel, exponential, reduction, sigmoids, special
@@ -19,6 +21,8 @@ from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import where
 from tapegrad.ops.special import lgamma
+from tapegrad.scipy import special as scipys
+from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 
 
 def _unary(name: str, function: Callable[[Any], Any]) -> Unary:
@@ -76,8 +80,6 @@ rgamma = _unary("rgamma", _rgamma)
 digamma = psi = _unary("psi", special.digamma)
 polygamma = _binary("polygamma", special.polygamma)
 zeta = _binary("zeta", special.zeta)
-gammainc = _binary("gammainc", special.igamma)
-gammaincc = _binary("gammaincc", special.igammac)
 betaln = _binary("betaln", special.betaln)
 beta = _binary(
     "beta",
@@ -86,15 +88,6 @@ beta = _binary(
     ),
 )
 poch = _binary("poch", lambda z, m: exponential.exp(lgamma(z + m) - lgamma(z)))
-
-
-def betainc(a: Any, b: Any, x: Any, /) -> Any:
-    """Return the regularized incomplete beta function; only `x` has a derivative.
-
-    >>> betainc(1.0, 1.0, 0.25).tolist()
-    0.25
-    """
-    return special.betainc(*as_arrays([floating(v) for v in (a, b, x)]))
 
 
 def multigammaln(a: Any, d: int) -> Any:
@@ -247,6 +240,14 @@ def logsumexp(
     if not return_sign:
         return where(total < 0, math.nan, size)
     return size, where(total < 0, -1.0, where(total > 0, 1.0, zeros_like(total)))
+
+
+def __getattr__(name: str) -> Any:
+    if name in probabilities.NAMES:
+        return getattr(probabilities, name)
+    if name in scipys.__all__:
+        return getattr(scipys, name)
+    raise AttributeError(f"tapegrad.numpy.special has no function {name!r}.")
 
 
 __all__ = [

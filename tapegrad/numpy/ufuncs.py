@@ -10,24 +10,64 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
+from tapegrad.core.convert import NUMBERS, to_host_array
+from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.core.tensor import Tensor
-from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import as_array, deliver, dtype_of, operands, selected, with_dtype
-from tapegrad.ops import indexing
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.numpy import folding, loops
+from tapegrad.numpy.values import (
+    as_array,
+    check_cast,
+    deliver,
+    dtype_of,
+    is_array,
+    operands,
+    refuse_order,
+    selected,
+    summed_dtype,
+    with_dtype,
+)
+from tapegrad.ops import comparison, indexing
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.shape import moveaxis, reshape
+from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 
 Function = Callable[..., Any]
+
+
+def _computed(name: str, function: Function, inputs: tuple[Any, ...], **options: Any) -> Any:
+    """Call a function with NumPy's options."""
+    out, where, casting = options["out"], options["where"], options["casting"]
+    if options["signature"] is not None:
+        raise ArgumentTypeError(f"{name} has no signature= for tensors. Use dtype=.")
+    refuse_order(options["order"])
+    if options["dtype"] is not None or casting != "same_kind":
+        given = [type(x) if type(x) in NUMBERS else dtype_of(x) for x in inputs]
+        wanted = None if options["dtype"] is None else numpy_dtype(options["dtype"])
+        kinds = loops.loop_dtypes(name, tuple(given), wanted, casting)
+        pairs = zip(inputs, kinds, strict=False)
+        inputs = tuple([x if type(x) in NUMBERS else with_dtype(x, kind) for x, kind in pairs])
+    result = function(*inputs)
+    if not isinstance(result, tuple):
+        return deliver(selected(result, where, out), out, casting)
+    places = (None,) * len(result) if out is None else out
+    parts = zip(result, places, strict=True)
+    return tuple([deliver(selected(part, where, place), place, casting) for part, place in parts])
+
+
+def _check_written(name: str, a: Any) -> None:
+    if not is_array(a):
+        raise ArgumentTypeError(
+            f"{name}.at writes into a tensor where another operand is one. Got "
+            f"{type(a).__name__}: make it one by tapegrad.numpy.asarray."
+        )
 
 
 class Unary:
     """A function of each element: `sin(x, out=None, where=True, dtype=None)`."""
 
     nin = 1
-    nargs = 2
 
     def __init__(
         self, name: str, function: Function, nout: int = 1, module: str = "tapegrad.numpy"
@@ -36,6 +76,7 @@ class Unary:
         self.__module__ = module
         self.__doc__ = f"Compute {name} of each element."
         self.nout = nout
+        self.nargs = 1 + nout
         self._function = function
 
     def __call__(
@@ -49,14 +90,27 @@ class Unary:
         order: str = "K",
         dtype: Any = None,
         subok: bool = True,
+        signature: Any = None,
     ) -> Any:
         x = x if type(x) is Tensor else as_array(x)
-        if dtype is not None:
-            x = with_dtype(x, dtype)
-        result = self._function(x)
-        if out is None and where is True:
-            return result
-        return deliver(selected(result, where, out), out)
+        plain = out is None and where is True and dtype is None and signature is None
+        if plain and casting == "same_kind" and order == "K":
+            return self._function(x)
+        options = {"casting": casting, "order": order, "dtype": dtype, "signature": signature}
+        return _computed(self.__name__, self._function, (x,), out=out, where=where, **options)
+
+    def at(self, a: Any, indices: Any) -> None:
+        """Apply the function in place at `indices`, again for each time that one comes."""
+        _check_written(self.__name__, a)
+        x, index = as_array(a), _host_index(indices)
+        places = np.arange(x.size).reshape(tuple(x.shape))[index].reshape(-1)
+        flat = reshape(x, (-1,))
+        while places.size:
+            now, first = np.unique(places, return_index=True)
+            changed = _fitted(self.__name__, self._function(flat[now]), x)
+            flat = indexing.index_update(flat, now, changed)
+            places = np.delete(places, first)
+        a[...] = reshape(flat, tuple(x.shape))
 
     def __repr__(self) -> str:
         return f"<tapegrad.numpy.{self.__name__}>"
@@ -65,17 +119,28 @@ class Unary:
         return self.__name__
 
 
+def _host_index(indices: Any) -> Any:
+    """An index with NumPy's arrays in the place of tensors."""
+    if isinstance(indices, tuple):
+        return tuple(_host_index(part) for part in indices)
+    return to_host_array(indices.numpy()) if isinstance(indices, Tensor) else indices
+
+
+def _fitted(name: str, changed: Any, x: Any) -> Any:
+    """What `at` writes: results of a kind that the array can hold."""
+    check_cast(f"{name}.at", dtype_of(changed), dtype_of(x), "same_kind")
+    return with_dtype(changed, dtype_of(x))
+
+
 class Binary:
     """A function of two operands that broadcast, with NumPy's methods for reducing by it.
 
     `identity` is the result of reducing nothing. `reduction` and `running` are functions that
     reduce and accumulate over one axis at once, where there are any; `placing` one that does what
-    `at` does.
+    `at` does. Over several axes only what may come `in_any_order` is reduced.
     """
 
     nin = 2
-    nargs = 3
-    nout = 1
 
     def __init__(
         self,
@@ -85,16 +150,21 @@ class Binary:
         reduction: Function | None = None,
         running: Function | None = None,
         placing: Function | None = None,
+        in_any_order: bool = False,
+        nout: int = 1,
         module: str = "tapegrad.numpy",
     ) -> None:
         self.__name__ = name
         self.__module__ = module
         self.__doc__ = f"Compute {name} of each pair of elements."
         self.identity = identity
+        self.nout = nout
+        self.nargs = 2 + nout
         self._function = function
         self._reduction = reduction
         self._running = running
         self._placing = placing
+        self._in_any_order = in_any_order or identity is not None or reduction is not None
 
     def __call__(
         self,
@@ -108,15 +178,28 @@ class Binary:
         order: str = "K",
         dtype: Any = None,
         subok: bool = True,
+        signature: Any = None,
     ) -> Any:
         if type(x1) is not Tensor or type(x2) is not Tensor:
             x1, x2 = operands(x1, x2)
-        if dtype is not None:
-            x1, x2 = (x if type(x) in NUMBERS else with_dtype(x, dtype) for x in (x1, x2))
-        result = self._function(x1, x2)
-        if out is None and where is True:
-            return result
-        return deliver(selected(result, where, out), out)
+        plain = out is None and where is True and dtype is None and signature is None
+        if plain and casting == "same_kind" and order == "K":
+            return self._function(x1, x2)
+        options = {"casting": casting, "order": order, "dtype": dtype, "signature": signature}
+        return _computed(self.__name__, self._function, (x1, x2), out=out, where=where, **options)
+
+    def _operand(self, method: str, array: Any, dtype: Any) -> Any:
+        """What a method combines: sums and products of small integers grow to 64 bits."""
+        if self.nout > 1:
+            raise ArgumentTypeError(f"{self.__name__}.{method} has no meaning for two results.")
+        x = as_array(array)
+        if dtype is None and self.__name__ in ("add", "multiply"):
+            return with_dtype(x, summed_dtype(x))
+        wanted = None if dtype is None else numpy_dtype(dtype)
+        kind = loops.reduction_dtype(self.__name__, dtype_of(x), wanted)
+        if kind.kind == "b" and dtype_of(x).kind != "b":
+            return comparison.not_equal(x, 0)
+        return with_dtype(x, kind)
 
     def reduce(
         self,
@@ -129,46 +212,36 @@ class Binary:
         where: Any = True,
     ) -> Any:
         """Combine all elements over `axis` (None: over all axes)."""
-        x = with_dtype(as_array(array), dtype)
+        x = self._operand("reduce", array, dtype)
+        if where is not True and self.identity is None and initial is None:
+            raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
+        axes = normalize_axes(axis, len(x.shape), f"{self.__name__}.reduce")
+        if len(axes) > 1 and not self._in_any_order:
+            raise ArgumentError(
+                f"{self.__name__}.reduce depends on the order, so it takes one axis. Got {axis}."
+            )
+        if self._reduction is None:
+            fold = folding.Fold(self.__name__, self._function, self.identity, initial)
+            return deliver(fold.over(x, axes, keepdims, where), out)
         if where is not True:
-            if self.identity is None and initial is None:
-                raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
             fill = initial if self.identity is None else self.identity
             x = selected(x, where, full_like_p(x, shape=(), value=fill, dtype=dtype_of(x)))
-        axes = normalize_axes(axis, len(x.shape), f"{self.__name__}.reduce")
-        if self._reduction is not None:
-            result = self._reduction(x, axis=axes, keepdims=keepdims)
-        else:
-            result = self._fold(x, axes, keepdims)
+        result = self._reduction(x, axis=axes, keepdims=keepdims)
         if initial is not None:
-            result = self(initial, result)
+            result = self._function(with_dtype(as_array(initial, result), dtype_of(result)), result)
         return deliver(result, out)
-
-    def _fold(self, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-        shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-        if not keepdims:
-            shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        for axis in sorted(axes, reverse=True):
-            parts = list(unstack(x, axis=axis)) if x.shape[axis] else []
-            if not parts and self.identity is None:
-                raise ArgumentError(f"{self.__name__}.reduce of nothing has no value.")
-            if not parts:
-                kept = (*x.shape[:axis], *x.shape[axis + 1 :])
-                parts = [full_like_p(x, shape=kept, value=self.identity, dtype=dtype_of(x))]
-            x = parts[0]
-            for part in parts[1:]:
-                x = self._function(x, part)
-        return reshape(x, shape)
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Return what `reduce` gives of each beginning of an axis."""
-        x = with_dtype(as_array(array), dtype)
+        x = self._operand("accumulate", array, dtype)
         axis = normalize_axis(axis, len(x.shape), f"{self.__name__}.accumulate")
         if self._running is not None:
             return deliver(self._running(x, axis), out)
         parts = list(unstack(x, axis=axis)) if x.shape[axis] else []
         for k in range(1, len(parts)):
             parts[k] = self._function(parts[k - 1], parts[k])
+        if len({dtype_of(part) for part in parts}) > 1:
+            parts[0] = with_dtype(parts[0], dtype_of(parts[-1]))
         return deliver(stack(parts, axis) if parts else x, out)
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
@@ -176,31 +249,40 @@ class Binary:
         a, b = as_array(a), as_array(b)
         return self(reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
-    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
+    def reduceat(
+        self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+    ) -> Any:
         """Reduce the pieces of an axis that begin at `indices`."""
-        x = moveaxis(with_dtype(as_array(array), dtype), axis, 0)
-        starts = [int(k) for k in np.asarray(indices)]
+        x = moveaxis(self._operand("reduceat", array, dtype), axis, 0)
+        starts = [int(k) for k in np.asarray(_host_index(indices))]
+        if any([not 0 <= start < x.shape[0] for start in starts]):
+            raise ArgumentError(
+                f"{self.__name__}.reduceat needs indices from 0 to {x.shape[0] - 1}. Got {starts}."
+            )
         ends = [*starts[1:], x.shape[0]]
         pieces = [
             self.reduce(indexing.getitem(x, slice(start, end if start < end else start + 1)), 0)
             for start, end in zip(starts, ends, strict=True)
         ]
-        return moveaxis(stack(pieces), 0, axis)
+        return deliver(moveaxis(stack(pieces), 0, axis), out)
 
     def at(self, a: Any, indices: Any, b: Any) -> None:
         """Apply the function in place at `indices`, again for each time that one comes."""
-        if self._placing is not None:
-            a[...] = self._placing(as_array(a), indices, b)
+        _check_written(self.__name__, a)
+        x, index = as_array(a), _host_index(indices)
+        if self._placing is not None and np.can_cast(dtype_of(as_array(b)), dtype_of(x), "safe"):
+            a[...] = self._placing(x, indices, b)
             return
-        x, places = as_array(a), np.arange(int(np.prod(tuple(a.shape)))).reshape(tuple(a.shape))
-        index = indices.numpy() if isinstance(indices, Tensor) else indices
-        where = places[index].reshape(-1)
-        values = reshape(as_array(b) + 0 * indexing.getitem(x, index), (-1,))
+        chosen = np.arange(x.size).reshape(tuple(x.shape))[index]
+        values = reshape(broadcast_to(as_array(b, x), chosen.shape), (-1,))
+        places, turns = chosen.reshape(-1), np.arange(chosen.size)
         flat = reshape(x, (-1,))
-        for k, place in enumerate(where.tolist()):
-            changed = self._function(flat[place], values[k])
-            flat = indexing.index_update(flat, place, changed)
-        a[...] = reshape(flat, tuple(a.shape))
+        while places.size:
+            now, first = np.unique(places, return_index=True)
+            changed = self._function(flat[now], values[turns[first]])
+            flat = indexing.index_update(flat, now, _fitted(self.__name__, changed, x))
+            places, turns = np.delete(places, first), np.delete(turns, first)
+        a[...] = reshape(flat, tuple(x.shape))
 
     def __repr__(self) -> str:
         return f"<tapegrad.numpy.{self.__name__}>"

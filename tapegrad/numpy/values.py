@@ -18,7 +18,7 @@ from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError, DTypeError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.joining import holds_tensors, stack
@@ -176,7 +176,16 @@ def summed_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype("uint64") if kind.kind == "u" else np.dtype("int64")
 
 
-def deliver(result: Any, out: Any) -> Any:
+def check_cast(name: str, given: Any, wanted: Any, casting: Any) -> None:
+    """Refuse to take one dtype for another where NumPy's rule `casting` forbids it."""
+    if not np.can_cast(given, wanted, casting):
+        raise DTypeError(
+            f"{name} cannot take {given} for {wanted} with casting={casting!r}. Convert the "
+            "operands by astype first."
+        )
+
+
+def deliver(result: Any, out: Any, casting: Any = "same_kind") -> Any:
     """Return the result, written into `out` if one is given.
 
     >>> place = as_array([0.0, 0.0])
@@ -192,7 +201,7 @@ def deliver(result: Any, out: Any) -> Any:
             f"out= must be a tensor of the result's shape. Got {type(out).__name__}."
         )
     kind = out.dtype
-    if not np.can_cast(dtype_of(result), kind.dtype, casting="same_kind"):
+    if not np.can_cast(dtype_of(result), kind.dtype, casting):
         raise ArgumentTypeError(
             f"A result of {result.dtype} cannot be written to out= of {kind}; make out a tensor "
             f"of {result.dtype}."

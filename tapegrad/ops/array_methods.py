@@ -13,8 +13,8 @@ NAMES = (
     *("clip", "compress", "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot"),
     *("fill", "flatten", "imag", "itemsize", "mT", "max", "mean", "min", "nonzero", "partition"),
     *("prod", "ptp", "put", "ravel", "real", "repeat", "reshape", "round", "searchsorted", "sort"),
-    *("squeeze", "std", "sum", "swapaxes", "take", "to_device", "tobytes", "trace", "transpose"),
-    "var",
+    *("squeeze", "std", "strides", "sum", "swapaxes", "take", "to_device", "tobytes", "trace"),
+    *("transpose", "var"),
 )
 
 

@@ -1,20 +1,21 @@
 """NumPy's functions on tensors: `np.mean(t)` and `np.sin(t)` are recorded like our own.
 
 NumPy asks a value whether it wants to take over a call (`__array_ufunc__`,
-`__array_function__`); the tables here say by what, and else the function of the same name in
-`tapegrad.numpy`. A function that is in none of them is refused by a sentence, because a silent copy
-to the host would cut the value off from the tape.
+`__array_function__`); the tables here say by what, and else `tapegrad.numpy.namesakes`, which finds
+the function of the same name or refuses by a sentence: a silent copy to the host would cut the
+value off from the tape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.dtypes import DType
 from tapegrad.core.tensor import Tensor
-from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops import (
     arithmetic,
     bits,
@@ -67,10 +68,6 @@ UFUNCS: dict[Any, Function] = {
     np.arcsinh: trigonometric.asinh,
     np.arccosh: trigonometric.acosh,
     np.arctanh: trigonometric.atanh,
-    np.deg2rad: trigonometric.deg2rad,
-    np.radians: trigonometric.deg2rad,
-    np.rad2deg: trigonometric.rad2deg,
-    np.degrees: trigonometric.rad2deg,
     np.absolute: magnitude.abs,
     np.fabs: magnitude.fabs,
     np.sign: magnitude.sign,
@@ -80,11 +77,9 @@ UFUNCS: dict[Any, Function] = {
     np.floor: rounding.floor,
     np.ceil: rounding.ceil,
     np.trunc: rounding.trunc,
-    np.rint: rounding.rint,
     np.floor_divide: rounding.floor_divide,
     np.remainder: rounding.mod,
     np.fmod: rounding.fmod,
-    np.modf: rounding.modf,
     np.maximum: selection.maximum,
     np.minimum: selection.minimum,
     np.fmax: selection.fmax,
@@ -116,6 +111,7 @@ UFUNCS: dict[Any, Function] = {
     np.matmul: products.matmul,
     np.vecdot: products.vecdot,
 }
+"""What answers a plain call; the rest have their namesakes in tapegrad.numpy, as have options."""
 
 
 def _on_host(function: Function) -> Function:
@@ -131,44 +127,50 @@ def _host(value: Any) -> Any:
     return value.numpy() if isinstance(value, Tensor) or hasattr(value, "dense_shape") else value
 
 
+def _of_dtypes(function: Function) -> Function:
+    """A question about dtypes: ask it of those alone, which copies no values."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kinds = [(arg, getattr(arg, "dtype", None)) for arg in args]
+        return function(*[k.dtype if isinstance(k, DType) else arg for arg, k in kinds], **kwargs)
+
+    return call
+
+
 FUNCTIONS: dict[Any, Function] = {
     np.array_equal: _on_host(np.array_equal),
     np.allclose: _on_host(np.allclose),
-    np.result_type: _on_host(np.result_type),
-    np.can_cast: _on_host(np.can_cast),
+    np.result_type: _of_dtypes(np.result_type),
+    np.can_cast: _of_dtypes(np.can_cast),
 }
-"""What answers a function that is no ufunc; those of tapegrad.numpy join when first asked for."""
+"""What answers a function that is no ufunc where that is not its namesake in tapegrad.numpy."""
 
 
-def _namesake(function: Any) -> Function | None:
-    """The function of the same name in tapegrad.numpy, if there is one."""
-    from tapegrad import numpy as names  # a face, which loads nearly everything
+@cache
+def _method(ufunc: Any, method: str) -> Function:
+    """What answers a method of a ufunc, or its call with options."""
+    from tapegrad.numpy import namesakes  # a face, which loads nearly everything
 
-    homes = {"numpy": names, "numpy.linalg": names.linalg, "numpy.fft": names.fft}
-    home = homes.get(getattr(function, "__module__", "numpy"), names)
-    found: Function | None = getattr(home, function.__name__, None)
-    return None if found is function else found
+    return namesakes.ufunc_method(ufunc, method)
+
+
+@cache
+def _answer(function: Any) -> Function:
+    """What answers a function that is no ufunc."""
+    from tapegrad.numpy import namesakes
+
+    return FUNCTIONS.get(function) or namesakes.namesake(function)
 
 
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Answer a NumPy ufunc that was called with a tensor."""
-    if method == "__call__" and not options and ufunc in UFUNCS:
-        return UFUNCS[ufunc](*inputs)
-    answer = getattr(_namesake(ufunc), method, None)
-    if answer is None:
-        how = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        raise ArgumentTypeError(f"{how} has no form for tensors. Call it on x.numpy() instead.")
-    return answer(*inputs, **options)
+    if method == "__call__" and not options:
+        function = UFUNCS.get(ufunc)
+        if function is not None:
+            return function(*inputs)
+    return _method(ufunc, method)(*inputs, **options)
 
 
 def call_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Answer a NumPy function that was called with a tensor."""
-    answer = FUNCTIONS.get(function) or _namesake(function)
-    if answer is None:
-        module = function.__module__.replace("numpy", "np")
-        raise ArgumentTypeError(
-            f"{module}.{function.__name__} has no form for tensors. Call it on x.numpy() instead "
-            "(its result is then not recorded)."
-        )
-    FUNCTIONS[function] = answer
-    return answer(*args, **options)
+    return _answer(function)(*args, **options)

@@ -105,6 +105,7 @@ EXITS = {
 
 
 @pytest.mark.parametrize(("how", "leave"), EXITS.items(), ids=EXITS)
+@pytest.mark.filterwarnings("ignore:A tensor that a tape follows")
 def test_passed_through_numpy_with_file_and_line(x, how, leave):
     with tf.GradientTape() as tape:
         tape.watch(x)

@@ -147,6 +147,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.filterwarnings("ignore:A tensor that a tape follows")
 def test_W7_any_read_of_a_trainable_variable_watches_it(read):
     v = tf.Variable([1.0, 2.0])
     with tf.GradientTape() as tape:

@@ -133,6 +133,18 @@ np.vecmat(c, x)
 """
 
 PARTS = """
+np.emath.sqrt(x)
+np.emath.sqrt(p)
+np.emath.log(x)
+np.emath.log2(x)
+np.emath.log10(f)
+np.emath.logn(2, x)
+np.emath.power(x, 2)
+np.emath.power(x, u)
+np.emath.arcsin(p)
+np.emath.arccos(p)
+np.emath.arctanh(p)
+np.emath.arctanh(u)
 np.real(z)
 np.imag(z)
 np.imag(x)

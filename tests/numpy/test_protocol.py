@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -33,10 +34,66 @@ def test_numpys_function_on_tensors(call):
 def test_a_function_without_a_form_is_refused_in_words():
     x = tapegrad.constant([1.0])
 
-    with pytest.raises(TypeError, match=r"np.busday_count has no form for tensors. Call it on"):
+    with pytest.raises(TypeError, match=r"np.busday_count has no form for tensors. .* Call it on"):
         np.busday_count(x, x)
 
 
 def test_a_ufunc_without_a_form_is_refused_in_words():
-    with pytest.raises(TypeError, match=r"np.isnat has no form for tensors. Call it on x.numpy()"):
+    with pytest.raises(TypeError, match=r"np.isnat has no form for tensors. .* Call it on x.numpy"):
         np.isnat(tapegrad.constant([1.0]))
+
+
+LEAVES = "A tensor that a tape follows became a NumPy array"
+
+
+def test_a_followed_tensor_that_becomes_an_array_warns_once_per_place():
+    x = tapegrad.constant([1.0, 2.0])
+    with warnings.catch_warnings(record=True) as caught, tapegrad.GradientTape() as tape:
+        warnings.simplefilter("default")
+        tape.watch(x)
+        for _ in range(3):
+            np.asarray(x)
+
+    assert [str(each.message).split(":")[0] for each in caught] == [LEAVES]
+    assert caught[0].filename == __file__
+
+
+def test_a_variable_that_becomes_an_array_warns_where_it_did():
+    v = tapegrad.Variable([1.0, 2.0])
+    with tapegrad.GradientTape(), pytest.warns(UserWarning, match=LEAVES) as caught:
+        np.asarray(v)
+
+    assert caught[0].filename == __file__
+
+
+def test_without_a_tape_that_follows_nothing_is_said():
+    x, other = tapegrad.constant([1.0]), tapegrad.constant([2.0])
+    with tapegrad.GradientTape() as tape:
+        tape.watch(x)
+        np.asarray(other)
+        x.numpy()
+        with tape.stop_recording():
+            np.asarray(x)
+
+    np.asarray(x)
+
+
+def test_ufuncs_of_others_are_not_taken_for_numpys():
+    add = np.frompyfunc(lambda a, b: a - b, 2, 1)
+
+    with pytest.raises(TypeError, match=r"has no form for tensors. Call it on x.numpy"):
+        add(tapegrad.constant([1.0]), 2.0)
+
+
+def test_questions_about_dtypes_read_no_values():
+    x = tapegrad.constant([1.0])
+
+    assert np.result_type(x, np.float16) == np.float32
+    assert np.can_cast(x, "float64")
+    assert x.reshape(1, 1).strides == (4, 4)
+
+
+def test_arrays_beside_what_is_no_number_broadcast():
+    x, none = np.broadcast_arrays(tapegrad.constant([1.0, 2.0]), None)
+
+    assert (x.shape, none.tolist()) == ((2,), [None, None])

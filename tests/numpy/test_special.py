@@ -23,15 +23,26 @@ UNARY = {
     **dict.fromkeys(["j0", "j1", "i0", "i1", "i0e", "i1e", "log_expit"], ANY),
     **dict.fromkeys(["y0", "y1", "k0", "k1", "k0e", "k1e", "expi", "exp1", "spence"], POSITIVE),
 }
+UNARY |= dict.fromkeys(["exp2", "exp10", "cbrt", "sinc", "cosm1", "sindg", "cosdg", "tandg"], ANY)
+UNARY |= {"cotdg": POSITIVE, "exprel": ANY, "expm1": ANY, "log1p": POSITIVE}
 BINARY = {
     **dict.fromkeys(["gammainc", "gammaincc", "betaln", "beta", "poch"], (POSITIVE, POSITIVE)),
     **dict.fromkeys(["xlogy", "xlog1py", "rel_entr", "kl_div", "boxcox"], (POSITIVE, POSITIVE)),
     "boxcox1p": (POSITIVE, POSITIVE),
     "comb": (uniform(5.0, 8.0, 5), POSITIVE),
+    "binom": (uniform(5.0, 8.0, 5), POSITIVE),
+    **dict.fromkeys(["huber", "pseudo_huber", "inv_boxcox", "inv_boxcox1p"], (POSITIVE, POSITIVE)),
+    **dict.fromkeys(["chdtr", "chdtrc", "stdtr"], (POSITIVE, POSITIVE)),
+    "chdtri": (POSITIVE, INSIDE),
+}
+TERNARY = {
+    **dict.fromkeys(["fdtr", "fdtrc", "gdtr", "gdtrc", "radian"], (POSITIVE, POSITIVE, POSITIVE)),
+    **dict.fromkeys(["betainc", "betaincc", "fdtri", "gdtrix"], (POSITIVE, POSITIVE, INSIDE)),
 }
 SAMPLES = [
     *(Sample(name, getattr(special, name), [maker]) for name, maker in UNARY.items()),
     *(Sample(name, getattr(special, name), makers) for name, makers in BINARY.items()),
+    *(Sample(name, getattr(special, name), makers) for name, makers in TERNARY.items()),
     Sample("logsumexp", special.logsumexp, [ANY]),
     Sample("softmax", special.softmax, [ANY]),
     Sample("log_softmax", lambda x: special.log_softmax(x, axis=-1), [ANY]),
@@ -103,3 +114,25 @@ def test_what_is_outside_the_domain():
     assert special.entr(x).tolist() == scipy.special.entr(x).tolist()
     assert special.rel_entr(x, y).tolist() == scipy.special.rel_entr(x, y).tolist()
     assert special.rgamma(np.array([-1.0, 0.0])).tolist() == [0.0, 0.0]
+
+
+def test_distribution_functions_of_counts():
+    k, m, p = np.array([0.0, 1.0, 3.0]), np.array([0.7, 1.5, 2.5]), np.array([0.2, 0.5, 0.7])
+    n = np.array([2, 3, 5])
+    calls = {"pdtr": (k, m), "pdtrc": (k, m), "bdtr": (k, n, p), "bdtrc": (k, n, p)}
+    calls |= {"nbdtr": (n - 1, n, p), "nbdtrc": (n - 1, n, p), "zetac": (m + 1.0,)}
+
+    for name, arrays in calls.items():
+        theirs = getattr(scipy.special, name)(*arrays)
+        np.testing.assert_allclose(getattr(special, name)(*arrays).numpy(), theirs, rtol=1e-10)
+
+
+def test_students_distribution_is_right_on_both_sides_and_far_out():
+    df, t = np.array([1.0, 5.0, 30.0, 2.0, 9.0]), np.array([-8.0, -0.01, 0.0, 0.3, 12.0])
+
+    np.testing.assert_allclose(special.stdtr(df, t).numpy(), scipy.special.stdtr(df, t), rtol=1e-10)
+
+
+def test_an_unknown_name_is_no_attribute():
+    with pytest.raises(AttributeError, match=r"numpy.special has no function 'nctdtr'"):
+        _ = special.nctdtr

@@ -1,0 +1,61 @@
+"""Reducing an axis by any function of two operands, one element after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.numpy.values import as_array, dtype_of, with_dtype
+from tapegrad.ops.joining import unstack
+from tapegrad.ops.selection import where as choose
+from tapegrad.ops.shape import broadcast_to, reshape
+
+
+class Fold:
+    """A reduction `f(f(initial, x[0]), x[1])` and so on, under the name of a ufunc.
+
+    >>> from tapegrad.ops.arithmetic import subtract
+    >>> fold = Fold("subtract", subtract, None, 10.0)
+    >>> fold.over(as_array([1.0, 2.0]), (0,), False, True).tolist()
+    7.0
+    """
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], identity: Any, initial: Any
+    ) -> None:
+        self._name = name
+        self._function = function
+        self._identity = identity
+        self._initial = initial
+
+    def over(self, x: Any, axes: tuple[int, ...], keepdims: bool, where: Any) -> Any:
+        """Reduce over the axes; only elements at which `where` holds take part."""
+        shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+        if not keepdims:
+            shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        mask = None if where is True else broadcast_to(as_array(where, x), tuple(x.shape))
+        for turn, axis in enumerate(sorted(axes, reverse=True)):
+            # The initial value counts once: where there is an identity, over the last axis.
+            last = turn == len(axes) - 1 or self._identity is None
+            start = self._initial if last and self._initial is not None else self._identity
+            x = self._along(x, axis, start, mask)
+            mask = None
+        return reshape(x, shape)
+
+    def _along(self, x: Any, axis: int, start: Any, mask: Any) -> Any:
+        parts = list(unstack(x, axis=axis)) if x.shape[axis] else []
+        masks = [None] * len(parts) if mask is None else list(unstack(mask, axis=axis))
+        given = start is not None and (self._initial is not None or mask is not None)
+        if given or not parts:
+            if start is None:
+                raise ArgumentError(f"{self._name}.reduce of nothing has no value.")
+            kept = (*x.shape[:axis], *x.shape[axis + 1 :])
+            first = with_dtype(as_array(start, x), dtype_of(x))
+            parts.insert(0, broadcast_to(first, kept))
+            masks.insert(0, None)
+        total = parts[0]
+        for part, holds in zip(parts[1:], masks[1:], strict=True):
+            combined = self._function(total, part)
+            total = combined if holds is None else choose(holds, combined, total)
+        return total

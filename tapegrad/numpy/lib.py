@@ -1,0 +1,8 @@
+"""NumPy's `lib`, as far as it holds functions of arrays."""
+
+from __future__ import annotations
+
+from tapegrad.numpy import emath as scimath
+from tapegrad.numpy import stride_tricks
+
+__all__ = ["scimath", "stride_tricks"]
