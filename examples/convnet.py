@@ -6,8 +6,8 @@ about the shape, and single pixels little. A pipeline shuffles the pictures and 
 batches to the device while the network, which mirrors and turns them first, learns.
 
 Data: 6000 pictures to learn from, 2000 held out. Reached: 95.1 % of the held-out pictures; a linear
-classifier of the pixels reaches 22.7 %, and guessing 10 %. Short, from 3000 pictures: 57.6 %, and
-19.9 % for the linear classifier.
+classifier of the pixels reaches 22.7 %, and guessing 10 %. Short, from 3000 pictures: 74.9 %, and
+20.9 % for the linear classifier.
 """
 
 import sys
@@ -107,7 +107,7 @@ def train(network, dataset, held_out, epochs, rate):
 
 def main(short: bool = False) -> dict[str, float]:
     tf.random.set_seed(0)
-    count, epochs = (3000, 5) if short else (6000, 15)
+    count, epochs = (3000, 8) if short else (6000, 15)
     dataset, held_out = make_pipeline(*draw_pictures(count, seed=1)), draw_pictures(2000, seed=2)
 
     linear = tf.keras.Sequential([Turn(), layers.Flatten(), layers.Dense(len(SHAPES))])

@@ -11,9 +11,11 @@ from tapegrad.core.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.families import Function, nondifferentiable
 from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive import PRIMITIVES, Primitive, record
+from tapegrad.core.recorder import active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
+from tapegrad.ops.stop_gradient import identity
 
 
 def _astype(xp: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
@@ -68,8 +70,14 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def _same(x: Any) -> Any:
-    """The value as a tensor of its own, so that a write into one is not seen in the other."""
-    return wrap(x.array, x.node) if type(x) is Tensor else x.value()
+    """The value as a tensor of its own, in its gradient and when somebody writes into it."""
+    x = x if type(x) is Tensor else x.value()
+    if type(x) is not Tensor:  # a variable inside vmap
+        return x
+    if x.node is None:
+        return wrap(x.array)
+    primitive = PRIMITIVES[identity.__name__]
+    return wrap(x.array, record(active_stack(), primitive, {}, (x.array,), (x.node,), x.array))
 
 
 def cast_like(x: Any, dtype: Any) -> Any:

@@ -105,7 +105,7 @@ class Box(metaclass=_BoxKind):
 
 
 # Scripts read `x._value` to look at a traced value, e.g. to print it.
-Tensor._value = property(getval)  # type: ignore[attr-defined]  # a name for this package alone
+Tensor._value = property(lambda x: raw(x))  # type: ignore[attr-defined]  # for this package alone
 
 
 def new_box(value: Any, trace: Any, node: Any) -> Any:
