@@ -26,6 +26,7 @@ from tapegrad.ops import (
 )
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.logsumexp import logsumexp
 from tapegrad.ops.selection import where as choose
 
 
@@ -45,6 +46,21 @@ def _power(x1: Any, x2: Any) -> Any:
 
 def _float_power(x1: Any, x2: Any) -> Any:
     return powers.float_power(*side_by_side(x1, x2))
+
+
+def _subtract_at(x: Any, index: Any, value: Any) -> Any:
+    return indexing.index_add(x, index, arithmetic.negative(as_array_like(value, x)))
+
+
+def _log_sum(base: float) -> Callable[..., Any]:
+    """The logarithm of a sum of powers, to a base given by its logarithm, over axes."""
+
+    def reduce(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        if 0 in x.shape:  # nothing adds up to 0
+            return reduction.sum(x - math.inf, axis, keepdims) - math.inf
+        return logsumexp(x * base, axis, keepdims) / base
+
+    return reduce
 
 
 def _divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
@@ -68,7 +84,7 @@ add = Binary(
     running=running_over(cumulative.cumsum),
     placing=indexing.index_add,
 )
-subtract = Binary("subtract", arithmetic.subtract)
+subtract = Binary("subtract", arithmetic.subtract, placing=_subtract_at)
 multiply = Binary(
     "multiply",
     arithmetic.multiply,
@@ -106,8 +122,10 @@ log = Unary("log", exponential.log)
 log2 = Unary("log2", exponential.log2)
 log10 = Unary("log10", exponential.log10)
 log1p = Unary("log1p", exponential.log1p)
-logaddexp = Binary("logaddexp", exponential.logaddexp, identity=-float("inf"))
-logaddexp2 = Binary("logaddexp2", exponential.logaddexp2, identity=-float("inf"))
+logaddexp = Binary("logaddexp", exponential.logaddexp, identity=-math.inf, reduction=_log_sum(1.0))
+logaddexp2 = Binary(
+    "logaddexp2", exponential.logaddexp2, identity=-math.inf, reduction=_log_sum(math.log(2.0))
+)
 
 # Angles
 

@@ -54,9 +54,11 @@ def histogram(
     >>> [part.tolist() for part in histogram([0.0, 1.0, 1.0], 2)]
     [[1, 2], [0.0, 0.5, 1.0]]
     """
-    values = ravel(a)
+    values = ravel(as_array(a, weights))
     edges = np.histogram_bin_edges(read_on_host(values, "histogram()"), _edges(bins), range)
-    counts = _counts([values], [edges], None if weights is None else ravel(weights))
+    counts = _counts(
+        [values], [edges], None if weights is None else ravel(as_array(weights, values))
+    )
     if density:
         counts = floating(counts)
         counts = counts / as_array(np.diff(edges).astype(float), counts) / counts.sum()
@@ -89,7 +91,7 @@ def histogramdd(
     >>> histogramdd([[0.0, 0.0], [1.0, 1.0]], 2)[0].tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    points = as_array(sample)
+    points = as_array(sample, weights)
     count = points.shape[1]
     columns = [points[:, k] for k in _range(count)]
     wanted = [bins] * count if isinstance(bins, int) else [_edges(b) for b in bins]
@@ -98,7 +100,7 @@ def histogramdd(
         np.histogram_bin_edges(read_on_host(c, "histogramdd()"), b, r)
         for c, b, r in zip(columns, wanted, ranges, strict=True)
     ]
-    counts = _counts(columns, edges, None if weights is None else ravel(weights))
+    counts = _counts(columns, edges, None if weights is None else ravel(as_array(weights, points)))
     counts = floating(counts)
     if density:
         counts = counts / counts.sum()

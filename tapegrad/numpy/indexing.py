@@ -37,7 +37,7 @@ def take(
     """
     # Indices on the host stay there: they are checked without waiting for a device.
     index = indices if is_array(indices) else np.asarray(indices)
-    return deliver(picking.take(as_array(a), index, axis, mode), out)
+    return deliver(picking.take(as_array(a, indices), index, axis, mode), out)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:

@@ -10,7 +10,7 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.manipulation import ravel
-from tapegrad.numpy.values import as_array, as_arrays, deliver, with_dtype
+from tapegrad.numpy.values import as_array, as_arrays, deliver, is_array, side_by_side, with_dtype
 from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.picking import compress
@@ -122,9 +122,10 @@ def block(arrays: Any) -> Any:
     depth = _depth(arrays)
     if depth == 0:
         return as_array(arrays)
-    ranks = [len(as_array(leaf).shape) for leaf in _leaves(arrays)]
-    rank = max(depth, *ranks)
-    return _joined(arrays, rank, rank - depth)
+    leaves = _leaves(arrays)
+    near = next((leaf for leaf in leaves if is_array(leaf)), None)
+    rank = max(depth, *[len(as_array(leaf, near).shape) for leaf in leaves])
+    return _joined(arrays, rank, rank - depth, near)
 
 
 def _is_list(value: Any) -> bool:
@@ -147,11 +148,11 @@ def _leaves(value: Any) -> list[Any]:
     return [leaf for part in value for leaf in _leaves(part)] if _is_list(value) else [value]
 
 
-def _joined(value: Any, rank: int, axis: int) -> Any:
+def _joined(value: Any, rank: int, axis: int, near: Any) -> Any:
     if not _is_list(value):
-        x = as_array(value)
+        x = as_array(value, near)
         return reshape(x, (*[1] * (rank - len(x.shape)), *x.shape))
-    return concat([_joined(part, rank, axis + 1) for part in value], axis)
+    return concat([_joined(part, rank, axis + 1, near) for part in value], axis)
 
 
 # Apart
@@ -239,14 +240,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     >>> insert([1, 2, 3], 1, 9).tolist(), insert([1, 2, 3], [0, 2], [8, 9]).tolist()
     ([1, 9, 2, 3], [8, 1, 2, 9, 3])
     """
-    x = as_array(arr)
+    x, new = side_by_side(arr, values)
     if axis is None:
         x, axis = ravel(x), 0
     axis = axis % len(x.shape)
     length = x.shape[axis]
     places = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(_host(obj))
     places = np.flatnonzero(places) if places.dtype.kind == "b" else places
-    new = with_dtype(as_array(values, x), x.dtype)
+    new = with_dtype(new, x.dtype)
     if places.ndim == 0:
         # One place may take several entries: those along `axis` of the values.
         new = reshape(new, (*[1] * (len(x.shape) - len(new.shape)), *new.shape))

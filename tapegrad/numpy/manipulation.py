@@ -10,7 +10,7 @@ import numpy as np
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.numpy.values import as_array, dtype_of, refuse_order
+from tapegrad.numpy.values import as_array, dtype_of, refuse_order, side_by_side
 from tapegrad.ops import rearranging, shape
 from tapegrad.ops.creation import as_shape, full_like_p
 from tapegrad.ops.stop_gradient import identity
@@ -180,7 +180,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     [(2, 2), (2, 2)]
     """
     others = [k for k, arg in enumerate(args) if arg is None or isinstance(arg, str)]
-    tensors = shape.broadcast_arrays(*[as_array(a) for k, a in enumerate(args) if k not in others])
+    given = [arg for k, arg in enumerate(args) if k not in others]
+    tensors = shape.broadcast_arrays(*side_by_side(*given))
     result = list(tensors)
     for k in others:  # as matplotlib's bars have beside their lengths
         result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))

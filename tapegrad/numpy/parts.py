@@ -105,7 +105,7 @@ def clip(
     """
     low = next((v for v in (min, a_min) if v is not NoValue), None)
     high = next((v for v in (max, a_max) if v is not NoValue), None)
-    x = as_array(a)
+    x = as_array(a, next((v for v in (low, high) if is_array(v)), None))
     if dtype is not None:
         x, low, high = (_converted(v, dtype, casting) for v in (x, low, high))
     kind = dtype_of(x)
@@ -229,7 +229,7 @@ def isclose(
     >>> isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]
     """
-    x = as_array(a)
+    x = as_array(a, b)
     y = as_array_like(b, x)
     if dtype_of(x).kind in "biu" and dtype_of(y).kind in "biu":
         x, y = floating(x), floating(y)
@@ -296,6 +296,7 @@ def where(condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Any:
         return as_array(condition).nonzero()
     if x is NoValue or y is NoValue:
         raise ArgumentError("where needs both x and y, or neither of them.")
-    first, second = operands(x, y)
+    near = next((v for v in (x, y, condition) if is_array(v)), None)
+    first, second = operands(*[v if type(v) in NUMBERS else as_array(v, near) for v in (x, y)])
     near = next((v for v in (first, second) if is_array(v)), None)
     return choose(as_array(condition, near), first, second)

@@ -1,4 +1,4 @@
-"""Polynomials in two variables, the lowest power first, as NumPy's `polynomial.polynomial`."""
+"""Polynomials in several variables, the lowest power first, as NumPy's `polynomial.polynomial`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,24 @@ def polyval2d(x: Any, y: Any, c: Any) -> Any:
     >>> polyval2d(1.0, 1.0, [[1, 2, 3], [4, 5, 6]]).tolist()
     21.0
     """
-    x, y, c = side_by_side(x, y, c)
-    if x.shape != y.shape:
-        raise ShapeError(
-            f"polyval2d needs pairs of points. Got shapes {tuple(x.shape)} and {tuple(y.shape)}."
-        )
-    return _evaluated(_evaluated(_open(c, x), x), y)
+    return polyvalnd((x, y), c)
+
+
+def polyvalnd(pts: Any, c: Any) -> Any:
+    """Return the sum of c[i, j, ...] x**i y**j ... at points whose coordinates are `pts`.
+
+    >>> polyvalnd((1.0, 1.0, 2.0), [[[1, 2]], [[3, 4]]]).tolist()
+    16.0
+    """
+    *points, c = side_by_side(*pts, c)
+    if len({tuple(x.shape) for x in points}) != 1:
+        shapes = ", ".join([str(tuple(x.shape)) for x in points])
+        raise ShapeError(f"Coordinates of points need one shape. Got {shapes}.")
+    missing = len(points) - len(c.shape)
+    result = _open(reshape(c, (*c.shape, *[1] * missing)), points[0])
+    for x in points:
+        result = _evaluated(result, x)
+    return result
 
 
 def polygrid2d(x: Any, y: Any, c: Any) -> Any:

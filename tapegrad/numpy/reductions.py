@@ -57,7 +57,7 @@ def sum(
     >>> sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
-    x = selected(_added(as_array(a), dtype), where, None)
+    x = selected(_added(as_array(a, where), dtype), where, None)
     result = reduction.sum(x, _axes(axis), keepdims)
     return deliver(result if _is(initial, 0) else result + initial, out)
 
@@ -76,7 +76,7 @@ def prod(
     >>> prod([2, 3, 4]).tolist()
     24
     """
-    x = _added(as_array(a), dtype)
+    x = _added(as_array(a, where), dtype)
     if where is not True:
         x = choose(as_array(where, x), x, 1)
     result = reduction.prod(x, _axes(axis), keepdims)
@@ -108,7 +108,7 @@ def mean(
     >>> mean([1, 2, 6]).tolist()
     3.0
     """
-    x = with_dtype(as_array(a), dtype)
+    x = with_dtype(as_array(a, where), dtype)
     if where is True:
         return deliver(reduction.mean(x, _axes(axis), keepdims), out)
     total = floating(sum(x, axis, keepdims=keepdims, where=where))
@@ -220,7 +220,7 @@ amax, amin = max, min
 def _extreme(
     reduce: Any, pick: Any, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
-    x = as_array(a)
+    x = as_array(a, where)
     if where is not True:
         if initial is NoValue:
             raise ArgumentError("A reduction with where= that has no neutral value needs initial=.")

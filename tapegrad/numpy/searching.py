@@ -84,7 +84,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     >>> lexsort([[1, 0, 2], [5, 5, 4]]).tolist()
     [2, 1, 0]
     """
-    rows = list(as_array(keys)) if hasattr(keys, "shape") else [as_array(key) for key in keys]
+    rows = list(as_array(keys)) if hasattr(keys, "shape") else side_by_side(*keys)
     place = normalize_axis(axis, len(rows[0].shape), "lexsort")
     order = None
     for key in rows:

@@ -11,7 +11,15 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import atleast_2d
 from tapegrad.numpy.reductions import sum as total
-from tapegrad.numpy.values import NoValue, as_array, deliver, dtype_of, floating, with_dtype
+from tapegrad.numpy.values import (
+    NoValue,
+    as_array,
+    deliver,
+    dtype_of,
+    floating,
+    side_by_side,
+    with_dtype,
+)
 from tapegrad.ops import reduction
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.complex_numbers import real
@@ -36,13 +44,12 @@ def average(
     >>> average([1, 2, 6], weights=[1, 1, 2]).tolist()
     3.75
     """
-    x = as_array(a)
-    if weights is None:
+    x, w = (as_array(a), None) if weights is None else side_by_side(a, weights)
+    if w is None:
         result = reduction.mean(x, axis, keepdims)
         count = int(np.prod(x.shape)) // max(int(np.prod(result.shape)), 1)
         share = result * 0 + count
         return (result, share) if returned else result
-    w = as_array(weights, x)
     if tuple(w.shape) != tuple(x.shape):
         w = _spread(w, x, axis)
     kind = np.result_type(dtype_of(x), dtype_of(w), *(() if dtype_of(x).kind in "fc" else ("f8",)))
@@ -224,6 +231,8 @@ def cov(
     >>> cov([[1.0, 2.0], [2.0, 4.0]]).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
+    if y is not None:
+        m, y = side_by_side(m, y)
     x = _variables(m, rowvar, dtype)
     if y is not None:
         x = concat([x, _variables(y, rowvar, dtype)], axis=0)

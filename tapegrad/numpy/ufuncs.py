@@ -25,6 +25,7 @@ from tapegrad.numpy.values import (
     operands,
     refuse_order,
     selected,
+    side_by_side,
     summed_dtype,
     with_dtype,
 )
@@ -188,11 +189,11 @@ class Binary:
         options = {"casting": casting, "order": order, "dtype": dtype, "signature": signature}
         return _computed(self.__name__, self._function, (x1, x2), out=out, where=where, **options)
 
-    def _operand(self, method: str, array: Any, dtype: Any) -> Any:
+    def _operand(self, method: str, array: Any, dtype: Any, near: Any = None) -> Any:
         """What a method combines: sums and products of small integers grow to 64 bits."""
         if self.nout > 1:
             raise ArgumentTypeError(f"{self.__name__}.{method} has no meaning for two results.")
-        x = as_array(array)
+        x = as_array(array, near)
         if dtype is None and self.__name__ in ("add", "multiply"):
             return with_dtype(x, summed_dtype(x))
         wanted = None if dtype is None else numpy_dtype(dtype)
@@ -212,7 +213,7 @@ class Binary:
         where: Any = True,
     ) -> Any:
         """Combine all elements over `axis` (None: over all axes)."""
-        x = self._operand("reduce", array, dtype)
+        x = self._operand("reduce", array, dtype, where)
         if where is not True and self.identity is None and initial is None:
             raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
         axes = normalize_axes(axis, len(x.shape), f"{self.__name__}.reduce")
@@ -246,7 +247,7 @@ class Binary:
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
         """Return the function of every pair of an element of `a` with one of `b`."""
-        a, b = as_array(a), as_array(b)
+        a, b = side_by_side(a, b)
         return self(reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
     def reduceat(

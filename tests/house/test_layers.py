@@ -51,7 +51,7 @@ BETWEEN_BACKENDS = {"tapegrad_cupy": "tapegrad_numpy.special"}
 LAZY: dict[str, set[str]] = {
     # Methods of arrays are those of the NumPy face, which loads nearly everything.
     "tapegrad.core.dtypes": {"tapegrad.numpy.creation"},
-    "tapegrad.ops.numpy_protocol": {"tapegrad.numpy"},
+    "tapegrad.ops.numpy_protocol": {"tapegrad.numpy.namesakes"},
     "tapegrad.ops.array_methods": {"tapegrad.numpy", "tapegrad.numpy.methods"},
     "tapegrad.cli": {"tapegrad.demo.digits", "tapegrad_bench.command"},
     "tapegrad.ops.operators": {"tapegrad.ops.numpy_protocol"},

@@ -82,7 +82,12 @@ def test_forward_mode_agrees_with_differences(call):
 READS_VALUES = (
     *("np.real_if_close", "np.nanarg", "np.unique", "np.asarray_chkfinite", "np.from_dlpack"),
     *("np.polymul", "np.polydiv", "np.poly(m)", "np.histogram", "np.linalg.lstsq", "after("),
-    *("np.polyfit(v, w, 1, cov=True)", "np.sin(x, where=x > 0, out=", "np.emath."),
+    *(
+        "np.polyfit(v, w, 1, cov=True)",
+        "np.sin(x, where=x > 0, out=",
+        "np.emath.",
+        "np.modf(p, out=",
+    ),
 )
 
 

@@ -59,6 +59,26 @@ def test_arrays_stay_where_they_are_when_another_device_is_the_current_one(call)
     assert_same(ours, run(call, np, dict(ARRAYS)))
 
 
+def mixed(calls):
+    """Calls of several arrays, each with one of them that may as well be NumPy's."""
+    for call in calls:
+        letters = {a for a in re.findall(r"\b([a-z])\b(?!\s*=[^=])", call) if a in ARRAYS}
+        if len(letters) > 1 and not MAKES_ARRAYS.search(call) and call.startswith("np."):
+            yield from ((call, a) for a in sorted(letters) if not re.search(rf"\b{a}[.\[]", call))
+
+
+@pytest.mark.parametrize(
+    ("call", "host"), list(mixed([c for c in CALLS if c not in BEYOND_THE_STANDARD]))
+)
+def test_one_of_the_arrays_may_be_numpys(call, host):
+    arrays = {**tensors(), host: ARRAYS[host]}
+
+    with device("cpu"):
+        ours = run(call, tnp, arrays)
+
+    assert_same(ours, run(call, np, dict(ARRAYS)))
+
+
 @pytest.mark.parametrize("make", [tnp.zeros, tnp.ones, tnp.empty, tnp.arange, tnp.eye])
 def test_new_arrays_live_on_the_current_device(make):
     assert make(3).device == "strict:0"

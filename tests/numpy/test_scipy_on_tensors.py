@@ -15,7 +15,8 @@ from scipy import special
 
 import tapegrad
 
-# What SciPy computes in compiled code or hands to NumPy; each tells so, none is wrong in silence.
+# What SciPy 1.17 computes in compiled code or hands to NumPy. Each tells so until a SciPy computes
+# it by the Array API; none is wrong in silence.
 ON_THE_HOST = {
     'vq.kmeans2(o, o[:3], minit="matrix")[0]',
     "fft.dct(v)",
@@ -54,7 +55,7 @@ def test_values_and_gradients_are_right(outcomes):
 
 def test_what_leaves_the_tape_is_told(outcomes):
     for call in ON_THE_HOST:
-        assert outcomes[call].startswith("told"), call
+        assert outcomes[call] == "right" or outcomes[call].startswith("told"), call
 
 
 def test_plain_scipy_ufuncs_are_recorded():

@@ -155,7 +155,7 @@ REFUSALS = {
     "np.lib.stride_tricks.sliding_window_view(t, 3)": "A window of 3 does not fit",
     "np.lib.stride_tricks.sliding_window_view(t, (1, 1))": "needs one axis per window size",
     "np.lib.stride_tricks.sliding_window_view(t, 1, writeable=True)": "Windows .* are copies",
-    "np.polynomial.polynomial.polyval2d(t, t[:1], t[None])": "polyval2d needs pairs of points",
+    "np.polynomial.polynomial.polyval2d(t, t[:1], t[None])": "Coordinates of points need one shape",
     "np.matmul(t[None], t[:, None], axes=[(0, 1)])": "matmul takes axes= for two inputs",
     "np.matmul(t, t, dtype='int64')": "matmul cannot take float64 for int64",
 }
