@@ -7,6 +7,7 @@ python ci/functions_page.py --check    is the page in the tree the one that woul
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -31,9 +32,10 @@ against a loop, dtypes, the recorded program against eager mode; on NumPy (`test
 seen, not what somebody has written down.
 
 - **rows**: calls in the table.
-- **derivatives**: how often a result can be differentiated, as far as the rows go: both in reverse
-  (VJP) and forward (JVP). "none" is for functions of integers, of order or of chance.
+- **VJP**, **JVP**: whether it can be differentiated, in reverse and forward; functions of integers,
+  of order or of chance cannot. **order**: how often, as far as the rows go.
 - **batched**: whether `vmap` takes it, with the values and derivatives of a loop over the batch.
+- **NumPy**, **CUDA**: whether all checks of its rows pass there; the latter as the report says.
 - **recorded**: whether it can be part of a `function`; "reads values" if its result depends on the
   values of its arguments in a way that a recording cannot keep.
 """
@@ -59,11 +61,26 @@ def page() -> str:
 
 
 def _table(entries: Sequence[tuple[str, list[Sample]]]) -> Iterator[str]:
-    yield "| function | rows | derivatives | batched | recorded |"
-    yield "|---|---|---|---|---|"
+    yield "| function | rows | VJP | JVP | order | batched | NumPy | CUDA | recorded |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    failed = _failed_on_cuda()
     for name, samples in entries:
-        cells = [name, str(len(samples)), _order(samples), _batched(samples), _recorded(samples)]
+        orders = [s.order for s in samples if s.differentiable]
+        is_differentiable = _yes(bool(orders))
+        cells = [name, str(len(samples)), is_differentiable, is_differentiable]
+        cells += [str(max(orders, default=0)), _yes(all(s.batches for s in samples)), "yes"]
+        cells += [_yes(not any(f"[{s.name}]" in failed for s in samples)), _recorded(samples)]
         yield f"| {' | '.join(cells)} |"
+
+
+def _failed_on_cuda() -> str:
+    """The names of GPU tests that failed when they ran last."""
+    report = json.loads((ROOT / "ci" / "gpu-report.json").read_text(encoding="utf-8"))
+    return " ".join(report["tests"]["failed"])
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "no"
 
 
 def _spelling(name: str) -> str | None:
@@ -73,15 +90,6 @@ def _spelling(name: str) -> str | None:
         if callable(getattr(module, name, None)):
             return f"tapegrad.{place}.{name}" if place else f"tapegrad.{name}"
     return None
-
-
-def _order(samples: list[Sample]) -> str:
-    orders = [s.order for s in samples if s.differentiable]
-    return f"{max(orders)}" if orders else "none"
-
-
-def _batched(samples: list[Sample]) -> str:
-    return "yes" if all(s.batches for s in samples) else "no"
 
 
 def _recorded(samples: list[Sample]) -> str:
