@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.numpy.values import as_array, dtype_of, with_dtype
 from tapegrad.ops.arithmetic import divide, multiply
+from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.indexing import getitem, index_add, index_update
 from tapegrad.ops.powers import power
+from tapegrad.ops.segment_functions import (
+    unsorted_segment_max,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+)
 from tapegrad.ops.selection import maximum, minimum
+from tapegrad.ops.shape import broadcast_to, reshape
 
 
 class Places:
@@ -31,10 +41,13 @@ class Places:
 class Place:
     """A place in an array; each method returns a copy of the array that differs there.
 
-    Where an index comes twice, `add` and `subtract` do both, the others the last one.
+    Where an index comes twice both values count, but for `set`, `power` and `apply`: of these the
+    last one does.
 
     >>> as_array([1.0, 2.0]).at[[0, 0]].add(1.0).tolist()
     [3.0, 2.0]
+    >>> as_array([1.0, 2.0]).at[[0, 0]].multiply([3.0, 5.0]).tolist()
+    [15.0, 2.0]
     """
 
     __slots__ = ("_array", "_index")
@@ -48,6 +61,20 @@ class Place:
     def _changed(self, function: Callable[[Any, Any], Any], value: Any) -> Any:
         new = function(self.get(), self._value(value))
         return index_update(self._array, self._index, new)
+
+    def _all_at_once(
+        self, function: Callable[[Any, Any], Any], reduce: Callable[..., Any], value: Any
+    ) -> Any:
+        """Change by values that are reduced first, all those that go to one element."""
+        if not _may_repeat(self._index):
+            return self._changed(function, value)
+        shape = tuple(self._array.shape)
+        size = math.prod(shape)
+        numbers = place_next_to(self._array, np.arange(size).reshape(shape))
+        places = getitem(numbers, self._index)
+        values = broadcast_to(self._value(value), tuple(places.shape))
+        reduced = reduce(reshape(values, (-1,)), reshape(places, (-1,)), size)
+        return function(self._array, reshape(reduced, shape))
 
     def get(self) -> Any:
         """Return what is at the place."""
@@ -67,11 +94,11 @@ class Place:
 
     def multiply(self, value: Any) -> Any:
         """Return the array multiplied by a value at the place."""
-        return self._changed(multiply, value)
+        return self._all_at_once(multiply, unsorted_segment_prod, value)
 
     def divide(self, value: Any) -> Any:
         """Return the array divided by a value at the place."""
-        return self._changed(divide, value)
+        return self._all_at_once(divide, unsorted_segment_prod, value)
 
     def power(self, value: Any) -> Any:
         """Return the array raised to a power at the place."""
@@ -79,14 +106,24 @@ class Place:
 
     def min(self, value: Any) -> Any:
         """Return the array with the smaller of what is there and a value."""
-        return self._changed(minimum, value)
+        return self._all_at_once(minimum, unsorted_segment_min, value)
 
     def max(self, value: Any) -> Any:
         """Return the array with the larger of what is there and a value."""
-        return self._changed(maximum, value)
+        return self._all_at_once(maximum, unsorted_segment_max, value)
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
         """Return the array with a function applied at the place."""
         return index_update(self._array, self._index, self._value(function(self.get())))
 
     mul, div, pow, sub = multiply, divide, power, subtract
+
+
+def _may_repeat(index: Any) -> bool:
+    """Whether an index holds numbers in an array, of which two may be the same."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(
+        isinstance(part, list) or (np.ndim(part) > 0 and "bool" not in str(part.dtype))
+        for part in parts
+        if isinstance(part, list) or hasattr(part, "dtype")
+    )

@@ -254,3 +254,35 @@ def test_what_is_wrong_is_said_in_words(call):
         eval(call, {"np": tnp, "math": math, "x": tnp.asarray([0.5, 1.5, 2.5])})
 
     assert WORDS[call] in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "min", "max"])
+@pytest.mark.parametrize(
+    "index",
+    [[0, 2, 0, 0], ([0, 1, 1], [2, 0, 0]), [[1, 1], [1, 0]]],
+    ids=["rows", "pairs", "table"],
+)
+def test_all_values_of_a_repeated_index_count(name, index):
+    ufunc = {"min": np.minimum, "max": np.maximum}.get(name) or getattr(np, name)
+    rng = np.random.default_rng(0)
+    start = rng.uniform(1, 2, size=(3, 4))
+    values = rng.uniform(0.5, 3, size=start[index].shape)
+    expected = start.copy()
+    ufunc.at(expected, index, values)
+
+    x, v = tnp.asarray(start), tnp.asarray(values)
+    with tapegrad.GradientTape() as tape:
+        tape.watch([x, v])
+        changed = getattr(x.at[index], name)(v)
+        total = tnp.sum(changed * changed)
+
+    np.testing.assert_allclose(changed.numpy(), expected, rtol=1e-14)
+    step = rng.normal(size=values.shape)
+
+    def risen(size):
+        moved = start.copy()
+        ufunc.at(moved, index, values + size * step)
+        return (moved**2).sum()
+
+    slope = float((tape.gradient(total, v).numpy() * step).sum())
+    assert slope == pytest.approx((risen(1e-6) - risen(-1e-6)) / 2e-6, rel=1e-6)
