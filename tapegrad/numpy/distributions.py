@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import as_array, floating, with_dtype
+from tapegrad.numpy.values import as_array, deliver, floating, with_dtype
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.indexing import getitem, setitem
@@ -28,6 +28,13 @@ def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
     if size is None:
         return np.broadcast_shapes(*[tuple(np.shape(_shaped(p))) for p in parameters])
     return tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
+
+
+def size_for(size: Any, out: Any) -> Any:
+    """Return the size of a draw that is written into `out`, if that is given."""
+    if size is not None:
+        return size
+    return () if out is None else tuple(out.shape)
 
 
 def _shaped(parameter: Any) -> Any:
@@ -58,7 +65,7 @@ class Draws:
 
     def standard_normal(self, size: Any = None, dtype: Any = "float64", out: Any = None) -> Any:
         """Draw from the standard normal distribution."""
-        return with_dtype(self.normal(size=() if size is None else size), dtype)
+        return deliver(with_dtype(self.normal(size=size_for(size, out)), dtype), out)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
         """Draw numbers whose logarithms are normal."""

@@ -13,6 +13,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
+    check_cast,
     deliver,
     dtype_of,
     is_array,
@@ -121,7 +122,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     >>> x.tolist()
     [5.0, 5.0]
     """
-    new = with_dtype(as_array(src, dst), dtype_of(as_array(dst)))
+    source, wanted = as_array(src, dst), dtype_of(as_array(dst))
+    check_cast("copyto", dtype_of(source), wanted, casting)
+    new = with_dtype(source, wanted)
     dst[...] = new if where is True else choose(as_array(where, dst), new, as_array(dst))
 
 

@@ -10,20 +10,32 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.manipulation import ravel
-from tapegrad.numpy.values import as_array, as_arrays, deliver, is_array, side_by_side, with_dtype
+from tapegrad.numpy.values import (
+    as_array,
+    as_arrays,
+    check_cast,
+    deliver,
+    dtype_of,
+    is_array,
+    side_by_side,
+    with_dtype,
+)
 from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.picking import compress
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 
 
-def _parts(arrays: Any, dtype: Any) -> list[Any]:
+def _parts(arrays: Any, dtype: Any, casting: str = "same_kind") -> list[Any]:
     if isinstance(arrays, Tensor | Variable):
         arrays = list(as_array(arrays))
     parts = as_arrays(arrays)
     if not parts:
         raise ArgumentError("Joining needs at least one array. Got none.")
-    return [with_dtype(part, dtype) for part in parts]
+    made = [with_dtype(part, dtype) for part in parts]
+    for part, new in zip(parts, made):
+        check_cast("Joining", dtype_of(part), dtype_of(new), casting)
+    return made
 
 
 def concat(
@@ -40,7 +52,7 @@ def concat(
     >>> concat([[1, 2], [3.5]]).tolist()
     [1.0, 2.0, 3.5]
     """
-    parts = _parts(arrays, dtype)
+    parts = _parts(arrays, dtype, casting)
     if axis is None:
         return deliver(joining.concat([ravel(part) for part in parts], 0), out)
     return deliver(joining.concat(parts, axis), out)
@@ -62,7 +74,7 @@ def stack(
     >>> stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    return deliver(joining.stack(_parts(arrays, dtype), axis), out)
+    return deliver(joining.stack(_parts(arrays, dtype, casting), axis), out)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
@@ -71,7 +83,7 @@ def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     >>> vstack([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    return joining.vstack(_parts(tup, dtype))
+    return joining.vstack(_parts(tup, dtype, casting))
 
 
 row_stack = vstack
@@ -83,7 +95,7 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     >>> hstack([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
-    return joining.hstack(_parts(tup, dtype))
+    return joining.hstack(_parts(tup, dtype, casting))
 
 
 def dstack(tup: Any) -> Any:

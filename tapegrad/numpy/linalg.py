@@ -13,7 +13,7 @@ from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
 from tapegrad.numpy.products import cross as _cross
 from tapegrad.numpy.products import diagonal as _diagonal
 from tapegrad.numpy.products import matmul, outer, tensordot, vecdot
-from tapegrad.numpy.values import as_array, dtype_of, floating, side_by_side, with_dtype
+from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, side_by_side, with_dtype
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.diagonal import band_p
@@ -310,7 +310,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     >>> multi_dot([[[1, 2]], [[1], [1]], [[3]]]).tolist()
     [[9]]
     """
-    return traces.multi_dot(side_by_side(*arrays))
+    return deliver(traces.multi_dot(side_by_side(*arrays)), out)
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:

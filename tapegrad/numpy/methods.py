@@ -21,7 +21,7 @@ from tapegrad.numpy import (
     searching,
 )
 from tapegrad.numpy.at import Places
-from tapegrad.numpy.values import as_array, with_dtype
+from tapegrad.numpy.values import as_array, check_cast, dtype_of, with_dtype
 from tapegrad.ops import shape
 from tapegrad.ops.arithmetic import conj as conjugated
 from tapegrad.ops.kinds import is_complex
@@ -52,7 +52,9 @@ def astype(
     copy: Any = True,
 ) -> Any:
     """Return the array with another dtype."""
-    return dtypes.astype(self, dtype, copy=copy)
+    result = dtypes.astype(self, dtype, copy=copy)
+    check_cast("astype", dtype_of(self), dtype_of(result), casting)
+    return result
 
 
 def flatten(self: Any, order: str = "C") -> Any:

@@ -94,6 +94,11 @@ def _present(a: Any, dtype: Any, where: Any) -> Any:
     return x if where is True else selected(floating(x), where, as_array(math.nan))
 
 
+def _is_present(a: Any, where: Any) -> Any:
+    x = as_array(a)
+    return x == x if where is True else (x == x) & as_array(where, x)
+
+
 def nanmean(
     a: Any,
     axis: Any = None,
@@ -128,7 +133,10 @@ def nanvar(
     >>> nanvar([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    less = ddof if correction is NoValue else correction
+    if mean is not NoValue:
+        given = {"where": _is_present(a, where), "mean": mean, "correction": correction}
+        return reductions.var(_filled(a, 0), axis, dtype, out, ddof, keepdims, **given)
+    less = reductions.divisor(ddof, correction)
     return deliver(nan_reduction.nanvar(_present(a, dtype, where), axis, less, keepdims), out)
 
 
@@ -149,7 +157,10 @@ def nanstd(
     >>> nanstd([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    less = ddof if correction is NoValue else correction
+    if mean is not NoValue:
+        given = {"where": _is_present(a, where), "mean": mean, "correction": correction}
+        return reductions.std(_filled(a, 0), axis, dtype, out, ddof, keepdims, **given)
+    less = reductions.divisor(ddof, correction)
     return deliver(nan_reduction.nanstd(_present(a, dtype, where), axis, less, keepdims), out)
 
 

@@ -10,8 +10,8 @@ import os
 from typing import Any
 
 from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.numpy.distributions import Draws, shape_of, word_of
-from tapegrad.numpy.values import with_dtype
+from tapegrad.numpy.distributions import Draws, shape_of, size_for, word_of
+from tapegrad.numpy.values import deliver, with_dtype
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops.random_generator import Generator as Stream
 
@@ -25,7 +25,7 @@ class Generator(Draws):
 
     def random(self, size: Any = None, dtype: Any = "float64", out: Any = None) -> Any:
         """Draw numbers from [0, 1)."""
-        return with_dtype(self.uniform(size=() if size is None else size), dtype)
+        return deliver(with_dtype(self.uniform(size=size_for(size, out)), dtype), out)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = "int64",

@@ -122,7 +122,8 @@ def _count(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
     return reduction.sum(choose(as_array(where, x), ones, 0), _axes(axis), keepdims)
 
 
-def _divisor(ddof: Any, correction: Any) -> Any:
+def divisor(ddof: Any, correction: Any) -> Any:
+    """Return what is taken off a count, which has two names."""
     if correction is NoValue:
         return ddof
     if ddof:
@@ -147,7 +148,7 @@ def var(
     >>> var([1.0, 3.0]).tolist()
     1.0
     """
-    x, less = with_dtype(as_array(a), dtype), _divisor(ddof, correction)
+    x, less = with_dtype(as_array(a), dtype), divisor(ddof, correction)
     if where is True and mean is NoValue:
         return deliver(statistics.var(x, _axes(axis), less, keepdims), out)
     count = _count(x, where, axis, keepdims)
@@ -176,7 +177,7 @@ def std(
     >>> std([1.0, 3.0]).tolist()
     1.0
     """
-    x, less = with_dtype(as_array(a), dtype), _divisor(ddof, correction)
+    x, less = with_dtype(as_array(a), dtype), divisor(ddof, correction)
     if where is True and mean is NoValue:
         return deliver(statistics.std(x, _axes(axis), less, keepdims), out)
     return deliver(var(x, axis, None, None, less, keepdims, where=where, mean=mean) ** 0.5, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -217,18 +218,37 @@ def test_a_pipeline_feeds_a_training_step():
     np.testing.assert_allclose(w.numpy(), [1.0, -2.0, 0.5], atol=1e-3)
 
 
-def test_random_draws_in_a_pipeline_do_not_meet_recordings():
-    generator = tf.random.Generator.from_seed(1)
-    batches = Dataset.range(400).map(lambda n: generator.uniform([4]), num_parallel_calls=2)
+def test_functions_of_a_pipeline_and_recordings_wait_for_each_other():
+    with tf.device("cpu"):
+        w = tf.Variable(3.0)
+    begun, recording = threading.Event(), threading.Event()
+
+    def read_before(n):
+        begun.set()
+        recording.wait(0.1)  # without turns the recording begins now, and has the variable
+        return w + 0.0
+
+    def read_during(n):
+        recording.wait()  # the recording is under way, and lasts a while
+        return w + 0.0
 
     def slow(x):
-        time.sleep(0.02)  # the pipeline has much to do meanwhile
-        return tf.reduce_sum(x)
+        recording.set()
+        time.sleep(0.2)
+        return x * 2.0
 
-    totals = []
-    for n, x in enumerate(batches.prefetch(400)):
-        if n % 20 == 0:
-            totals.append(float(tf.function(lambda y: slow(y))(x)))
+    with tf.device("cpu"):
+        first = iter(Dataset.range(1).map(read_before).prefetch(1))
+        begun.wait()
+        assert float(tf.function(slow)(tf.constant(1.0))) == 2.0
+        assert float(next(first)) == 3.0
 
-    assert all(0 < total < 4 for total in totals)
-    assert generator.uniform([2]).shape == (2,)
+        recording.clear()
+        recorder = threading.Thread(target=tf.function(slow), args=(tf.constant(1.0),))
+        recorder.start()
+        recording.wait()
+        (value,) = Dataset.range(1).map(read_during)
+        recorder.join()
+
+    assert float(value) == 3.0
+    assert float(w) == 3.0

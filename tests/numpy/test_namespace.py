@@ -286,3 +286,32 @@ def test_all_values_of_a_repeated_index_count(name, index):
 
     slope = float((tape.gradient(total, v).numpy() * step).sum())
     assert slope == pytest.approx((risen(1e-6) - risen(-1e-6)) / 2e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x: xp.concatenate([x, x], dtype="int64", casting="same_kind"),
+        lambda xp, x: xp.stack([x, x], dtype="float32", casting="safe"),
+        lambda xp, x: xp.vstack([x], dtype="int64"),
+        lambda xp, x: xp.copyto(xp.zeros(2, dtype="int64"), x),
+        lambda xp, x: x.astype("float32", casting="safe"),
+        lambda xp, x: xp.nanvar(x, ddof=1, correction=1),
+    ],
+    ids=["concatenate", "stack", "vstack", "copyto", "astype", "nanvar"],
+)
+def test_what_numpy_refuses_is_refused(call):
+    for xp in (np, tnp):
+        with pytest.raises((TypeError, ValueError)):
+            call(xp, xp.asarray([1.0, 2.0]))
+
+
+def test_results_are_written_where_out_says():
+    place, numbers = tnp.zeros((1, 1)), [tnp.asarray([[2.0]])] * 3
+
+    assert tnp.linalg.multi_dot(numbers, out=place) is place
+    assert place.tolist() == [[8.0]]
+    for draw in ("random", "standard_normal"):
+        drawn = tnp.zeros(3)
+        assert getattr(tnp.random.default_rng(1), draw)(out=drawn) is drawn
+        assert drawn.tolist() == getattr(tnp.random.default_rng(1), draw)(3).tolist()

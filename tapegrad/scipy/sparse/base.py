@@ -104,7 +104,7 @@ class SparseArray:
 
     # Other forms
 
-    def toarray(self, order: Any = None, out: Any = None) -> Any:
+    def toarray(self, order: Any = None) -> Any:
         """Return the dense tensor, with a gradient for every entry."""
         rows, columns = self.shape
         places = flat_places(self.row, self.col, columns)
@@ -322,7 +322,7 @@ class SparseArray:
 
     # Sums
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None) -> Any:
         """Return the sum of all elements, or of each column (axis 0) or row (axis 1), dense."""
         data = self.data if dtype is None else cast(self.data, dtype)
         if axis is None:
@@ -332,7 +332,7 @@ class SparseArray:
         index, count = (self.col, self.shape[1]) if axis in (0, -2) else (self.row, self.shape[0])
         return segment_sum_p(data, index, num=count)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def mean(self, axis: Any = None, dtype: Any = None) -> Any:
         """Return the mean of all elements, zeros included, or of each column or row."""
         count = math.prod(self.shape) if axis is None else self.shape[axis]
         return self.sum(axis, dtype) / float(count)
