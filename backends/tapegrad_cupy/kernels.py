@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad_cupy.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.capture import KERNELS as CAPTURE
+from tapegrad_cupy.cast_groups import KERNELS as CAST_GROUPS
 from tapegrad_cupy.convolution.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.convolution.pooling import KERNELS as POOLING
 from tapegrad_cupy.copies import KERNELS as COPIES
@@ -23,6 +24,7 @@ from tapegrad_cupy.rows.rows import KERNELS as ROWS
 from tapegrad_cupy.searching import KERNELS as SEARCHING
 from tapegrad_cupy.shape import KERNELS as SHAPE
 from tapegrad_cupy.special.special import KERNELS as SPECIAL
+from tapegrad_cupy.updates.moments import KERNELS as MOMENTS
 from tapegrad_cupy.updates.multi_norms import KERNELS as MULTI_NORMS
 from tapegrad_cupy.updates.multi_updates import KERNELS as MULTI_UPDATES
 from tapegrad_cupy.updates.row_updates import KERNELS as ROW_UPDATES
@@ -47,8 +49,10 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **SPECIAL,
     **PHILOX,
     **UPDATES,
+    **MOMENTS,
     **ROW_UPDATES,
     **MULTI_CASTS,
+    **CAST_GROUPS,
     **MULTI_UPDATES,
     **MULTI_NORMS,
 }

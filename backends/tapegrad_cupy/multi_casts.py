@@ -1,6 +1,6 @@
 """Casts of many arrays in one launch: a sweep leaves those of its last gradients to its end.
 
-As everywhere on this backend, half precision is reached through single precision.
+Doubles become float16 by one rounding, as in NumPy; bfloat16 is reached through single precision.
 """
 
 from __future__ import annotations
@@ -31,9 +31,15 @@ _SOURCE = (
     + r"""
 struct Table { const FROM* x[T]; TO* y[T]; i64 size[T]; int first[T]; };
 
-__device__ __forceinline__ TO as_wanted(FROM x) {
-    return narrow<TO>((typename Wider<TO>::type)widen(x));
-}
+template <class A, class B> struct Cast {
+    static __device__ __forceinline__ B of(A x) {
+        return narrow<B>((typename Wider<B>::type)widen(x));
+    }
+};
+template <> struct Cast<double, __half> {
+    static __device__ __forceinline__ __half of(double x) { return __double2half(x); }
+};
+__device__ __forceinline__ TO as_wanted(FROM x) { return Cast<FROM, TO>::of(x); }
 
 extern "C" __global__ void __launch_bounds__(256) cast_many(
     const __grid_constant__ Table table, i64 chunk, int tensors
@@ -66,7 +72,7 @@ def cast_many(arrays: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
     for i, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True)):
         data = array.data
         in_order = array._c_contiguous and not data.ptr & 15
-        if in_order and data.device_id == here and _takes(array.dtype, dtype):
+        if in_order and data.device_id == here and takes(array.dtype, dtype):
             ways.setdefault((array.dtype, dtype), []).append(i)
         else:
             results[i] = converted(array, dtype)
@@ -79,14 +85,15 @@ def cast_many(arrays: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
 
 
 @functools.cache
-def _takes(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def takes(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether the kernels cast between these dtypes."""
     return given.name in FLOATS and wanted.name in FLOATS
 
 
 def _cast(arrays: Sequence[Array], given: np.dtype[Any], dtype: np.dtype[Any]) -> list[Array]:
     results = [_ndarray(array.shape, dtype) for array in arrays]
     chunk, capacity, parts = layout(tuple([array.size for array in arrays]), WIDTH, 2)
-    kernel = _kernel(capacity, given, dtype)
+    kernel = kernel_for(capacity, given, dtype)
     from_places = [array.data.ptr for array in arrays]
     to_places = [result.data.ptr for result in results]
     for part in parts:
@@ -96,7 +103,8 @@ def _cast(arrays: Sequence[Array], given: np.dtype[Any], dtype: np.dtype[Any]) -
 
 
 @functools.cache
-def _kernel(capacity: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> Kernel:
+def kernel_for(capacity: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> Kernel:
+    """Return the kernel whose table takes that many arrays."""
     table = f"{capacity * 28}s"  # two addresses, a size and the number of a block
     macros = _macros(capacity, given.name, wanted.name)
     return Kernel(lambda: compiled(_SOURCE, "cast_many", **macros), f"{table}qi")

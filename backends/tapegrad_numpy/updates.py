@@ -207,6 +207,17 @@ def average_update(average: Array, p: Array, step: Array, *, share: float) -> tu
     return (new.astype(average.dtype, copy=False),)
 
 
+def moments_update(
+    mean: Array, variance: Array, seen_mean: Array, seen_variance: Array, *, share: float
+) -> tuple[Array, ...]:
+    pairs = (mean, seen_mean), (variance, seen_variance)
+    wide, dtype = _wide(mean), mean.dtype
+    moved = [
+        _toward(a.astype(wide, copy=False), x.astype(wide, copy=False), share) for a, x in pairs
+    ]
+    return tuple([new.astype(dtype, copy=False) for new in moved])
+
+
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
     return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=_wide(p))),)
 
@@ -265,6 +276,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "decay_update": decay_update,
     "ftrl_update": ftrl_update,
     "lion_update": lion_update,
+    "moments_update": moments_update,
     "momentum_update": momentum_update,
     "nadam_update": nadam_update,
     "rmsprop_update": rmsprop_update,

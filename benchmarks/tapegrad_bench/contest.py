@@ -28,7 +28,7 @@ CORES_PER_PREPARATION = 4
 PATIENCE = {"cpu": 20.0, "cuda": 120.0}
 """Seconds that the preparation of one contender may take, however small the budget."""
 
-SHARE_OF_PREPARATION = 0.6
+SHARE_OF_PREPARATION = 0.75
 """Of a group's seconds, for those that are slow to compile."""
 
 

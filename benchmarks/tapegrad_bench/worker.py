@@ -112,7 +112,7 @@ class Session:
     def measure(self, contender: Contender, count: int) -> tuple[float, float | None]:
         """Return the seconds per step on the host's clock, and between the device's events."""
         library, prepared = self._libraries[contender.module], self._prepared[contender.name]
-        return timing.time_steps(library, prepared, count)
+        return timing.time_turn(library, prepared, count)
 
     def count(self, contender: Contender) -> tuple[float | None, float | None]:
         """Return kernels and copies per step; afterwards this process should time no more."""

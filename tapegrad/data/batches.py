@@ -48,7 +48,7 @@ class Batch(Plan):
         limits = (self._count, self._drop_remainder)
         if self._join is None and (run.peeks or not self._workers):
             source = self._input.start(run.on_host(), inner(state))
-            return _Blocks(self.step, source, *limits)
+            return _Blocks(self.step, source, *limits, run.like)
         join = self._join or (lambda elements: stacked(elements, self.step))
 
         def grouped(state: State | None) -> Source:
@@ -76,16 +76,22 @@ def _with_first_axis(spec: TensorSpec, length: int | None) -> TensorSpec:
 class _Blocks(Source):
     """Batches that the input puts together itself, which arrays do at once."""
 
-    def __init__(self, step: str, source: Source, count: int, drop_remainder: bool) -> None:
+    def __init__(
+        self, step: str, source: Source, count: int, drop_remainder: bool, like: Any
+    ) -> None:
         self._step = step
         self._source = source
         self._count = count
         self._least = count if drop_remainder else 1
+        self._like = like
 
     def next(self) -> Any:
         with noting(self._step):
-            found, block = self._source.block(self._count, self._step)
+            found, block = self._source.block(self._count, self._step, self._like)
         return block if found >= self._least else END
+
+    def is_gathered(self) -> bool:
+        return self._source.gathers(self._like)
 
     def state(self) -> State:
         return {"step": self._step, "input": self._source.state()}

@@ -72,12 +72,15 @@ class _SomeRows(Rows):
     def at(self, index: int) -> Any:
         return self._rows.at(self._indices[index])
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
         if isinstance(indices, range):
             chosen = self._indices[indices.start : indices.stop : indices.step]
-            return self._rows.block(chosen, step)
+            return self._rows.block(chosen, step, like)
         start, stride = self._indices.start, self._indices.step
-        return self._rows.block((start + stride * np.asarray(indices)).tolist(), step)
+        return self._rows.block((start + stride * np.asarray(indices)).tolist(), step, like)
+
+    def gathers(self, like: Any) -> bool:
+        return self._rows.gathers(like)
 
 
 class _Part(Source):
@@ -100,14 +103,20 @@ class _Part(Source):
                 return element
         return END
 
-    def block(self, count: int, step: str) -> tuple[int, Any]:
+    def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
         if self._stride != 1 or self._at < self._start:
-            return super().block(count, step)
+            return super().block(count, step, like)
         if self._stop is not None:
             count = min(count, self._stop - self._at)
-        found, block = self._source.block(count, step) if count > 0 else (0, None)
+        found, block = self._source.block(count, step, like) if count > 0 else (0, None)
         self._at += found
         return found, block
+
+    def gathers(self, like: Any) -> bool:
+        return self._source.gathers(like)
+
+    def is_gathered(self) -> bool:
+        return self._source.is_gathered()
 
     def state(self) -> State:
         return {"step": self._step, "at": self._at, "input": self._source.state()}
@@ -163,12 +172,15 @@ class _RepeatedRows(Rows):
     def at(self, index: int) -> Any:
         return self._rows.at(index % self._round)
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
         first = indices[0] % self._round
         stop = first + len(indices)
         if isinstance(indices, range) and indices.step == 1 and stop <= self._round:
-            return self._rows.block(range(first, stop), step)
-        return self._rows.block([index % self._round for index in indices], step)
+            return self._rows.block(range(first, stop), step, like)
+        return self._rows.block([index % self._round for index in indices], step, like)
+
+    def gathers(self, like: Any) -> bool:
+        return self._rows.gathers(like)
 
 
 class _Repeated(Source):
@@ -206,10 +218,10 @@ class _Repeated(Source):
             self._end_round()
         return END
 
-    def block(self, count: int, step: str) -> tuple[int, Any]:
+    def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
         blocks, found = [], 0
         while found < count and (source := self._current()) is not None:
-            more, block = source.block(count - found, step)
+            more, block = source.block(count - found, step, like)
             if more:
                 self._is_empty = False
                 blocks.append(block)
@@ -217,6 +229,14 @@ class _Repeated(Source):
             if found < count:
                 self._end_round()
         return found, concatenated(blocks, step) if blocks else None
+
+    def gathers(self, like: Any) -> bool:
+        source = self._current()
+        return source is not None and source.gathers(like)
+
+    def is_gathered(self) -> bool:
+        source = self._current()
+        return source is not None and source.is_gathered()
 
     def state(self) -> State:
         inside = self._left if self._source is None else self._source.state()
@@ -325,8 +345,11 @@ class _ZippedRows(Rows):
     def at(self, index: int) -> Any:
         return mapped(lambda place: self._parts[place].at(index), self._places)
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
-        return mapped(lambda place: self._parts[place].block(indices, step), self._places)
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
+        return mapped(lambda place: self._parts[place].block(indices, step, like), self._places)
+
+    def gathers(self, like: Any) -> bool:
+        return all(part.gathers(like) for part in self._parts)
 
 
 class _Zipped(Source):

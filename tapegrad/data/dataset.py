@@ -52,7 +52,8 @@ class Dataset(Readable):
         """Make a dataset of the slices of arrays along their first axis.
 
         NumPy's arrays are not copied, so that memory-mapped files stay where they are: do not
-        change them while the dataset is in use.
+        change them while the dataset is in use. For batches on a GPU, arrays of up to 256 MB
+        together are copied there once, and rows are gathered there.
 
         >>> [int(x) for x in Dataset.from_tensor_slices([3, 1, 2])]
         [3, 1, 2]

@@ -103,7 +103,7 @@ class _RangeRows(Rows):
     def at(self, index: int) -> Any:
         return np.asarray(self._numbers[index], self._dtype)
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
         chosen = np.asarray(indices, np.int64)
         numbers = self._numbers.start + chosen * self._numbers.step
         return numbers.astype(self._dtype)

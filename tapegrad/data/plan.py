@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core import nest
+from tapegrad.data.resident import Resident
 from tapegrad.data.structure import mapped, spec_of, stacked
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
@@ -57,12 +58,23 @@ class Source(ABC):
     def state(self) -> State:
         """Return where this pass stands, for `Plan.start`."""
 
-    def block(self, count: int, step: str) -> tuple[int, Any]:
-        """Return how many elements there were, at most `count`, and these as one."""
+    def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
+        """Return how many elements there were, at most `count`, and these as one.
+
+        They may be tensors where the array `like` lies, if it is given.
+        """
         elements: list[Any] = []
         while len(elements) < count and (element := self.next()) is not END:
             elements.append(element)
         return len(elements), stacked(elements, step) if elements else None
+
+    def gathers(self, like: Any) -> bool:
+        """Tell whether blocks are gathered where the array `like` lies, so that none is copied."""
+        return False
+
+    def is_gathered(self) -> bool:
+        """Tell whether elements are such blocks."""
+        return False
 
     def close(self) -> None:  # noqa: B027  # arrays and numbers have nothing to close
         """End the threads that work for this pass."""
@@ -83,9 +95,13 @@ class Rows(ABC):
     def at(self, index: int) -> Any:
         """Return one element."""
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
-        """Return several elements as one."""
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
+        """Return several elements as one, perhaps as tensors where the array `like` lies."""
         return stacked([self.at(index) for index in indices], step)
+
+    def gathers(self, like: Any) -> bool:
+        """Tell whether blocks are gathered where the array `like` lies, so that none is copied."""
+        return False
 
 
 class Plan(ABC):
@@ -147,13 +163,16 @@ class RowSource(Source):
         self._at += 1
         return element
 
-    def block(self, count: int, step: str) -> tuple[int, Any]:
+    def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
         indices = range(self._at, min(self._at + count, len(self._rows)))
         if not indices:
             return 0, None
-        block = self._rows.block(indices, step)
+        block = self._rows.block(indices, step, like)
         self._at = indices.stop
         return len(indices), block
+
+    def gathers(self, like: Any) -> bool:
+        return self._rows.gathers(like)
 
     def state(self) -> State:
         return {"step": self._step, "at": self._at}
@@ -166,6 +185,7 @@ class ArrayRows(Rows):
         # A memory-mapped file gives its own kind of array; as a plain one it still reads lazily.
         self._arrays = mapped(np.asarray, arrays)
         self._length = int(nest.flatten(arrays)[0].shape[0])
+        self._resident = Resident(self._arrays)
 
     def __len__(self) -> int:
         return self._length
@@ -173,11 +193,16 @@ class ArrayRows(Rows):
     def at(self, index: int) -> Any:
         return mapped(lambda array: array[index, ...], self._arrays)
 
-    def block(self, indices: range | Sequence[int], step: str) -> Any:
+    def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
+        if self._resident.is_for(like):
+            return self._resident.rows(indices, like)
         chosen: Any = np.asarray(indices, np.intp)
         if isinstance(indices, range) and indices.step > 0:
             chosen = slice(indices.start, indices.stop, indices.step)
         return mapped(lambda array: array[chosen], self._arrays)
+
+    def gathers(self, like: Any) -> bool:
+        return self._resident.is_for(like)
 
 
 def first_of(plan: Plan) -> Any:

@@ -79,16 +79,12 @@ class Order:
     def __init__(self, seed: int, number: int) -> None:
         self.seed = seed
         self.number = number
-        self._draws = self._drawn()
+        self.draws = self._drawn()
 
     def _drawn(self) -> Iterator[float]:
         generator = np.random.default_rng([self.seed, self.number])
         while True:
             yield from generator.random(_AT_ONCE).tolist()
-
-    def draw(self, size: int) -> int:
-        """Return a position among `size`."""
-        return int(next(self._draws) * size)
 
     def state(self, taken: int) -> State:
         return {"step": "shuffle", "seed": self.seed, "pass": self.number, "taken": taken}
@@ -101,16 +97,20 @@ class _Buffer:
         self.held: list[Any] = []
         self._order = order
 
-    def exchange(self, arriving: Any) -> Any:
-        """Return an element and put the arriving one in its place, if there is one."""
-        place = self._order.draw(len(self.held))
-        leaving = self.held[place]
-        if arriving is END:
-            last = self.held.pop()
-            if place < len(self.held):
-                self.held[place] = last
-        else:
-            self.held[place] = arriving
+    def exchange(self, arriving: Iterator[Any], count: int) -> list[Any]:
+        """Return so many elements, each replaced by one that arrives while there are any."""
+        held, draws = self.held, self._order.draws
+        leaving: list[Any] = []
+        while held and len(leaving) < count:
+            place = int(next(draws) * len(held))
+            leaving.append(held[place])
+            element = next(arriving, END)
+            if element is not END:
+                held[place] = element
+                continue
+            last = held.pop()
+            if place < len(held):
+                held[place] = last
         return leaving
 
 
@@ -118,20 +118,15 @@ class _Positions:
     """The order in which elements 0, 1, 2, ... leave a buffer."""
 
     def __init__(self, total: int, buffer_size: int, order: Order, taken: int) -> None:
-        self._total = total
         self.buffer = _Buffer(order)
         self.buffer.held = list(range(min(total, buffer_size)))
-        self.read = len(self.buffer.held)
+        self._arriving = iter(range(len(self.buffer.held), total))
         self.taken = 0
         self.next(taken)
 
     def next(self, count: int) -> list[int]:
         """Return the positions of the next elements, fewer than `count` at the end."""
-        found: list[int] = []
-        while len(found) < count and self.buffer.held:
-            more = self.read < self._total
-            found.append(self.buffer.exchange(self.read if more else END))
-            self.read += more
+        found: list[int] = self.buffer.exchange(self._arriving, count)
         self.taken += len(found)
         return found
 
@@ -148,9 +143,12 @@ class _ShuffledRows(Source):
         found = self._positions.next(1)
         return self._rows.at(found[0]) if found else END
 
-    def block(self, count: int, step: str) -> tuple[int, Any]:
+    def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
         found = self._positions.next(count)
-        return len(found), self._rows.block(found, step) if found else None
+        return len(found), self._rows.block(found, step, like) if found else None
+
+    def gathers(self, like: Any) -> bool:
+        return self._rows.gathers(like)
 
     def state(self) -> State:
         return self._order.state(self._positions.taken) | {"first": None, "input": None}
@@ -189,7 +187,8 @@ class _Shuffled(Source):
         if not held:
             return END
         self._taken += 1
-        return self._buffer.exchange(self._source.next())
+        (element,) = self._buffer.exchange(iter([self._source.next()]), 1)
+        return element
 
     def state(self) -> State:
         inside = {"first": self._first, "input": self._source.state()}

@@ -16,7 +16,9 @@ from tapegrad.core.convert import adapted, device_array, to_host_array
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.joining import concat
 from tapegrad.program.signature import TensorSpec
+from tapegrad.program.turns import working
 
 
 class Nested(ABC):
@@ -124,16 +126,17 @@ def concatenated(blocks: Sequence[Any], step: str) -> Any:
     if len(blocks) == 1:
         return blocks[0]
 
-    def join(leaves: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    def join(leaves: Sequence[Any]) -> Any:
+        if isinstance(leaves[0], Tensor):  # rows of one array on a device (see resident.py)
+            with working():
+                return concat(leaves)
         _refuse_differing([leaf[0] for leaf in leaves], step)
         return np.concatenate(leaves)
 
     return combined(blocks, step, join)
 
 
-def combined(
-    elements: Sequence[Any], step: str, join: Callable[[Sequence[Any]], np.ndarray[Any, Any]]
-) -> Any:
+def combined(elements: Sequence[Any], step: str, join: Callable[[Sequence[Any]], Any]) -> Any:
     """Return the element whose leaves are joined from those of equally built elements."""
     first = elements[0]
     if isinstance(first, tuple):
@@ -150,7 +153,7 @@ def combined(
             f"{step} joins arrays, but an element holds a dataset, as window makes them. Turn "
             "it into arrays before: dataset.flat_map(lambda window: window.batch(size))."
         )
-    _refuse_unlike(elements, step, lambda e: isinstance(e, np.ndarray))
+    _refuse_unlike(elements, step, lambda e: isinstance(e, np.ndarray | Tensor))
     return join(elements)
 
 

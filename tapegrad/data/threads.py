@@ -148,7 +148,8 @@ class Prefetch(Plan):
 
     def open(self, run: Run, state: State | None) -> Source:
         source = self._input.start(run, inner(state))
-        if run.peeks or not self._buffer_size:
+        if run.peeks or not self._buffer_size or source.is_gathered():
+            # A thread that only asks the device to gather would take the time it is to save.
             return _Passed(source)
         return _Prefetched(source, self._buffer_size, run.like)
 

@@ -260,6 +260,15 @@ def _average(xp: Any, average: Any, p: Any, step: Any, *, share: float) -> Any:
     return (xp.astype(new, average.dtype),)
 
 
+def _moments(
+    xp: Any, mean: Any, variance: Any, seen_mean: Any, seen_variance: Any, *, share: float
+) -> Any:
+    """Moving averages after a batch, both at once because each alone is little work."""
+    pairs = (mean, seen_mean), (variance, seen_variance)
+    moved = [_toward(_wide(xp, average), _wide(xp, seen), share) for average, seen in pairs]
+    return tuple([xp.astype(new, mean.dtype) for new in moved])
+
+
 count_update = nondifferentiable("count_update", lambda xp, count: count + 1, by_element=True)
 sgd_update = nondifferentiable("sgd_update", _sgd, by_element=True, many=True)
 sgd_rows_update = nondifferentiable("sgd_rows_update", _sgd_rows, many=True)
@@ -283,3 +292,4 @@ ftrl_update = nondifferentiable("ftrl_update", _ftrl, by_element=True, many=True
 adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, many=True)
 decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)
 average_update = nondifferentiable("average_update", _average, by_element=True, many=True)
+moments_update = nondifferentiable("moments_update", _moments, by_element=True, many=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from tapegrad import cli
 from tapegrad.errors import ArgumentError
 from tapegrad_bench import footprint, runner
 from tapegrad_bench.adapters import CONTENDERS, Contender, reason_without
+from tapegrad_bench.adapters.library import OnHost, Prepared
 from tapegrad_bench.command import main
 from tapegrad_bench.options import Group, Options, plan
 from tapegrad_bench.progress import Lines, progress_on
 from tapegrad_bench.results import Status
 from tapegrad_bench.runner import Runner
-from tapegrad_bench.timing import steps_per_repeat
+from tapegrad_bench.timing import steps_per_repeat, time_turn
 from tapegrad_bench.workloads import WORKLOADS
 
 EAGER, _, NUMPY = CONTENDERS[:3]
@@ -170,6 +172,19 @@ def test_a_repeat_is_long_enough_to_be_timed():
     assert steps_per_repeat(1e-5, "cpu") == 400
     assert steps_per_repeat(1e-12, "cpu") == 1000
     assert steps_per_repeat(5.0, "cpu") == 1
+
+
+def test_the_first_step_after_a_pause_is_not_counted():
+    steps = []
+
+    def slow_at_first():
+        time.sleep(0.0 if steps else 0.2)
+        steps.append(1)
+
+    seconds, _ = time_turn(OnHost(), Prepared(slow_at_first, lambda result: []), 3)
+
+    assert len(steps) == 4
+    assert seconds < 0.05
 
 
 # What a library costs before it computes

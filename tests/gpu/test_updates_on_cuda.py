@@ -10,6 +10,7 @@ from tapegrad.optimizers import updates as primitives
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 updates = pytest.importorskip("tapegrad_cupy.updates.updates")
+moments = pytest.importorskip("tapegrad_cupy.updates.moments")
 row_updates = pytest.importorskip("tapegrad_cupy.updates.row_updates")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -135,6 +136,23 @@ def test_an_average_starts_at_the_first_step_and_moves_after_it(shape, step, dty
     wanted = exact(p) if step == 1 else 0.75 * exact(average) + 0.25 * exact(p)
     rtol = 8 * PRECISION[dtype.name]
     np.testing.assert_allclose(cupy.asnumpy(new).astype(float), wanted, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_moving_averages_move_and_what_came_in_stays(shape, dtype) -> None:
+    arrays = [RNG.normal(size=shape).astype(dtype) for _ in range(4)]
+    given = [cupy.asarray(array) for array in arrays]
+
+    new = moments.moments_update(*given, share=0.25)
+
+    rtol = 8 * PRECISION[dtype.name]
+    for k, array in enumerate(new):
+        assert array.dtype == dtype
+        wanted = 0.75 * exact(arrays[k]) + 0.25 * exact(arrays[k + 2])
+        np.testing.assert_allclose(cupy.asnumpy(array).astype(float), wanted, rtol=rtol, atol=rtol)
+    for before, after in zip(arrays, given, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(after), before)
 
 
 @pytest.mark.parametrize("name", ["adamax_update", "lion_update", "ftrl_update"])

@@ -77,17 +77,21 @@ def _convolutional(dims: Dims, dtype: str) -> Network:
     policy = policy_of(dtype)
     stack: list[Any] = []
     for factor, stride in BLOCKS:
-        if stride > 1:
-            # "same" would put the margin of a strided convolution at the far side only.
-            stack.append(layers.ZeroPadding2D(1, dtype=policy))
-        padding = "valid" if stride > 1 else "same"
         stack += [
-            layers.Conv2D(factor * dims["width"], 3, stride, padding, use_bias=False, dtype=policy),
+            _Conv2D(factor * dims["width"], 3, stride, "same", use_bias=False, dtype=policy),
             layers.BatchNormalization(epsilon=1e-5, dtype=policy),
             layers.ReLU(dtype=policy),
         ]
     stack += [layers.GlobalAveragePooling2D(dtype=policy), layers.Dense(10, dtype=policy)]
     return Network(tf.keras.Sequential(stack), _cross_entropy(dtype))
+
+
+class _Conv2D(layers.Conv2D):
+    """With a margin on all sides; Keras' "same" puts that of a strided one at the far sides."""
+
+    def call(self, inputs: Array) -> Array:
+        margins = ((0, 0), (1, 1), (1, 1), (0, 0))
+        return tf.nn.conv2d(inputs, self.kernel, self.strides, margins)
 
 
 def _gpt2(dims: Dims, dtype: str) -> Network:

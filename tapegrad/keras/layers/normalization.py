@@ -13,14 +13,14 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import constraints, initializers, regularizers
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import zeros, zeros_for
+from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
 from tapegrad.ops.normalization import normalize_p
 from tapegrad.ops.reduce import reduce_sum
 from tapegrad.ops.selection import maximum, where
 from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
-from tapegrad.optimizers.updates import average_update
+from tapegrad.optimizers.updates import moments_update
 
 
 class _Normalizing(Layer):
@@ -146,8 +146,6 @@ class BatchNormalization(_Affine):
         self.moving_variance = self.add_weight(
             sizes, self.moving_variance_initializer, None, False, False, name="moving_variance"
         )
-        # The optimizers' rule lets averages begin at step 1; here they have begun before.
-        self._step = zeros((), "int64")
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         (axis,) = self._checked(inputs)
@@ -203,13 +201,15 @@ class BatchNormalization(_Affine):
 
     def _follow(self, mean: Any, variance: Any) -> None:
         """Move the moving averages towards what this batch had."""
-        step, share = self._step.array, 1.0 - self.momentum
-        for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            if type(value) is not Tensor:
-                average.assign(value)  # which says that inside vmap there is no single value
-            # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
-            move = average_update.kernel(type(average.array))
-            (average.array,) = move(average.array, value.array, step, share=share)
+        averages = self.moving_mean, self.moving_variance
+        if type(mean) is not Tensor:
+            averages[0].assign(mean)  # which says that inside vmap there is no single value
+        # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
+        arrays = [average.array for average in averages]
+        move = moments_update.kernel(type(arrays[0]))
+        new = move(*arrays, mean.array, variance.array, share=1.0 - self.momentum)
+        for average, array in zip(averages, new):
+            average.array = array
 
 
 class LayerNormalization(_Affine):

@@ -17,10 +17,8 @@ from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.device import current_device
 from tapegrad.core.tensor import Tensor
+from tapegrad.data.resident import MOST_BYTES
 from tapegrad.ops.gather import gather
-
-MOST_BYTES = 256 << 20
-"""Larger arrays stay on the host: memory is for the network."""
 
 BLOCK_BYTES = 32 << 20
 """How much is gathered at once."""

@@ -216,6 +216,13 @@ SAMPLES = [
         share=0.25,
     ),
     _update(
+        "moments_update",
+        updates.moments_update,
+        [normal(2, 3) for _ in range(4)],
+        lambda m, v, mean, variance: (0.75 * m + 0.25 * mean, 0.75 * v + 0.25 * variance),
+        share=0.25,
+    ),
+    _update(
         "adadelta_update",
         updates.adadelta_update,
         [*_P, _SQUARES, _SQUARES],

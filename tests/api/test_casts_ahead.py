@@ -1,0 +1,195 @@
+"""Casts of variables that are made before they are asked for: never a value that is out of date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.ops import casts_ahead
+
+
+class Group:
+    """Casts NumPy's arrays, and notes how many at a time."""
+
+    made: ClassVar[list[int]] = []
+
+    def __init__(self, arrays: Sequence[Any], dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        Group.made.append(len(arrays))
+        return [array.astype(self.dtype) for array in arrays]
+
+
+@pytest.fixture(autouse=True)
+def groups(monkeypatch) -> Iterator[list[int]]:
+    monkeypatch.setitem(casts_ahead._cast_groups, np.ndarray, Group)
+    monkeypatch.setattr(casts_ahead, "_round", casts_ahead._Round())
+    with tf.device("cpu"):
+        for dtype in ("float16", "bfloat16"):
+            tf.cast(tf.zeros([1]), dtype)  # the first cast to a dtype goes a longer way
+        Group.made = []
+        yield Group.made
+
+
+def variables(count: int = 3) -> list[tf.Variable]:
+    return [tf.Variable([float(k + 1), 2.0]) for k in range(count)]
+
+
+def cast_all(chosen: Sequence[tf.Variable], dtype: str = "float16") -> list[Any]:
+    with tf.GradientTape():
+        return [tf.cast(variable, dtype) for variable in chosen]
+
+
+def values(tensors: Sequence[Any]) -> list[float]:
+    return [float(tensor.numpy()[0]) for tensor in tensors]
+
+
+def test_from_the_second_tape_on_all_are_cast_together(groups):
+    chosen = variables()
+    cast_all(chosen)
+    assert groups == []
+
+    for _ in range(2):
+        assert values(cast_all(chosen)) == [1.0, 2.0, 3.0]
+    assert groups == [3, 3]
+
+
+def test_gradients_come_in_the_dtype_of_the_variables(groups):
+    chosen = variables()
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            loss = tf.add_n([tf.reduce_sum(half * half) for half in halves])
+        gradients = tape.gradient(loss, chosen)
+
+        assert [g.dtype for g in gradients] == [tf.float32] * 3
+        assert values(gradients) == [2.0, 4.0, 6.0]
+    assert groups == [3, 3]
+
+
+def test_a_value_that_changed_meanwhile_is_cast_again():
+    chosen = variables()
+    cast_all(chosen)
+    with tf.GradientTape():
+        first = tf.cast(chosen[0], "float16")
+        chosen[2].assign([10.0, 0.0])
+        chosen[1].assign_add([1.0, 0.0])
+        rest = [tf.cast(variable, "float16") for variable in chosen[1:]]
+
+    assert values([first, *rest]) == [1.0, 3.0, 10.0]
+
+
+def test_an_optimizer_between_two_casts_is_noticed():
+    chosen = variables()
+    optimizer = tf.optimizers.SGD(0.5)
+    cast_all(chosen)
+    with tf.GradientTape():
+        tf.cast(chosen[0], "float16")
+        optimizer.apply_gradients([(tf.ones([2]), variable) for variable in chosen])
+
+        assert values([tf.cast(variable, "float16") for variable in chosen]) == [0.5, 1.5, 2.5]
+
+
+def test_what_is_cast_twice_under_one_tape_is_right_both_times(groups):
+    chosen = variables()
+    order = [*chosen, chosen[0]]
+    for _ in range(3):
+        assert values(cast_all(order)) == [1.0, 2.0, 3.0, 1.0]
+    assert groups == [3, 3]
+
+
+def test_what_is_not_asked_for_any_more_is_not_cast_for_long(groups):
+    chosen = variables()
+    cast_all(chosen)
+    cast_all(chosen[:2])
+    cast_all(chosen[:2])
+
+    assert groups == [3, 2]
+
+
+def test_steps_in_turns_keep_their_groups(groups):
+    generator, critic = variables(2), variables(3)
+    for _ in range(3):
+        cast_all(generator)
+        cast_all(critic)
+
+    assert groups == [2, 3, 2, 3]
+
+
+def test_other_dtypes_are_other_groups():
+    chosen = variables()
+    for _ in range(2):
+        for dtype in ("float16", "bfloat16", "float64"):
+            assert [t.dtype.name for t in cast_all(chosen, dtype)] == [dtype] * 3
+
+
+def test_variables_that_are_gone_take_their_group_along(groups):
+    chosen = variables()
+    cast_all(chosen)
+    del chosen[1]
+
+    assert values(cast_all(chosen)) == [1.0, 3.0]
+    assert groups == []
+
+
+def test_variables_without_gradient_are_cast_too():
+    chosen = variables()
+    chosen[1] = tf.Variable([5.0, 0.0], trainable=False)
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            loss = tf.add_n([tf.reduce_sum(half) for half in halves])
+
+        assert values(halves) == [1.0, 5.0, 3.0]
+        assert tape.gradient(loss, chosen)[1] is None
+
+
+def test_memory_that_does_not_suffice_for_all_leaves_each_alone(monkeypatch):
+    def full(self, arrays):
+        raise MemoryError
+
+    chosen = variables()
+    cast_all(chosen)
+    monkeypatch.setattr(Group, "__call__", full)
+
+    assert values(cast_all(chosen)) == [1.0, 2.0, 3.0]
+
+
+def test_inside_transformations_nothing_is_cast_ahead(groups):
+    chosen = variables()
+    for _ in range(2):
+        with tf.GradientTape() as tape, tf.autodiff.ForwardAccumulator(chosen, chosen) as forward:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+        assert values([forward.jvp(half) for half in halves]) == [1.0, 2.0, 3.0]
+        assert float(tape.gradient(halves[2], chosen[2])[0]) == 1.0
+
+    def total(x):
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(tf.cast(chosen[0], "float16") * tf.cast(x, "float16"))
+        return tape.gradient(y, chosen[0])
+
+    rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(2):
+        assert tf.vectorized_map(total, rows).numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert groups == []
+
+
+def test_a_recorded_step_casts_what_the_variables_hold_then():
+    chosen = variables()
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(tf.cast(v, "float16")) for v in chosen])
+        for variable, gradient in zip(chosen, tape.gradient(loss, chosen)):
+            variable.assign_sub(gradient)
+        return loss
+
+    for expected in (12.0, 6.0, 0.0):
+        cast_all(chosen)
+        assert float(step()) == expected
