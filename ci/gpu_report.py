@@ -31,8 +31,17 @@ SOURCES = (
     *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
     "tests/gpu",
 )
-LIBRARY_SOURCES = ("tapegrad/keras", "tapegrad/data", "examples")
-"""What is written on top of them; it may change while the proof of the rest holds."""
+LIBRARIES = {
+    "training": (
+        ("tapegrad/keras", "tapegrad/data", "examples"),
+        ("tests/keras", "tests/data", "tests/examples"),
+    ),
+    "numpy": (("tapegrad/numpy",), ("tests/numpy",)),
+    "scipy": (("tapegrad/numpy", "tapegrad/scipy"), ("tests/scipy",)),
+    "autograd": (("tapegrad/numpy", "tapegrad/scipy", "tapegrad/compat"), ("tests/compat",)),
+}
+"""What is written on top of them: its sources, which may change while the proof of the rest holds,
+and its tests, those that run on NumPy. They need array_api_strict."""
 
 
 def digest(places: Sequence[str] = SOURCES) -> str:
@@ -64,9 +73,6 @@ TAPE_TESTS = tuple(
         "recording",
     )
 )  # fmt: skip
-# Models, optimizers, data and examples, with the tests that run on NumPy. They need
-# array_api_strict.
-LIBRARY_TESTS = ("tests/keras", "tests/data", "tests/examples")
 # Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (
     # The rule in the test turns raw arrays into NumPy's.
@@ -84,7 +90,7 @@ ON_THE_HOST = (
 
 def run(arguments: list[str]) -> int:
     """Run the tests and write the report, whether they pass or not."""
-    before, library_before = digest(), digest(LIBRARY_SOURCES)
+    before = digest()
     started = time.perf_counter()
     # Every recorded sequence of launches is compared with the call that it was recorded from.
     ended, counts = run_tests(["tests/gpu", *arguments], TAPEGRAD_CHECK_REPLAYS="1")
@@ -92,18 +98,39 @@ def run(arguments: list[str]) -> int:
     tape_ended, tape_counts = run_tests(
         [*TAPE_TESTS, *left_out, *arguments], TAPEGRAD_DEVICE="cuda"
     )
-    library_ended, library_counts = run_tests([*LIBRARY_TESTS, *arguments], TAPEGRAD_DEVICE="cuda")
+    libraries = {name: run_library(name, arguments) for name in LIBRARIES}
     write({
         "digest": before,
-        "library_digest": library_before,
         "tests": counts,
         "tape_tests": tape_counts,
-        "library_tests": library_counts,
+        "libraries": libraries,
         "seconds": round(time.perf_counter() - started, 1),
         "versions": versions(),
         "milliseconds": {},
     })  # fmt: skip
-    return ended or tape_ended or library_ended
+    return ended or tape_ended or any(part["failed"] for part in libraries.values())
+
+
+def run_library(name: str, arguments: list[str]) -> dict[str, Any]:
+    """Run the tests of one library on the GPU: what they counted, and on which sources."""
+    sources, tests = LIBRARIES[name]
+    before = digest(sources)
+    ended, counts = run_tests([*tests, *arguments], TAPEGRAD_DEVICE="cuda")
+    if ended and not counts["failed"]:
+        counts["failed"] = [f"pytest ended with {ended}"]
+    return {"digest": before, **counts}
+
+
+def run_libraries(names: list[str], arguments: list[str]) -> int:
+    """Run the tests of some libraries again, on the engine that the report is about."""
+    report = json.loads(REPORT.read_text())
+    if report["digest"] != digest():
+        print("The GPU report is about other sources: run the tests first.")
+        return 1
+    for name in names:
+        report["libraries"][name] = run_library(name, arguments)
+    write(report)
+    return int(any(report["libraries"][name]["failed"] for name in names))
 
 
 def write(report: dict[str, Any]) -> None:
@@ -213,12 +240,13 @@ def check() -> int:
     if report["digest"] != digest():
         print("The GPU report is about other sources: run `bash ci/gpu.sh` again.")
         return 1
-    parts = [report[name] for name in ("tests", "tape_tests", "library_tests")]
+    parts = [report["tests"], report["tape_tests"], *report["libraries"].values()]
     failed = [name for part in parts for name in part["failed"]]
     total = sum(part["tests"] for part in parts)
     print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
-    if report["library_digest"] != digest(LIBRARY_SOURCES):
-        print(f"But {', '.join(LIBRARY_SOURCES)} have changed since their tests ran there.")
+    for name, (sources, _) in LIBRARIES.items():
+        if report["libraries"][name]["digest"] != digest(sources):
+            print(f"But {', '.join(sources)} changed since the tests of {name} ran there.")
     for name in report.get("passed_only_alone", []):
         print(f"It failed in the whole run and passed alone: {name}")
     return 1 if failed else 0
@@ -228,11 +256,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the GPU tests and write the report")
     parser.add_argument("--check", action="store_true", help="compare the report with the tree")
+    parser.add_argument(
+        "--library", action="append", choices=LIBRARIES, help="run the tests of this one again"
+    )
     parser.add_argument("--again", action="store_true", help="run what failed once more, alone")
     parser.add_argument("--bench", action="store_true", help="add benchmarks to the report")
     options, rest = parser.parse_known_args()
     if options.run:
         return run(rest)
+    if options.library:
+        return run_libraries(options.library, rest)
     if options.again:
         return run_again()
     if options.bench:

@@ -172,7 +172,7 @@ class _Recording:
     def place_at(self, address: int) -> _Place | None:
         for index, operand in enumerate(self.operands):
             start = operand.data.ptr
-            if start <= address < start + max(operand.nbytes, 1):
+            if start <= address < start + operand.nbytes:
                 return _Place(index, address - start)
         for index, (memory, size) in enumerate(zip(self.memories, self.sizes)):
             if memory.ptr <= address < memory.ptr + max(size, 1):
@@ -337,7 +337,8 @@ def _record(
     params: dict[str, Any],
 ) -> Any:
     """Run the function for real, keep its plan, and return its result."""
-    if THREAD.recording is not None:  # it is part of a larger recording
+    is_part = THREAD.recording is not None
+    if is_part or not _can_be_told_apart(operands):
         return function(*operands, **params)
     recording = THREAD.recording = _Recording(operands)
     try:
@@ -352,6 +353,19 @@ def _record(
     if CHECKS and plan is not None:
         _compare(function, plan, operands, result)
     return result
+
+
+def _can_be_told_apart(operands: Sequence[Any]) -> bool:
+    """Whether an address says which operand, or which other memory, is meant.
+
+    It does not if one array is given twice, or a part of it; nor is the place that an empty array
+    points to its own. A replay, which goes by positions, may have such operands.
+    """
+    ranges = sorted((operand.data.ptr, operand.nbytes) for operand in operands)
+    ends = [start + size for start, size in ranges]
+    return all(size > 0 for _, size in ranges) and all(
+        end <= start for end, (start, _) in zip(ends, ranges[1:])
+    )
 
 
 def _compare(function: Function, plan: _Plan, operands: Sequence[Any], result: Any) -> None:

@@ -19,6 +19,7 @@ from tapegrad_numpy.philox import KERNELS as PHILOX
 from tapegrad_numpy.pooling import KERNELS as POOLING
 from tapegrad_numpy.products import KERNELS as PRODUCTS
 from tapegrad_numpy.reduction import KERNELS as REDUCTION
+from tapegrad_numpy.schur import KERNELS as SCHUR
 from tapegrad_numpy.segment import KERNELS as SEGMENT
 from tapegrad_numpy.shape import KERNELS as SHAPE
 from tapegrad_numpy.signal import KERNELS as SIGNAL
@@ -36,6 +37,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **SEGMENT,
     **SORTING,
     **LINALG,
+    **SCHUR,
     **LOOPS,
     **PRODUCTS,
     **CONVOLUTION,

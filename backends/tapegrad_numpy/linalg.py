@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.errors import ArgumentError
+from tapegrad_numpy.triangular import (
+    by_schur,
+    log_near_identity,
+    triangular_logarithm,
+    triangular_root,
+)
+
 _BLOCK = 64
 """Rows per step of a triangular solve: large enough for BLAS, small enough to stay cubic-free."""
 
@@ -89,8 +97,13 @@ _PADE = [
 ]  # fmt: skip
 
 
+def _norms(x: Any) -> Any:
+    """The 1-norm of each matrix."""
+    return np.abs(x).sum(axis=-2).max(axis=-1, initial=0.0)
+
+
 def _norm(x: Any) -> float:
-    return float(np.abs(x).sum(axis=-2).max(initial=0.0))
+    return float(_norms(x).max(initial=0.0))
 
 
 def expm(x: Any) -> Any:
@@ -114,31 +127,73 @@ def expm(x: Any) -> Any:
     return result
 
 
-def sqrtm(x: Any) -> Any:
-    """Iterate (Denman and Beavers, product form) until nothing changes any more."""
+def _converged_root(x: Any, steps: int = 100, share: float = 0.5) -> Any:
+    """Iterate (Denman and Beavers, product form) until nothing changes; None if it does not end.
+
+    It does not where an eigenvalue is negative or 0. Only rounding can make one positive, when it
+    is next to 0, where no other comes after the first step. The root squared has to agree with x
+    in this share of all digits.
+    """
     one = np.eye(x.shape[-1], dtype=x.dtype)
     root = rest = x
-    limit = x.shape[-1] * np.finfo(x.dtype).eps
-    for _ in range(100):
-        inverse = np.linalg.inv(rest)
+    eps = float(np.finfo(x.dtype).eps)
+    for step in range(steps):
+        try:
+            inverse = np.linalg.inv(rest)
+        except np.linalg.LinAlgError:
+            return None
+        if step and _norm(inverse) > 0.1 / eps:
+            return None
         root = root @ (one + inverse) / 2
         rest = (one + (rest + inverse) / 2) / 2
-        if not _norm(rest - one) > limit:
+        distance = _norm(rest - one)
+        if not distance > x.shape[-1] * eps:
             break
+    is_lost = distance > 0.01 or (_norms(root @ root - x) > _norms(x) * eps**share).any()
+    return None if is_lost else root
+
+
+def _quick_root(x: Any) -> Any:
+    """The root of complex matrices that are not near the cut, where more steps would be needed."""
+    return _converged_root(x, steps=25, share=0.75)
+
+
+def _real_root(x: Any, name: str) -> Any:
+    root = _converged_root(x)
+    if root is None:
+        raise ArgumentError(
+            f"{name} of this real matrix is not real: an eigenvalue is negative or 0. Cast the "
+            "matrix to a complex dtype, e.g. tapegrad.cast(x, 'complex128')."
+        )
     return root
 
 
+def sqrtm(x: Any) -> Any:
+    """Return the principal root; complex matrices may have negative eigenvalues."""
+    if x.dtype.kind != "c":
+        return _real_root(x, "sqrtm")
+    root = _quick_root(x)
+    return by_schur(x, triangular_root) if root is None else root
+
+
 def logm(x: Any) -> Any:
+    """Return the principal logarithm; complex matrices may have negative eigenvalues."""
+    if x.dtype.kind != "c":
+        return _log_by_roots(x, lambda x: _real_root(x, "logm"))
+    logarithm = _log_by_roots(x, _quick_root)
+    return by_schur(x, triangular_logarithm) if logarithm is None else logarithm
+
+
+def _log_by_roots(x: Any, root: Callable[[Any], Any]) -> Any:
     """Take roots until close to the identity, then approximate log(1 + z) by quadrature."""
     one = np.eye(x.shape[-1], dtype=x.dtype)
     roots = 0
     while _norm(x - one) > 0.25 and roots < 60:
-        x = sqrtm(x)
+        x = root(x)
+        if x is None:
+            return None
         roots += 1
-    nodes, weights = (v.astype(x.real.dtype) for v in np.polynomial.legendre.leggauss(8))
-    small = x - one
-    parts = [np.linalg.solve(one + s * small, small) for s in (nodes + 1) / 2]
-    return sum(w * part for w, part in zip(weights / 2, parts, strict=True)) * 2.0**roots
+    return log_near_identity(x) * 2.0**roots
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -10,8 +10,9 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.core import nest
+from tapegrad.core.backend import find_backend
 from tapegrad.core.convert import adapter_of, to_tensor
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import cast, creation
@@ -102,7 +103,19 @@ def _fit_seed(seed: Any, target: Any, position: int) -> Any:
             f"output_gradients[{position}] must have its target's shape {tuple(target.shape)}. "
             f"Got {tuple(seed.shape)}."
         )
-    return seed
+    return _recorded_like(seed, target)
+
+
+def _recorded_like(seed: Any, target: Any) -> Any:
+    """Inside a function that is being recorded, a seed from outside is one of its constants."""
+    if type(seed) is not Tensor or type(target) is not Tensor:
+        return seed
+    if type(seed.array) is type(target.array):
+        return seed
+    adopt_others = getattr(find_backend(type(target.array)), "adopt_others", None)
+    if adopt_others is None:
+        return seed
+    return wrap(adopt_others(target.array, [seed.array])[0], seed.node)
 
 
 def as_unconnected(value: Any) -> UnconnectedGradients:

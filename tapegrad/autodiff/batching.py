@@ -85,7 +85,7 @@ class Batched:
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ArgumentTypeError(
             "Inside vmap a tensor stands for many examples, so it has no single value to read in "
-            "Python. Use tapegrad.where or tapegrad.cond instead of if, and read values outside."
+            "Python. Use tapegrad.where instead of if, and read values outside."
         )
 
     numpy = item = __bool__ = __float__ = __int__ = __index__ = __array__ = _refuse
@@ -168,11 +168,23 @@ def lift(value: Any, size: int) -> Any:
 def batching(size: int) -> Iterator[Frame]:
     """Open a batch of `size` examples; tapes made inside are per example."""
     frame = Frame(new_level(), size, current_frame())
-    token = _frame.set(frame)
-    try:
+    with in_frame(frame):
         yield frame
-    finally:
-        _frame.reset(token)
+
+
+class in_frame:  # noqa: N801  # a function to its users; as a generator it costs more
+    """Let `frame` be the running `vmap` inside the block; None: none runs."""
+
+    __slots__ = ("_frame", "_token")
+
+    def __init__(self, frame: Frame | None) -> None:
+        self._frame = frame
+
+    def __enter__(self) -> None:
+        self._token = _frame.set(self._frame)
+
+    def __exit__(self, *_: object) -> None:
+        _frame.reset(self._token)
 
 
 def frames_around(frame: Frame | None) -> list[Frame]:
@@ -182,6 +194,11 @@ def frames_around(frame: Frame | None) -> list[Frame]:
         frames.insert(0, frame)
         frame = frame.parent
     return frames
+
+
+def is_running(levels: Container[int]) -> bool:
+    """Whether one of the levels is that of a `vmap` that runs now."""
+    return any(frame.level in levels for frame in frames_around(current_frame()))
 
 
 def spread_over_examples(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
@@ -198,20 +215,33 @@ def per_example(value: Any, frame: Frame | None) -> Any:
     """Give a value that examples share its own copy (a view) for each, in all running `vmap`s."""
     if frame is None:
         return value
-    if is_batched(value) and value.level == frame.level:
-        return Batched(per_example(value.tensor, frame.parent), frame.level)
-    return Batched(lift(per_example(value, frame.parent), frame.size), frame.level)
+    if is_batched(value) and value.level == frame.level and frame.parent is None:
+        return value
+    levels = peel(value)[1]
+    for one in frames_around(frame):
+        if one.level not in levels:
+            value = dress(lift(value, one.size), (one.level,))
+    return value
 
 
 def align(value: Any, like: Any) -> Any:
     """Give a value the leading axes of examples that the batched value `like` has inside."""
     if not is_batched(like):
         return value
-    if is_batched(value) and value.level == like.level:
-        value = value.tensor
-    else:
-        value = lift(value, like.tensor.shape[0])
-    return align(value, like.tensor)
+    inside, levels = peel(like)
+    value, own = peel(value, levels)
+    return with_examples(value, own, dict(zip(levels, inside.array.shape)))
+
+
+def with_examples(value: Any, own: Sequence[int], sizes: dict[int, int]) -> Any:
+    """Give a value with leading axes for the levels `own` one for each level in `sizes`."""
+    if len(own) == len(sizes):
+        return value
+    rest = tuple(value.shape[len(own) :])
+    if own:
+        ones = tuple([size if level in own else 1 for level, size in sizes.items()])
+        value = reshape_p(value, shape=(*ones, *rest))
+    return broadcast_p(value, shape=(*sizes.values(), *rest))
 
 
 def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[int, ...]]:
@@ -219,18 +249,38 @@ def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[in
 
     The value inside has one leading axis per level.
     """
-    levels: list[int] = []
-    while is_batched(value) and (among is None or value.level in among):
-        levels.append(value.level)
-        value = value.tensor
-    return value, tuple(reversed(levels))
+    inside, levels = value, []
+    while is_batched(inside):
+        levels.append(inside.level)
+        inside = inside.tensor
+    levels.reverse()
+    if among is None or not levels:
+        return inside, tuple(levels)
+    own = [level for level in levels if level in among]
+    if not own:
+        return value, ()
+    others = [level for level in levels if level not in among]
+    return dress(_in_order(inside, levels, [*others, *own]), others), tuple(own)
 
 
 def dress(value: Any, levels: Sequence[int]) -> Any:
-    """Undo `peel`."""
+    """Undo `peel`: leading axes become batches. The highest level, begun last, is outermost."""
+    if is_batched(value):
+        value, own = peel(value)
+        together = [*own, *levels]
+        levels = sorted(together)
+        value = _in_order(value, together, levels)
     for level in levels:
         value = Batched(value, level)
     return value
+
+
+def _in_order(value: Any, levels: list[int], wanted: Sequence[int]) -> Any:
+    """Bring the leading axes of a value, one per level, into another order."""
+    if levels == wanted:
+        return value
+    order = [levels.index(level) for level in wanted]
+    return shapes.permute_dims(value, [*order, *range(len(order), len(value.shape))])
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:

@@ -23,12 +23,11 @@ from tapegrad.core.recorder import (
     leave_recorder,
     using_stack,
 )
-from tapegrad.core.rule import as_tensor_value
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import cast
-from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
+from tapegrad.ops.basic import sum_p
 
 Function = Callable[..., Any]
 
@@ -83,7 +82,8 @@ class _CustomRule:
         self._backward = backward
 
     def __call__(self, t: Sequence[Any], saved: Any, params: Any) -> list[Any]:
-        upstream = [t if batching.is_batched(t) else as_tensor_value(t) for t in t]
+        # A cotangent without axes may come as a scalar of NumPy's, which is no tensor to a tape.
+        upstream = [one if type(one) is Tensor else _as_tensor(one) for one in t]
         return self._backward(*upstream)  # type: ignore[no-any-return]
 
     def pick(self, operands: Any, result: Any) -> tuple[()]:
@@ -144,9 +144,8 @@ class _Slot:
         self.dtype = value.dtype if self.is_tensor else None
         self.sizes = dict(zip(self.levels, self.inside.shape)) if self.is_tensor else {}
 
-    def forget_value(self) -> _Slot:
+    def forget_value(self) -> None:
         self.inside = self.node = None
-        return self
 
 
 def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -165,7 +164,11 @@ def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = getattr(f, "__name__", "custom_gradient")
     arrays = [slot.inside.array if slot.is_tensor else None for slot in slots]
     nodes = tuple(slot.node for slot in slots)
-    rule = _Backward(name, backward, [slot.forget_value() for slot in slots], variables, levels)
+    sizes = {level: n for inside, own in outputs for level, n in zip(own, inside.shape)}
+    for slot in slots:
+        sizes.update(slot.sizes)
+        slot.forget_value()
+    rule = _Backward(name, backward, slots, variables, levels, sizes)
     call: Any = CustomCall(name, rule)
     record_many(active_stack(), call, {}, arrays, nodes, [x.array for x in fresh], fresh)
     results = [batching.dress(new, own) for new, own in zip(fresh, levels, strict=True)]
@@ -182,15 +185,26 @@ class _Backward:
         slots: list[_Slot],
         variables: list[Variable],
         levels: list[tuple[int, ...]],
+        sizes: dict[int, int],
     ) -> None:
         self.name = name
         self.function = function
         self.slots = slots
         self.variables = variables
         self.levels = levels
-        self.sizes = {level: n for slot in slots for level, n in slot.sizes.items()}
+        self.sizes = sizes
+        # Tapes that the function makes read variables per example where the call did, because of a
+        # tape around it inside vmap, and only there.
+        framed = active_stack().framed
+        self.frame = framed[-1].frame if framed else None
 
     def __call__(self, *upstream: Any) -> list[Any]:
+        if self.frame is batching.current_frame():
+            return self._gradients(*upstream)
+        with batching.in_frame(self.frame):
+            return self._gradients(*upstream)
+
+    def _gradients(self, *upstream: Any) -> list[Any]:
         upstream = tuple(batching.dress(t, own) for t, own in zip(upstream, self.levels))
         if self.variables:
             grads, of_variables = self.function(*upstream, variables=self.variables)
@@ -234,13 +248,7 @@ class _Backward:
         for level in {level for levels in self.levels for level in levels} - {*own, *wanted}:
             inside = inside * self.sizes[level]  # each example contributes the same
         kept = [level for level in own if level in wanted]
-        if len(kept) < len(wanted):
-            rest = tuple(inside.shape[len(kept) :])
-            ones = tuple(self.sizes[level] if level in kept else 1 for level in wanted)
-            inside = reshape_p(inside, shape=(*ones, *rest))
-            full = tuple(self.sizes[level] for level in wanted)
-            inside = broadcast_p(inside, shape=(*full, *rest))
-        return inside
+        return batching.with_examples(inside, kept, {level: self.sizes[level] for level in wanted})
 
 
 def _value_and_backward(f: Function, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Function]:
@@ -347,11 +355,27 @@ def _is_floating(value: Any) -> bool:
     return dtype is not None and bool(dtype.is_differentiable)
 
 
+class _ReadsPerExample(VariableLog):
+    """Stands for a silenced tape inside vmap: variables are read per example as they were by it."""
+
+    def __init__(self, frame: Any) -> None:
+        super().__init__()
+        self.frame = frame
+
+    def read_per_example(self, variable: Variable) -> Any:
+        others = Stack(tuple(r for r in active_stack().recorders if r is not self))
+        with using_stack(others):
+            return batching.per_example(variable.value(), self.frame)
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence all tapes and accumulators, but let variable logs see the reads."""
-    logs = tuple(r for r in active_stack().recorders if isinstance(r, VariableLog))
-    with using_stack(Stack(logs)):
+    stack = active_stack()
+    logs = [r for r in stack.recorders if isinstance(r, VariableLog) and r.frame is None]
+    if stack.framed:
+        logs.append(_ReadsPerExample(stack.framed[-1].frame))
+    with using_stack(Stack(tuple(logs))):
         yield
 
 

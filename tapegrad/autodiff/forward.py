@@ -25,7 +25,9 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, MissingRuleError, ShapeError
 from tapegrad.ops import arithmetic, cast, creation
+from tapegrad.ops import shape as shapes
 from tapegrad.ops.basic import broadcast_p
+from tapegrad.ops.diagonal import diagonal
 
 
 class ForwardAccumulator:
@@ -65,7 +67,6 @@ class ForwardAccumulator:
             )
             return
         tangent = _fit_tangent(primal, tangent, position)
-        _refuse_examples_of_shared(primal, tangent, position)
         if isinstance(primal, Variable):
             self._variables[primal.number] = tangent
             primal.forget_leaf()
@@ -117,7 +118,9 @@ class ForwardAccumulator:
             tangent = self._of(inside.node)
         if tangent is None and mode is UnconnectedGradients.ZERO:
             return creation.zeros_like(value)
-        return None if tangent is None else batching.dress(tangent, levels)
+        if tangent is None or not levels:
+            return tangent
+        return batching.dress(_of_own_examples(tangent, levels), levels)
 
     # What the recorder stack asks of a recorder
 
@@ -189,14 +192,17 @@ def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
     return tangent
 
 
-def _refuse_examples_of_shared(primal: Any, tangent: Any, position: int) -> None:
-    """A tensor that all examples share cannot have a tangent per example inside vmap."""
-    frame = batching.current_frame()
-    if frame is None or not batching.is_batched(tangent) or tangent.level != frame.level:
-        return
-    if not batching.is_batched(primal) or primal.level != frame.level:
-        raise ArgumentError(
-            f"Tangent {position} differs by example, but its primal is shared by all of them. "
-            "Use tapegrad.jvp with a tensor, or pass the primal as an argument of the mapped "
-            "function."
-        )
+def _of_own_examples(tangent: Any, levels: tuple[int, ...]) -> Any:
+    """Along a tangent per example of a shared primal: what each example has of its own direction.
+
+    Such a tangent is pushed along all directions for all examples of what is made from it.
+    """
+    inside, directions = batching.peel(tangent)
+    others = list(directions)
+    for level in directions:
+        if level in levels:
+            first, second = others.index(level), len(others) + levels.index(level)
+            own = diagonal(inside, axis1=first, axis2=second)
+            inside = shapes.moveaxis(own, -1, second - 1)
+            others.remove(level)
+    return batching.dress(inside, others)

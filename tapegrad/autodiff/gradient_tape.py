@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
-from tapegrad.autodiff import batching, explain, jacobian
+from tapegrad.autodiff import batching, explain, jacobian, per_example
 from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
     as_unconnected,
@@ -21,10 +21,10 @@ from tapegrad.autodiff.arguments import (
     warn_once,
 )
 from tapegrad.autodiff.follow import follow
-from tapegrad.autodiff.sweep import Plan, Sweep
+from tapegrad.autodiff.results import is_finished, total
+from tapegrad.autodiff.sweep import Plan, Sweep, release
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
-from tapegrad.core.dtypes import when_bfloat16_is_met
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import (
     Node,
@@ -41,7 +41,7 @@ from tapegrad.core.recorder import (
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
-from tapegrad.ops import arithmetic, cast, creation, joining
+from tapegrad.ops import cast, creation
 
 
 class GradientTape:
@@ -157,7 +157,7 @@ class GradientTape:
             return
         for node in self._history:
             if not any(token.open and token.keeps_history for token in node.tokens):
-                node.release()
+                release(node)
         self._history.clear()
 
     def __del__(self) -> None:
@@ -237,25 +237,16 @@ class GradientTape:
             self._variables.setdefault(leaf.number, (leaf, []))
             leaf.forget_leaf()
         else:
-            follow(self._examples_of(leaf), self.token)
-
-    def _examples_of(self, value: Any) -> Tensor:
-        """The tensor to watch: inside vmap it must have a value for each example."""
-        if type(value) is Tensor and not self._levels:
-            return value
-        if len(batching.peel(value)[1]) < len(self._levels):
-            raise ArgumentError(
-                "Inside vmap a tape can watch values that differ by example. Pass this tensor "
-                "as an argument of the mapped function, or make it a Variable."
-            )
-        return self._inside(value)
+            follow(self._inside(leaf), self.token)
 
     def _inside(self, value: Any) -> Tensor:
         """The tensor that this tape really records: with all examples of the vmaps around it."""
         if type(value) is Tensor:
             return value
         inside, levels = batching.peel(value)
-        if not set(levels).issubset(self._levels):
+        others = [level for level in levels if level not in self._levels]
+        # Others may be the rows of a jacobian that calls a custom gradient's function.
+        if others and batching.is_running(others):
             raise TapeError(
                 "A tape made outside vmap cannot differentiate one example inside it. Make the "
                 "tape inside the mapped function, or differentiate what vmap returns."
@@ -289,15 +280,10 @@ class GradientTape:
         seeds = seeds_for(targets, output_gradients)
         reasons = None if self._on_none is None else [self.explain(targets, s) for s in flat]
         self._begin()
-        starts = []
-        for one, seed in zip(targets, seeds, strict=True):
-            node = self._target_node(one, flat)
-            if node is not None:
-                starts.append((node, batching.align(seed, one) if self._levels else seed))
-        grads = self._sweep(starts, [self._source_nodes(source) for source in flat])
+        grads = self._gradients(targets, seeds, flat)
         results = [
             grad
-            if self.frame is None and _is_finished(source, grad)
+            if self.frame is None and is_finished(source, grad)
             else self._finish(source, grad, unconnected)
             for source, grad in zip(flat, grads, strict=True)
         ]
@@ -338,24 +324,29 @@ class GradientTape:
 
     def _jacobian_of(self, target: Any, flat: list[Any], unconnected: Any, chunk: Any) -> Any:
         node = self._target_node(target, flat)
-        wanted = [self._source_nodes(source) for source in flat]
+        sources = self._sources(flat)
         shape = tuple(target.shape)
+        inside, sizes = per_example.examples_of(target, self.frame)
         rows = jacobian.by_rows(
-            target.value() if isinstance(target, Variable) else self._inside(target),
+            inside,
             shape,
-            lambda seed: self._sweep([(node, seed)] if node else [], wanted, keep=True),
+            lambda seed: per_example.rows(
+                self._sweep, [(node, seed)] if node else [], sizes, sources
+            ),
             len(flat),
             chunk,
         )
         return [
-            self._finish_rows(source, grad, shape, unconnected)
+            self._finish_rows(source, grad, shape, tuple(sizes), unconnected)
             for source, grad in zip(flat, rows, strict=True)
         ]
 
-    def _finish_rows(self, source: Any, rows: Any, shape: tuple[int, ...], mode: Any) -> Any:
+    def _finish_rows(
+        self, source: Any, rows: Any, shape: tuple[int, ...], levels: tuple[int, ...], mode: Any
+    ) -> Any:
         full = (*shape, *source.shape)
         if rows is not None:
-            return batching.dress(jacobian.shaped(rows, full, len(self._levels)), self._levels)
+            return batching.dress(jacobian.shaped(rows, full, len(levels)), levels)
         if mode is UnconnectedGradients.NONE:
             return None
         example = source.value() if isinstance(source, Variable) else source
@@ -447,10 +438,7 @@ class GradientTape:
         return self, grad
 
     def _quiet_gradient(self, target: Any, source: Any) -> Any:
-        wanted = [self._source_nodes(source)]
-        node = self._target_node(target, [source])
-        seed = batching.align(creation.ones_like(target), target)
-        grad = self._sweep([] if node is None else [(node, seed)], wanted, keep=True)[0]
+        grad = self._gradients([target], [creation.ones_like(target)], [source])[0]
         return self._finish(source, grad, UnconnectedGradients.NONE)
 
     # Steps of a differentiation
@@ -488,7 +476,7 @@ class GradientTape:
         ends = [node for target in targets for node in self._source_nodes(target)]
         for node in Plan(ends, (), self.token).nodes:
             if not any(token.open and token.keeps_history for token in node.tokens):
-                node.release()
+                release(node)
 
     def _in_sight(self) -> AbstractContextManager[None]:
         """Let this tape see what happens in the block, even after its own was left."""
@@ -516,6 +504,26 @@ class GradientTape:
             return leaf
         return follow(self._inside(target), self.token)
 
+    def _gradients(self, targets: list[Any], seeds: list[Any], sources: list[Any]) -> list[Any]:
+        starts = []
+        has_examples = bool(self._levels)
+        given = []
+        for one, seed in zip(targets, seeds, strict=True):
+            node = self._target_node(one, sources)
+            if node is not None:
+                starts.append((node, seed))
+                given.append(one)
+                has_examples = has_examples or type(one) is batching.Batched
+        if has_examples:
+            return per_example.gradients(
+                self._sweep, given, starts, self._sources(sources), self.frame
+            )
+        return self._sweep(starts, [self._source_nodes(source) for source in sources])
+
+    def _sources(self, flat: list[Any]) -> list[per_example.Source]:
+        levels = tuple(self._levels)
+        return [per_example.source_of(one, self._source_nodes(one), levels) for one in flat]
+
     def _sweep(
         self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
     ) -> list[Any]:
@@ -523,8 +531,12 @@ class GradientTape:
         everything = [node for nodes in wanted for node in nodes]
         plan = Plan([node for node, _ in starts], everything, self.token)
         sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
-        found = sweep.run(starts)
-        return [_total([found[node] for node in nodes if node in found]) for nodes in wanted]
+        if batching.current_frame() is None:
+            found = sweep.run(starts)
+        else:  # nodes are of whole arrays, not of examples
+            with batching.in_frame(None):
+                found = sweep.run(starts)
+        return [total([found[node] for node in nodes if node in found]) for nodes in wanted]
 
     def _finish(self, source: Any, grad: Any, unconnected: UnconnectedGradients) -> Any:
         if grad is None:
@@ -533,9 +545,9 @@ class GradientTape:
             if unconnected is UnconnectedGradients.NONE:
                 return None
             return creation.zeros_like(source)
-        if type(grad) is Tensor and grad.dtype is not source.dtype:
+        if not isinstance(grad, IndexedSlices) and grad.dtype is not source.dtype:
             grad = cast.cast(grad, source.dtype)
-        return batching.dress(grad, self._levels)
+        return grad
 
     def _report_none(self, reasons: list[str], results: list[Any]) -> None:
         for reason, result in zip(reasons, results, strict=True):
@@ -546,46 +558,3 @@ class GradientTape:
         """Say in one sentence why the gradient of target by source is None, or that it is not."""
         targets = check_tensors(nest.flatten(target), "target", self._in_sight)
         return explain.explain(self, targets, check_tensors([source], "source")[0])
-
-
-class _Bfloat16:
-    """Whether gradients may come in another dtype than their sources: NumPy's operators, which
-    rules use, know no bfloat16 beside Python numbers.
-    """
-
-    is_met = False
-
-    def note(self) -> None:
-        self.is_met = True
-
-
-_bfloat16 = _Bfloat16()
-when_bfloat16_is_met(_bfloat16.note)
-
-
-def _is_finished(source: Any, grad: Any) -> bool:
-    """Whether a gradient can be handed out as it is."""
-    if grad is None or not _bfloat16.is_met:
-        return grad is not None
-    of_tensors = type(grad) is Tensor and isinstance(source, Tensor | Variable)
-    return of_tensors and grad.array.dtype is source.array.dtype
-
-
-def _total(parts: list[Any]) -> Any:
-    if not parts:
-        return None
-    total = parts[0]
-    for part in parts[1:]:
-        total = _sum(total, part)
-    return total
-
-
-def _sum(first: Any, second: Any) -> Any:
-    """Add two gradients; sparse ones stay sparse."""
-    if not (isinstance(first, IndexedSlices) and isinstance(second, IndexedSlices)):
-        return arithmetic.add(first, second)
-    return IndexedSlices(
-        joining.concat([first.values, second.values], axis=0),
-        joining.concat([first.indices, second.indices], axis=0),
-        first.dense_shape,
-    )

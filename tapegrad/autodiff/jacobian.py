@@ -47,7 +47,7 @@ def by_rows(
         level = new_level()
         seeds = Batched(one_hot_rows(target, start, rows, shape), level)
         for position, grad in enumerate(sweep(seeds)):
-            parts[position].append(_rows(grad, rows, level))
+            parts[position].append(rows_of(grad, rows, level))
     return [None if part[0] is None else _joined(part) for part in parts]
 
 
@@ -66,7 +66,7 @@ def one_hot_rows(
     return wrap(place_like(seeds, target.array))
 
 
-def _rows(grad: Any, rows: int, level: int) -> Any:
+def rows_of(grad: Any, rows: int, level: int) -> Any:
     """The physical rows of a batched gradient; sparse ones are made dense."""
     if grad is None:
         return None
@@ -124,7 +124,7 @@ def by_examples(
         seeds[np.arange(rows), :, start + np.arange(rows)] = 1
         level = new_level()
         seed = wrap(place_like(seeds.reshape(rows, *target.shape), flat.array))
-        grad = _rows(sweep(Batched(seed, level)), rows, level)
+        grad = rows_of(sweep(Batched(seed, level)), rows, level)
         if grad is None:
             return creation.zeros_for(target, full, target.dtype.dtype)
         parts.append(grad)
@@ -143,7 +143,7 @@ def _check_independence(target: Tensor, sweep: Callable[[Any], Any]) -> None:
         1, 2, size=target.shape
     )
     level = new_level()
-    grad = _rows(sweep(Batched(wrap(place_like(seeds, target.array)), level)), batch, level)
+    grad = rows_of(sweep(Batched(wrap(place_like(seeds, target.array)), level)), batch, level)
     values = np.abs(grad.numpy()).reshape(batch, batch, -1).sum(axis=2)
     np.fill_diagonal(values, 0)
     if values.any():

@@ -126,7 +126,8 @@ class Sweep:
         kept = [node for node in self.plan.sources if node.primitive is not None]
         take = grads.pop
         has_kind = all([hasattr(grad.dtype, "kind") for grad in grads.values()])
-        backend = _backend_of_all(grads)
+        like = _like_of_all(grads)
+        backend = find_backend(type(like))
         kind = None
         if backend is not None:
             kind = _kind_with_vjp_kernels(grads)
@@ -143,8 +144,8 @@ class Sweep:
                 continue
             rules = primitive.plain_rules if has_kind else None
             if self._adopt_others is not None:
-                like = next(iter(t.values())) if type(t) is dict else t
-                node = _adopted(node, partial(self._adopt_others, like))
+                adopt = partial(self._adopt_others, like)
+                node, t = _adopted(node, adopt), _adopted_cotangent(t, adopt)
             if kind is not None and rules is not None and self._pull_together(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
@@ -187,7 +188,7 @@ class Sweep:
             if self.release:
                 if len(node.tokens) == 1:
                     node.inputs = ()
-                    node.saved = node.fit = None
+                    node.primitive = node.saved = node.fit = None
                 else:
                     self._release(node)
         self._cast_postponed()
@@ -360,8 +361,10 @@ class Sweep:
         if not self._wants(source):
             return
         assert source is not None
-        if source in self._owned:
-            node.primitive.add_part(self.grads[source], t, **node.params)
+        total = self.grads.get(source) if source in self._owned else None
+        # Sums of single numbers are NumPy's scalars, which nobody can write into.
+        if total is not None and total.shape and not (_is_recorded(t) or _is_recorded(total)):
+            node.primitive.add_part(total, t, **node.params)
         else:
             rule = node.primitive.vjp_rules[0]
             self._add(source, _attempt(node, rule, t, node.saved[0], node.params))
@@ -393,7 +396,13 @@ class Sweep:
         for token in node.tokens:
             if token is not self.token and token.open and token.keeps_history:
                 return
-        node.release()
+        release(node)
+
+
+def release(node: Node) -> None:
+    """Let go of how a value was made: to a tape that follows it from now on it is a leaf."""
+    node.release()
+    node.primitive = None
 
 
 class _Postponed(NamedTuple):
@@ -412,9 +421,17 @@ def _cast_all(cast_many: Any, dtypes: list[Any], *arrays: Any) -> Any:
     return cast_many(arrays, dtypes)
 
 
-def _backend_of_all(grads: dict[Any, Any]) -> Any:
-    """The backend of the first cotangent, unless that is not an array."""
-    return find_backend(type(next(iter(grads.values()), None)))
+def _like_of_all(grads: dict[Any, Any]) -> Any:
+    """The cotangent whose backend the others are brought to: the first, or one that is recorded."""
+    first = next(iter(grads.values()), None)
+    if len(grads) > 1:
+        return next((grad for grad in grads.values() if _is_recorded(grad)), first)
+    return first
+
+
+def _is_recorded(array: Any) -> bool:
+    """Whether a program is being recorded with it: then it cannot be written to."""
+    return getattr(find_backend(type(array)), "adopt_others", None) is not None
 
 
 def _kind_with_vjp_kernels(grads: dict[Any, Any]) -> type | None:
@@ -436,6 +453,10 @@ def _adopted(node: Node, adopt: Callable[[list[Any]], list[Any]]) -> Node:
     else:
         saved = tuple(adopt(list(saved)))
     return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.fit)
+
+
+def _adopted_cotangent(t: Any, adopt: Callable[[list[Any]], list[Any]]) -> Any:
+    return dict(zip(t, adopt(list(t.values())))) if type(t) is dict else adopt([t])[0]
 
 
 def _share(node: Node, i: int, t: Any, saved: Any, conjugate: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.batching import in_frame
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.autodiff.sweep import pull
 from tapegrad.core.recorder import Operation
@@ -14,6 +15,12 @@ from tapegrad.ops import creation
 
 def transposed_jvp(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     """Differentiate the map from output cotangents to input cotangents by its cotangents."""
+    # Operations are on whole arrays, also inside vmap: the examples of a tape there are not theirs.
+    with in_frame(None):
+        return _transposed(operation, tangents)
+
+
+def _transposed(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     results = operation.result if operation.primitive.many else (operation.result,)
     probes = tuple(creation.zeros_like(wrap(result)) for result in results)
     with GradientTape(watch_accessed_variables=False) as tape:
@@ -25,12 +32,15 @@ def transposed_jvp(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any
         for cotangent, tangent in zip(cotangents, tangents, strict=True)
         if cotangent is not None and tangent is not None
     ]
-    grads = tape.gradient(
-        [cotangent for cotangent, _ in pairs],
-        list(probes),
-        [tangent for _, tangent in pairs],
-        UnconnectedGradients.ZERO,
+    found = iter(
+        tape.gradient(
+            [cotangent for cotangent, _ in pairs],
+            watched,
+            [tangent for _, tangent in pairs],
+            UnconnectedGradients.ZERO,
+        )
     )
+    grads = [next(found) if probe.dtype.is_differentiable else None for probe in probes]
     return tuple(
         grad if node is not None else None
         for grad, node in zip(grads, operation.outputs, strict=True)

@@ -90,6 +90,12 @@ template <class T> __device__ __forceinline__ T log_of_sum(T a, T b) {
     if (gap > 0) return a + log1p(exp(-gap));
     return gap <= 0 ? b + log1p(exp(gap)) : gap;
 }
+// Cut to single precision, and odd where something was cut off: rounding this to half precision
+// gives what rounding the double at once gives, since no tie can arise on the way.
+__device__ __forceinline__ float cut_to_odd(double x) {
+    const float y = __double2float_rz(x);
+    return (double)y == x ? y : __int_as_float(__float_as_int(y) | 1);
+}
 """
 
 
@@ -196,7 +202,7 @@ def _kind(node: Expression) -> str:
 
 
 def _converted(name: str, source: Expression, node: Expression) -> str:
-    """A change of dtype; complex numbers have no conversion to others, and halves are rounded."""
+    """A change of dtype; complex numbers have no conversion to others, doubles are rounded once."""
     from_kind, to_kind = _kind(source), _kind(node)
     if to_kind == "b":
         return f"{name} != {type_of(source)}(0)" if from_kind == "c" else f"{name} != 0"
@@ -208,7 +214,13 @@ def _converted(name: str, source: Expression, node: Expression) -> str:
         return f"{type_of(node)}(({part}){name})"
     if from_kind == "c":
         raise UntraceableError("A complex number becomes no real one by itself.")
+    if node.dtype is not None and node.dtype.name == "float16" and _is_double(source):
+        return f"cut_to_odd({name})"
     return name
+
+
+def _is_double(node: Expression) -> bool:
+    return node.dtype is not None and node.dtype.name == "float64"
 
 
 def _power(names: list[str], node: Expression) -> str:

@@ -12,13 +12,14 @@ from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.dlpack import import_array, is_elsewhere
 from tapegrad.core.dtypes import numpy_dtype, refuse_unsupported
 from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.errors import ArgumentTypeError, DeviceError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
 NUMBERS = frozenset({float, int, bool, complex})
 """Python's own numbers: they adapt to the dtype of the tensor they meet."""
 
 _KIND_ORDER = "biufc"
-_HOST_TYPES = (np.ndarray, np.generic, float, int, list, tuple)
+_NUMPYS = (np.ndarray, np.generic)
+_HOST_TYPES = (*_NUMPYS, float, int, list, tuple)
 _NO_NUMBERS = "OSUTMm"
 """NumPy's kinds for objects, texts, dates and spans of time."""
 
@@ -110,7 +111,8 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         raise ArgumentTypeError(f"Expected numbers. Got the text {value!r}.")
     if value is None:
         raise ArgumentTypeError("Expected numbers. Got None.")
-    keeps_dtype = isinstance(value, np.ndarray | np.generic)
+    first = _first_of(value)
+    _refuse_masked(first)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -119,19 +121,27 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         ) from error
     if array.dtype.kind in _NO_NUMBERS:
         raise ArgumentTypeError(
-            f"Cannot turn {type(value).__name__} into a tensor: it holds {array.dtype} values, "
-            "not numbers."
+            f"Cannot turn {type(value).__name__} into a tensor: it {_what_it_holds(value, array)}."
         )
     if dtype is not None:
-        return array.astype(numpy_dtype(dtype))
+        wanted = numpy_dtype(dtype)
+        if not isinstance(first, _NUMPYS):
+            _refuse_to_wrap(array, wanted)
+        return array.astype(wanted)
     refuse_unsupported(array.dtype, type(value).__name__)
     if like is not None and _fits(array, like):
         return array.astype(backend_of(like.array).dtype_of(like.array))
-    if keeps_dtype or _holds_numpy_scalars(value):
+    if isinstance(first, _NUMPYS):
         return array
     if like is not None and isinstance(value, list | tuple) and _widens(like):
         return array
     return _with_default_dtype(array)
+
+
+def _what_it_holds(value: Any, array: np.ndarray[Any, Any]) -> str:
+    if type(value).__module__.startswith(("scipy.sparse", "cupyx.scipy.sparse")):
+        return "is sparse. Give it to tapegrad.scipy.sparse.csr_array, or take toarray()"
+    return f"holds {array.dtype} values, not numbers"
 
 
 def read_on_host(value: Any, how: str) -> np.ndarray[Any, Any]:
@@ -143,15 +153,36 @@ def read_on_host(value: Any, how: str) -> np.ndarray[Any, Any]:
     value = adapted(value)
     if isinstance(value, Tensor):
         return host.fetch(value.array, value.node, how)
+    _refuse_masked(value)
     is_raw = find_backend(type(value)) is not None
     return host.fetch(value, None, how) if is_raw else np.asarray(value)
 
 
 def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
-    """Whether the reference's dtype is of the same or a wider kind."""
-    kind = backend_of(like.array).dtype_of(like.array).kind
-    kind = "f" if kind == "V" else kind  # bfloat16 has NumPy's kind "V"
-    return _KIND_ORDER.find(array.dtype.kind) <= _KIND_ORDER.find(kind)
+    """Whether the reference's dtype is of the same or a wider kind, and has room for integers."""
+    dtype = backend_of(like.array).dtype_of(like.array)
+    kind = "f" if dtype.kind == "V" else dtype.kind  # bfloat16 has NumPy's kind "V"
+    if _KIND_ORDER.find(array.dtype.kind) > _KIND_ORDER.find(kind):
+        return False
+    return kind not in "iu" or array.dtype.kind == "b" or _has_room(dtype, array)
+
+
+def _has_room(dtype: np.dtype[Any], integers: np.ndarray[Any, Any]) -> bool:
+    given = integers.dtype
+    if not integers.size or (given.kind == dtype.kind and given.itemsize <= dtype.itemsize):
+        return True
+    bits = 8 * dtype.itemsize - (dtype.kind == "i")
+    lowest = -(1 << bits) if dtype.kind == "i" else 0
+    return lowest <= int(integers.min()) and int(integers.max()) < 1 << bits
+
+
+def _refuse_to_wrap(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
+    """Refuse Python's integers for a dtype that would turn them into others, as NumPy does."""
+    if array.dtype.kind in "iu" and dtype.kind in "iu" and not _has_room(dtype, array):
+        raise ArgumentError(
+            f"{dtype} cannot hold integers from {array.min()} to {array.max()}. Ask for a wider "
+            "dtype; NumPy's arrays wrap round."
+        )
 
 
 def _widens(like: Tensor) -> bool:
@@ -160,17 +191,33 @@ def _widens(like: Tensor) -> bool:
     return dtype.kind in "iu" and dtype.itemsize >= 4
 
 
-def _holds_numpy_scalars(value: Any) -> bool:
+def has_mask(value: Any) -> bool:
+    """Whether this is one of NumPy's masked arrays (`np.ma` loads when it is looked at)."""
+    is_plain = type(value) is np.ndarray or not isinstance(value, np.ndarray)
+    return not is_plain and isinstance(value, np.ma.MaskedArray)
+
+
+def _refuse_masked(value: Any) -> None:
+    """Refuse NumPy's masked arrays, of which only the values would be left."""
+    if has_mask(value):
+        raise ArgumentTypeError(
+            "Tensors have no mask, so the masked elements would count. Fill them first, "
+            "array.filled(0.0), or keep the mask as a tensor of its own and use tapegrad.where."
+        )
+
+
+def _first_of(value: Any) -> Any:
+    """What comes first in lists of lists."""
     while isinstance(value, list | tuple) and value:
         value = value[0]
-    return isinstance(value, np.ndarray | np.generic)
+    return value
 
 
 def _with_default_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     wanted = _DEFAULTS.get(array.dtype.name)
     if wanted is None:
         return array
-    if wanted == "int32" and array.size and not (-(2**31) <= array.min() <= array.max() < 2**31):
+    if wanted == "int32" and not _has_room(np.dtype(wanted), array):
         return array
     return array.astype(wanted)
 

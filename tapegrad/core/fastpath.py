@@ -80,10 +80,13 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> Fu
     return call
 
 
-def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> Function:
+def two_operands(
+    primitive: Primitive, params: dict[str, Any] = _NO_PARAMS, bind: Function = bind_any
+) -> Function:
     """Return the function of two tensors that applies `primitive` with fixed params.
 
-    The second may be a Python number if the primitive broadcasts.
+    The second may be a Python number if the primitive broadcasts. `bind` takes all that is neither
+    tensor nor number; the function's `with_bind` returns the same function with another one.
     """
     kernels = _kernels_with(primitive, params)
     broadcasts = primitive.broadcasts
@@ -115,7 +118,7 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
                 return with_number_first(x, y)
             x = x.value() if type(x) is Variable else x
             if type(x) is not Tensor:
-                return bind_any(primitive, (x, y), params)
+                return bind(primitive, (x, y), params)
         a = x.array
         node1 = x.node
         if type(y) is Variable:
@@ -129,7 +132,7 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             b = y
             node2 = None
         else:
-            return bind_any(primitive, (x, y), params)
+            return bind(primitive, (x, y), params)
         try:
             result = kernels[type(a)](a, b)
         except KeyError:
@@ -173,6 +176,7 @@ def two_operands(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> F
             tensor.node = record(stack, primitive, params, (a, b), (node1, node2), result)
         return tensor
 
+    call.with_bind = partial(two_operands, primitive, params)  # type: ignore[attr-defined]
     return call
 
 

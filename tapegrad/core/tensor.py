@@ -18,7 +18,7 @@ from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
 from tapegrad.core.recorder import Node, active_stack, note_cut
-from tapegrad.errors import ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 
 if TYPE_CHECKING:
     from tapegrad.core.operator_types import HasOperators
@@ -28,6 +28,15 @@ else:
 _new = object.__new__
 _AS_ARRAY = "__array__ or memoryview()"
 """What a read by NumPy is called: since Python 3.12 it may come either way."""
+_TO_NUMPY = (
+    "a NumPy array",
+    "Give the tensor itself to NumPy's or tapegrad's functions, or take x.numpy()",
+)
+_TO_OTHERS = (
+    "an array of another library through __dlpack__",
+    "Wrap that computation in tapegrad.custom_gradient, or give it tapegrad.stop_gradient(x)",
+)
+"""What a value became, and what to do instead."""
 
 
 class TensorShape(tuple[int, ...]):
@@ -157,9 +166,14 @@ class Tensor(HasOperators):
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ArgumentError(
+                "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
+                "np.from_dlpack(x) shares the memory of a tensor on the CPU."
+            )
         value = host.fetch(self.array, self.node, _AS_ARRAY)
         if self.node is not None:
-            _warn_of_leaving(self.node)
+            _warn_of_leaving(self.node, *_TO_NUMPY)
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -173,8 +187,12 @@ class Tensor(HasOperators):
             )
         value = host.fetch(self.array, self.node, _AS_ARRAY)
         if self.node is not None:
-            _warn_of_leaving(self.node)
+            _warn_of_leaving(self.node, *_TO_NUMPY)
         return value.data
+
+    def __bytes__(self) -> bytes:
+        """Give `bytes(x)` a copy of the memory, as NumPy does; else it would go by the elements."""
+        return host.fetch(self.array, self.node, "bytes()").tobytes()
 
     def __dlpack__(
         self,
@@ -187,6 +205,7 @@ class Tensor(HasOperators):
         """Give other libraries the memory itself: `torch.from_dlpack(x)` copies nothing."""
         if self.node is not None:
             note_cut("left the tape through __dlpack__", (self.node,))
+            _warn_of_leaving(self.node, *_TO_OTHERS)
         wanted = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in wanted.items() if value is not None}
         return self._shared_array.__dlpack__(stream=stream, **options)
@@ -238,6 +257,10 @@ class Tensor(HasOperators):
     def __int__(self) -> int:
         return int(host.fetch(self.array, self.node, "int()").item())
 
+    def __trunc__(self) -> int:
+        whole: int = math.trunc(host.fetch(self.array, self.node, "math.trunc()").item())
+        return whole
+
     def __float__(self) -> float:
         return float(host.fetch(self.array, self.node, "float()").item())
 
@@ -250,6 +273,11 @@ class Tensor(HasOperators):
     def __format__(self, spec: str) -> str:
         if not spec:
             return str(self)
+        if self.size != 1:
+            raise ArgumentTypeError(
+                f"The format {spec!r} is for one number. Got a tensor of shape "
+                f"{tuple(self.shape)}: format the elements of x.tolist(), or str(x)."
+            )
         return format(host.fetch(self.array, None, "format()").item(), spec)
 
     def __repr__(self) -> str:
@@ -262,10 +290,11 @@ class Tensor(HasOperators):
         return f"tapegrad.Tensor({value}, shape={tuple(self.shape)}, dtype={self.dtype})"
 
     def __copy__(self) -> Tensor:
-        return self
+        """Return another handle on the value: writing to a part of one leaves the other alone."""
+        return wrap(self.array, self.node)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self
+        return wrap(self.array, self.node)
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, str]]:
         return _rebuild, (host.fetch(self.array, None, "pickle"), self.device)
@@ -279,7 +308,7 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     return tensor
 
 
-def _warn_of_leaving(node: Node) -> None:
+def _warn_of_leaving(node: Node, became: str, way: str) -> None:
     """Warn that a value which an active tape follows became an array that none does."""
     for recorder in reversed(active_stack().recorders):
         if recorder.notes_cuts and recorder.token in node.tokens:
@@ -287,9 +316,8 @@ def _warn_of_leaving(node: Node) -> None:
             while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
                 frame, level = frame.f_back, level + 1
             warnings.warn(
-                "A tensor that a tape follows became a NumPy array: what is computed from that is "
-                "not recorded. Give the tensor itself to NumPy's or tapegrad's functions, or take "
-                "x.numpy() where no gradient is wanted.",
+                f"A tensor that a tape follows became {became}: what is computed from that is not "
+                f"recorded. {way} where no gradient is wanted.",
                 stacklevel=level,
             )
             return

@@ -202,6 +202,7 @@ class Variable(HasOperators):
 
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = _refuse_in_place
     __imod__ = __ipow__ = __imatmul__ = __iand__ = __ior__ = __ixor__ = _refuse_in_place
+    __ilshift__ = __irshift__ = _refuse_in_place
 
     def numpy(self) -> Any:
         return wrap(self.array).numpy()
@@ -223,8 +224,11 @@ class Variable(HasOperators):
         buffer: memoryview = self.value().__buffer__(flags)
         return buffer
 
+    def __bytes__(self) -> bytes:
+        return bytes(self.value())
+
     def __dlpack__(self, **options: Any) -> Any:
-        return wrap(self.array).__dlpack__(**options)
+        return self.value().__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return wrap(self.array).__dlpack_device__()
@@ -245,6 +249,9 @@ class Variable(HasOperators):
 
     def __int__(self) -> int:
         return int(self.value())
+
+    def __trunc__(self) -> int:
+        return int(self.value().__trunc__())
 
     def __float__(self) -> float:
         return float(self.value())

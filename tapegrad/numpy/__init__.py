@@ -16,7 +16,7 @@ from typing import Any
 
 from tapegrad.core.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy import emath, fft, lib, linalg, random, special
+from tapegrad.numpy import emath, fft, lib, linalg, polynomial, random, special
 
 # Packed, so that the groups can be seen at a glance.
 # fmt: off
@@ -69,11 +69,14 @@ from tapegrad.numpy.reductions import (
     cumulative_sum, max, mean, min, prod, ptp, std, sum, var,
 )
 from tapegrad.numpy.statistics import (
-    average, corrcoef, cov, median, percentile, quantile,
+    average, corrcoef, cov,
+)
+from tapegrad.numpy.quantiles import (
+    median, nanmedian, nanpercentile, nanquantile, percentile, quantile,
 )
 from tapegrad.numpy.nan_functions import (
-    nanargmax, nanargmin, nancumprod, nancumsum, nanmax, nanmean, nanmedian, nanmin,
-    nanpercentile, nanprod, nanquantile, nanstd, nansum, nanvar,
+    nanargmax, nanargmin, nancumprod, nancumsum, nanmax, nanmean, nanmin, nanprod, nanstd, nansum,
+    nanvar,
 )
 from tapegrad.numpy.manipulation import (
     atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_shapes, broadcast_to,
@@ -115,7 +118,10 @@ from tapegrad.numpy.histograms import (
     bincount, histogram, histogram2d, histogram_bin_edges, histogramdd,
 )
 from tapegrad.numpy.polynomials import (
-    poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval, roots,
+    poly, polyfit,
+)
+from tapegrad.numpy.poly1d import (
+    poly1d as poly1d, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval, roots,
 )
 from tapegrad.numpy.windows import (
     bartlett, blackman, hamming, hanning, kaiser,
@@ -123,6 +129,11 @@ from tapegrad.numpy.windows import (
 from tapegrad.numpy.extras import (
     False_, True_, base_repr, binary_repr, mask_indices, may_share_memory,
     packbits, require, shares_memory, unpackbits, vectorize,
+)
+from tapegrad.numpy.plain import (
+    broadcast as broadcast, format_float_positional, format_float_scientific, frompyfunc,
+    get_include, getbufsize, geterrcall, isfortran, mintypecode, setbufsize, seterrcall,
+    typecodes as typecodes, typename,
 )
 from tapegrad.numpy.printing import (
     array2string, array_repr, array_str, errstate as errstate, fromfile, genfromtxt,
@@ -158,7 +169,7 @@ __all__ = [
     "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett",
     "base_repr", "binary_repr", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    "blackman", "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes",
+    "blackman", "block", "bool", "bool_", "broadcast", "broadcast_arrays", "broadcast_shapes",
     "broadcast_to", "byte", "c_", "can_cast", "cbrt", "cdouble", "ceil", "choose", "clip",
     "column_stack", "common_type", "complex128", "complex64", "compress", "concat",
     "concatenate", "conj", "conjugate", "convolve", "copy", "copysign", "copyto", "corrcoef",
@@ -169,38 +180,40 @@ __all__ = [
     "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
     "extract", "eye", "fabs", "False_", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero",
     "flip", "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfile",
-    "fromfunction", "fromiter", "full", "full_like", "gcd", "genfromtxt", "geomspace",
-    "get_printoptions", "geterr", "gradient", "greater", "greater_equal", "half", "hamming",
-    "hanning", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
-    "hsplit", "hstack", "hypot", "i0", "identity", "iinfo", "imag", "in1d", "index_exp",
-    "indices", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "int_", "intc",
-    "interp", "intersect1d", "intp", "invert", "isclose", "iscomplex", "iscomplexobj",
-    "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "isrealobj", "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp",
-    "left_shift", "less", "less_equal", "lexsort", "lib", "linalg", "linspace", "little_endian",
-    "load", "loadtxt", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "long", "longlong",
-    "mask_indices", "matmul", "matrix_transpose", "matvec", "max", "maximum",
-    "may_share_memory", "mean", "median", "meshgrid", "mgrid", "min", "min_scalar_type",
-    "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax",
-    "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray",
-    "ndenumerate", "ndim", "ndindex", "negative", "newaxis", "nextafter", "nonzero",
-    "not_equal", "ogrid", "ones", "ones_like", "outer", "packbits", "pad", "partition",
-    "percentile", "permute_dims", "pi", "piecewise", "place", "poly", "polyadd", "polyder",
-    "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "positive", "pow",
-    "power", "prod", "promote_types", "ptp", "put", "put_along_axis", "putmask", "quantile",
-    "r_", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real", "real_if_close",
-    "reciprocal", "remainder", "repeat", "require", "reshape", "resize", "result_type",
-    "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round", "row_stack", "s_",
-    "save", "savetxt", "savez", "savez_compressed", "searchsorted", "select",
-    "set_printoptions", "setdiff1d", "seterr", "setxor1d", "shape", "shares_memory", "short",
-    "sign", "signbit", "sin", "sinc", "single", "sinh", "size", "sort", "sort_complex",
-    "spacing", "special", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
-    "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
-    "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
-    "triu", "triu_indices", "triu_indices_from", "True_", "true_divide", "trunc", "ubyte",
+    "floor_divide", "fmax", "fmin", "fmod", "format_float_positional",
+    "format_float_scientific", "frexp", "from_dlpack", "frombuffer", "fromfile", "fromfunction",
+    "fromiter", "frompyfunc", "full", "full_like", "gcd", "genfromtxt", "geomspace",
+    "get_include", "get_printoptions", "getbufsize", "geterr", "geterrcall", "gradient",
+    "greater", "greater_equal", "half", "hamming", "hanning", "heaviside", "histogram",
+    "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot", "i0",
+    "identity", "iinfo", "imag", "in1d", "index_exp", "indices", "inf", "inner", "insert",
+    "int16", "int32", "int64", "int8", "int_", "intc", "interp", "intersect1d", "intp",
+    "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isfortran",
+    "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
+    "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less",
+    "less_equal", "lexsort", "lib", "linalg", "linspace", "little_endian", "load", "loadtxt",
+    "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logspace", "long", "longlong", "mask_indices", "matmul",
+    "matrix_transpose", "matvec", "max", "maximum", "may_share_memory", "mean", "median",
+    "meshgrid", "mgrid", "min", "min_scalar_type", "minimum", "mintypecode", "mod", "modf",
+    "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+    "nanquantile", "nanstd", "nansum", "nanvar", "ndarray", "ndenumerate", "ndim", "ndindex",
+    "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ogrid", "ones", "ones_like",
+    "outer", "packbits", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
+    "place", "poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul",
+    "polynomial", "polysub", "polyval", "positive", "pow", "power", "prod", "promote_types",
+    "ptp", "put", "put_along_axis", "putmask", "quantile", "r_", "rad2deg", "radians", "random",
+    "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal", "remainder", "repeat",
+    "require", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis",
+    "roots", "rot90", "round", "row_stack", "s_", "save", "savetxt", "savez",
+    "savez_compressed", "searchsorted", "select", "set_printoptions", "setbufsize", "setdiff1d",
+    "seterr", "seterrcall", "setxor1d", "shape", "shares_memory", "short", "sign", "signbit",
+    "sin", "sinc", "single", "sinh", "size", "sort", "sort_complex", "spacing", "special",
+    "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take",
+    "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
+    "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices",
+    "triu_indices_from", "True_", "true_divide", "trunc", "typecodes", "typename", "ubyte",
     "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ulong", "ulonglong",
     "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
     "unpackbits", "unravel_index", "unstack", "unwrap", "ushort", "vander", "var", "vdot",

@@ -11,7 +11,7 @@ from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.products import diagonal
-from tapegrad.numpy.values import as_array, dtype_of, with_dtype
+from tapegrad.numpy.values import as_array, dtype_of, refuse_order, with_dtype
 from tapegrad.ops.creation import as_constant, full_like_p
 from tapegrad.ops.cumulative import cumprod
 from tapegrad.ops.diagonal import band_p, matrix_diag
@@ -35,6 +35,7 @@ def eye(
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    refuse_order(order)
     kind = numpy_dtype("float64" if dtype is None else dtype)
     columns = N if M is None else int(M)
     with on_device(device):

@@ -19,6 +19,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
     as_array,
     as_host,
+    checked_array,
     dtype_of,
     refuse_order,
     with_dtype,
@@ -80,15 +81,20 @@ def array(
     order: str = "K",
     subok: bool = False,
     ndmin: int = 0,
+    ndmax: int = 0,
     device: Any = None,
     like: Any = None,
 ) -> Any:
     """Return a new array with the values of `object`, of at least `ndmin` axes.
 
+    More than `ndmax` axes are refused: NumPy would make an array of lists, which tensors are not.
+
     >>> array([[1.0, 2.0]]).shape, array(3, ndmin=2).shape
     ((1, 2), (1, 1))
     """
     x = asarray(object, dtype, order, device=device, copy=copy)
+    if ndmax and len(x.shape) > ndmax:
+        raise ArgumentError(f"array with ndmax={ndmax} got lists {len(x.shape)} deep.")
     missing = ndmin - len(x.shape)
     return reshape(x, (*[1] * missing, *x.shape)) if missing > 0 else x
 
@@ -166,6 +172,7 @@ def empty(
     >>> empty((2, 3)).shape
     (2, 3)
     """
+    refuse_order(order)
     return _filled(shape, 0, dtype, device)
 
 
@@ -177,6 +184,7 @@ def zeros(
     >>> zeros(2).tolist()
     [0.0, 0.0]
     """
+    refuse_order(order)
     return _filled(shape, 0, dtype, device)
 
 
@@ -188,6 +196,7 @@ def ones(
     >>> ones(2, dtype="int64").tolist()
     [1, 1]
     """
+    refuse_order(order)
     return _filled(shape, 1, dtype, device)
 
 
@@ -205,6 +214,7 @@ def full(
     >>> full(2, 7).tolist()
     [7, 7]
     """
+    refuse_order(order)
     value = asarray(fill_value, dtype=dtype, device=device)
     return broadcast_to(value, as_shape(shape))
 
@@ -232,6 +242,7 @@ def empty_like(
     >>> empty_like([[1, 2]]).shape
     (1, 2)
     """
+    refuse_order(order)
     return _like(prototype, 0, dtype, shape, device)
 
 
@@ -249,6 +260,7 @@ def zeros_like(
     >>> zeros_like([1, 2]).tolist()
     [0, 0]
     """
+    refuse_order(order)
     return _like(a, 0, dtype, shape, device)
 
 
@@ -266,6 +278,7 @@ def ones_like(
     >>> ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
     """
+    refuse_order(order)
     return _like(a, 1, dtype, shape, device)
 
 
@@ -284,8 +297,10 @@ def full_like(
     >>> full_like([1.0, 2.0], 7).tolist()
     [7.0, 7.0]
     """
+    refuse_order(order)
     if type(fill_value) in NUMBERS:
-        return _like(a, fill_value, dtype, shape, device)
+        kind = dtype_of(as_array(a)) if dtype is None else numpy_dtype(dtype)
+        return _like(a, checked_array(fill_value, kind).item(), dtype, shape, device)
     x = as_array(a)
     value = with_dtype(as_array(fill_value), dtype_of(x) if dtype is None else dtype)
     wanted = tuple(x.shape) if shape is None else as_shape(shape)

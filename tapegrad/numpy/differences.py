@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.operand import normalize_axes, normalize_axis
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.searching import searchsorted
@@ -15,8 +15,10 @@ from tapegrad.numpy.values import (
     as_array,
     as_array_like,
     as_arrays,
+    check_cast,
     dtype_of,
     floating,
+    is_array,
     side_by_side,
     with_dtype,
 )
@@ -25,6 +27,7 @@ from tapegrad.ops.comparison import not_equal
 from tapegrad.ops.convolve import convolve as _convolve
 from tapegrad.ops.convolve import correlate as _correlate
 from tapegrad.ops.indexing import getitem
+from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import broadcast_to, reshape
 
@@ -39,6 +42,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not x.shape:
         raise ShapeError("diff needs an array with axes. Got a single value.")
     axis = normalize_axis(axis, len(x.shape), "diff")
+    if not isinstance(n, int | np.integer):
+        raise ArgumentTypeError(f"diff needs a whole number of times n. Got {n!r}.")
+    if n < 0:
+        raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
     parts = [x]
     if prepend is not None:
         parts.insert(0, _beside(prepend, x, axis))
@@ -73,10 +80,17 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     x = ravel(ary)
     parts = [cumulative.diff(x)]
     if to_begin is not None:
-        parts.insert(0, with_dtype(ravel(as_array(to_begin, x)), dtype_of(x)))
+        parts.insert(0, _end_of(to_begin, x))
     if to_end is not None:
-        parts.append(with_dtype(ravel(as_array(to_end, x)), dtype_of(x)))
+        parts.append(_end_of(to_end, x))
     return concat(parts) if len(parts) > 1 else parts[0]
+
+
+def _end_of(value: Any, x: Any) -> Any:
+    """Return what stands at an end in the dtype of the array, if that keeps its kind."""
+    end = as_array_like(value, x)
+    check_cast("ediff1d", dtype_of(end), dtype_of(x), "same_kind")
+    return with_dtype(ravel(end), dtype_of(x))
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -86,16 +100,23 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     [3.0, 4.0, 5.0]
     """
     x = floating(f)
+    if dtype_of(as_array(f)).kind == "b":
+        raise DTypeError("gradient needs numbers. Got truth values; convert them by astype first.")
     axes = (
         normalize_axes(None, len(x.shape), "gradient")
         if axis is None
         else tuple(normalize_axis(int(a), len(x.shape), "gradient") for a in np.atleast_1d(axis))
     )
-    if len(varargs) not in (0, 1, len(axes)) or edge_order not in (1, 2):
-        raise ArgumentError(
-            f"gradient needs no spacing, one, or {len(axes)}, and edge_order 1 or 2. "
-            f"Got {len(varargs)} and {edge_order}."
+    if len(set(axes)) < len(axes):
+        raise ArgumentError(f"gradient got an axis twice: {axis}.")
+    is_one = len(varargs) == 1 and not as_array(varargs[0]).shape
+    if len(varargs) not in (0, len(axes)) and not is_one:
+        raise ArgumentTypeError(
+            f"gradient needs no spacing, one, or {len(axes)} or points for each axis. "
+            f"Got {len(varargs)}."
         )
+    if edge_order not in (1, 2):
+        raise ArgumentError(f"gradient needs edge_order 1 or 2. Got {edge_order}.")
     spacings = list(varargs) or [1.0]
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     slopes = [_slope(x, k, h, edge_order) for k, h in zip(axes, spacings, strict=True)]
@@ -192,10 +213,19 @@ def interp(
 ) -> Any:
     """Return a function given by points, interpolated linearly; differentiable in all of them.
 
+    Points that fall are refused where they are not on a device yet. Of points that are the same
+    the last one counts to their right.
+
     >>> interp([0.5, 1.5], [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 25.0]
     """
+    if period is None and not is_array(xp) and np.any(np.diff(np.asarray(xp, dtype=float)) < 0):
+        raise ArgumentError(f"interp needs points xp in increasing order. Got {xp}.")
     at, knots, values = (floating(part) for part in side_by_side(x, xp, fp))
+    if is_complex(at) or is_complex(knots):
+        raise DTypeError("interp needs real x and xp. Got complex ones; only fp may be complex.")
+    if not knots.shape or not knots.shape[0]:
+        raise ShapeError("interp needs points xp. Got none.")
     if len(knots.shape) != 1 or tuple(knots.shape) != tuple(values.shape):
         raise ShapeError(
             f"interp needs as many points as values. Got shapes {tuple(knots.shape)} and "

@@ -1,56 +1,55 @@
-"""Random draws from distributions, over one stream of random numbers."""
+"""Draws from continuous distributions.
+
+Gradients flow to the parameters as a draw moves with them while its random numbers stay. `wald`
+and the `kappa` of `vonmises` have none: these draws are chosen among candidates.
+"""
 
 from __future__ import annotations
 
-import os
+import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import as_array, deliver, floating, with_dtype
+from tapegrad.numpy import linalg
+from tapegrad.numpy.streams import Numbers, check, shape_of, size_for
+from tapegrad.numpy.values import deliver, floating, with_dtype
 from tapegrad.ops import random_draws as draws
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.indexing import getitem, setitem
+from tapegrad.ops.exponential import exp, log, log1p, logaddexp
 from tapegrad.ops.linalg.decompositions import cholesky
-from tapegrad.ops.picking import take
-from tapegrad.ops.random_generator import Generator as Stream
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import moveaxis, reshape
-from tapegrad.ops.sorting import argsort_p
-from tapegrad.ops.trigonometric import tan
+from tapegrad.ops.logsumexp import logsumexp
+from tapegrad.ops.rounding import rint
+from tapegrad.ops.selection import clip, where
+from tapegrad.ops.shape import broadcast_to
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.trigonometric import acos, cos, tan
+
+ROUNDS = 32
+"""How often a draw that may be turned down is tried: at least 0.6 of all are taken, so that one in
+10 ** 12 is left at its start."""
 
 
-def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
-    """Return the shape of a draw: `size`, or what the parameters broadcast to."""
-    if size is None:
-        return np.broadcast_shapes(*[tuple(np.shape(_shaped(p))) for p in parameters])
-    return tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
+def accepted(start: Any, propose: Callable[[], tuple[Any, Any]]) -> Any:
+    """Return the first candidate that is taken, element by element, or the start.
+
+    >>> from tapegrad.numpy.values import as_array
+    >>> float(accepted(as_array(0.0), lambda: (as_array(2.0), as_array(True))))
+    2.0
+    """
+    found, is_found = start, None
+    for _ in range(ROUNDS):
+        candidate, is_taken = propose()
+        is_new = is_taken if is_found is None else is_taken & ~is_found
+        found = where(is_new, candidate, found)
+        is_found = is_taken if is_found is None else is_found | is_taken
+    return found
 
 
-def size_for(size: Any, out: Any) -> Any:
-    """Return the size of a draw that is written into `out`, if that is given."""
-    if size is not None:
-        return size
-    return () if out is None else tuple(out.shape)
-
-
-def _shaped(parameter: Any) -> Any:
-    return np.empty(tuple(parameter.shape)) if hasattr(parameter, "shape") else parameter
-
-
-class Draws:
-    """The distributions, over one stream of random numbers."""
-
-    def __init__(self, seed: Any = None) -> None:
-        if seed is None:
-            seed = int.from_bytes(os.urandom(8), "little")
-        self.stream = Stream.from_seed(word_of(seed))
-
-    def _uniform(self, shape: tuple[int, ...]) -> Any:
-        return draws.draw_uniform(self.stream, shape, 0, None, "float64")
+class Continuous(Numbers):
+    """The continuous distributions."""
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Draw numbers from [low, high)."""
@@ -59,7 +58,7 @@ class Draws:
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from normal distributions."""
-        loc, scale = floating(loc), floating(scale)
+        loc, scale = floating(loc), floating(check("scale", scale, 0))
         shape = shape_of(size, loc, scale)
         return loc + scale * draws.draw_normal(self.stream, shape, 0.0, 1.0, "float64")
 
@@ -69,90 +68,60 @@ class Draws:
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
         """Draw numbers whose logarithms are normal."""
-        return exp(self.normal(mean, sigma, size))
+        return exp(self.normal(mean, check("sigma", sigma, 0), size))
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from exponential distributions."""
-        scale = floating(scale)
+        scale = floating(check("scale", scale, 0))
         return -scale * log1p(-self._uniform(shape_of(size, scale)))
 
-    def standard_exponential(self, size: Any = None) -> Any:
-        """Draw from the exponential distribution of scale 1."""
-        return self.exponential(1.0, () if size is None else size)
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = "float64", method: str = "zig", out: Any = None
+    ) -> Any:
+        """Draw from the exponential distribution of scale 1, by inversion whatever the method."""
+        if method not in ("zig", "inv"):
+            raise ArgumentError(f"method must be 'zig' or 'inv'. Got {method!r}.")
+        return deliver(with_dtype(self.exponential(1.0, size_for(size, out)), dtype), out)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from Laplace distributions."""
-        loc, scale = floating(loc), floating(scale)
-        u = self._uniform(shape_of(size, loc, scale)) - 0.5
+        loc, scale = floating(loc), floating(check("scale", scale, 0))
+        u = self._inside(shape_of(size, loc, scale)) - 0.5
         return loc - scale * where(u < 0, -1.0, 1.0) * log1p(-2.0 * abs(u))
 
     def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from logistic distributions."""
-        loc, scale = floating(loc), floating(scale)
-        u = self._uniform(shape_of(size, loc, scale))
+        loc, scale = floating(loc), floating(check("scale", scale, 0))
+        u = self._inside(shape_of(size, loc, scale))
         return loc + scale * (log(u) - log1p(-u))
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from Gumbel distributions."""
-        loc, scale = floating(loc), floating(scale)
-        return loc - scale * log(-log1p(-self._uniform(shape_of(size, loc, scale))))
+        loc, scale = floating(loc), floating(check("scale", scale, 0))
+        return loc - scale * log(-log1p(-self._inside(shape_of(size, loc, scale))))
 
     def standard_cauchy(self, size: Any = None) -> Any:
         """Draw from the Cauchy distribution."""
         return tan(np.pi * (self._uniform(shape_of(size, 0.0)) - 0.5))
 
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        """Draw from gamma distributions."""
-        alpha, scale = floating(shape), floating(scale)
-        wanted = shape_of(size, alpha, scale)
-        return scale * draws.draw_gamma(self.stream, wanted, alpha, None, "float64")
-
-    def standard_gamma(self, shape: Any, size: Any = None) -> Any:
-        """Draw from gamma distributions of scale 1."""
-        return self.gamma(shape, 1.0, size)
-
-    def chisquare(self, df: Any, size: Any = None) -> Any:
-        """Draw from chi-square distributions."""
-        return self.gamma(floating(df) / 2.0, 2.0, size)
-
-    def standard_t(self, df: Any, size: Any = None) -> Any:
-        """Draw from Student's t distributions."""
-        df = floating(df)
-        shape = shape_of(size, df)
-        return self.normal(size=shape) / (self.chisquare(df, shape) / df) ** 0.5
-
-    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """Draw from beta distributions."""
-        a, b = floating(a), floating(b)
-        shape = shape_of(size, a, b)
-        first, second = self.gamma(a, 1.0, shape), self.gamma(b, 1.0, shape)
-        return first / (first + second)
-
-    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
-        """Draw vectors of shares that add up to 1."""
-        alpha = floating(alpha)
-        lead = () if size is None else shape_of(size)
-        parts = self.gamma(alpha, 1.0, (*lead, *alpha.shape))
-        return parts / total(parts, -1, True)
-
     def rayleigh(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from Rayleigh distributions."""
-        scale = floating(scale)
+        scale = floating(check("scale", scale, 0))
         return scale * (-2.0 * log1p(-self._uniform(shape_of(size, scale)))) ** 0.5
 
     def weibull(self, a: Any, size: Any = None) -> Any:
         """Draw from Weibull distributions of scale 1."""
-        a = floating(a)
+        a = floating(check("a", a, 0))
         return (-log1p(-self._uniform(shape_of(size, a)))) ** (1.0 / a)
 
     def pareto(self, a: Any, size: Any = None) -> Any:
         """Draw from Pareto distributions that begin at 0 (Lomax)."""
-        a = floating(a)
+        a = floating(check("a", a, 0, above=True))
         return exp(-log1p(-self._uniform(shape_of(size, a))) / a) - 1.0
 
     def power(self, a: Any, size: Any = None) -> Any:
         """Draw numbers below 1 with density a x ** (a - 1)."""
-        a = floating(a)
+        a = floating(check("a", a, 0, above=True))
         return self._uniform(shape_of(size, a)) ** (1.0 / a)
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
@@ -164,99 +133,156 @@ class Draws:
         high = right - ((1.0 - u) * (right - left) * (right - mode)) ** 0.5
         return where(u < split, low, high)
 
+    # Sums of squares
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+        """Draw from gamma distributions."""
+        alpha = floating(check("shape", shape, 0))
+        scale = floating(check("scale", scale, 0))
+        wanted = shape_of(size, alpha, scale)
+        return scale * draws.draw_gamma(self.stream, wanted, alpha, None, "float64")
+
+    def standard_gamma(
+        self, shape: Any, size: Any = None, dtype: Any = "float64", out: Any = None
+    ) -> Any:
+        """Draw from gamma distributions of scale 1."""
+        size = size if size is not None or out is None else tuple(out.shape)
+        return deliver(with_dtype(self.gamma(shape, 1.0, size), dtype), out)
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        """Draw from chi-square distributions."""
+        return self.gamma(floating(check("df", df, 0, above=True)) / 2.0, 2.0, size)
+
+    def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
+        """Draw from noncentral chi-square distributions.
+
+        For `df` up to 1 a draw moves with `nonc` in steps and has no derivative by it.
+        """
+        df = floating(check("df", df, 0, above=True))
+        nonc = floating(check("nonc", nonc, 0))
+        shape = shape_of(size, df, nonc)
+        is_wide = df > 1.0
+        square = (self.normal(size=shape) + where(nonc == 0, 0.0, nonc) ** 0.5) ** 2
+        wide = self.chisquare(where(is_wide, df - 1.0, 1.0), shape) + square
+        steps = draws.draw_poisson(self.stream, shape, stop_gradient(nonc / 2.0), "int64")
+        return where(is_wide, wide, self.chisquare(df + 2.0 * with_dtype(steps, "float64"), shape))
+
     def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
         """Draw from F distributions."""
-        over, under = floating(dfnum), floating(dfden)
+        over = floating(check("dfnum", dfnum, 0, above=True))
+        under = floating(check("dfden", dfden, 0, above=True))
         shape = shape_of(size, over, under)
         return (self.chisquare(over, shape) / over) / (self.chisquare(under, shape) / under)
 
-    def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Draw how many tries fail until `n` have succeeded, as int64."""
-        n, p = floating(n), floating(p)
-        return self.poisson(self.gamma(n, (1.0 - p) / p, shape_of(size, n, p)))
+    def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Any = None) -> Any:
+        """Draw from noncentral F distributions."""
+        over = floating(check("dfnum", dfnum, 0, above=True))
+        under = floating(check("dfden", dfden, 0, above=True))
+        nonc = floating(check("nonc", nonc, 0))
+        shape = shape_of(size, over, under, nonc)
+        top = self.noncentral_chisquare(over, nonc, shape) / over
+        return top / (self.chisquare(under, shape) / under)
 
-    def multinomial(self, n: int, pvals: Any, size: Any = None) -> Any:
-        """Draw how often each of several outcomes comes in `n` tries, as int64."""
-        lead, chances = () if size is None else shape_of(size), floating(pvals)
-        count = chances.shape[-1]
-        places = self.choice(count, (*lead, int(n)), p=chances)
-        hits = reshape(places, (*places.shape, 1)) == as_array(np.arange(count))
-        return total(with_dtype(hits, "int64"), -2)
+    def standard_t(self, df: Any, size: Any = None) -> Any:
+        """Draw from Student's t distributions."""
+        df = floating(check("df", df, 0, above=True))
+        shape = shape_of(size, df)
+        return self.normal(size=shape) / (self.chisquare(df, shape) / df) ** 0.5
 
-    def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
-        """Draw from Poisson distributions, as int64."""
-        lam = floating(lam)
-        return draws.draw_poisson(self.stream, shape_of(size, lam), lam, "int64")
+    def _log_gamma(self, alpha: Any, shape: tuple[int, ...]) -> Any:
+        """The logarithm of a gamma draw, which is finite where the draw itself is 0."""
+        whole = log(self.gamma(alpha + 1.0, 1.0, shape))
+        return whole + log1p(-self._uniform(shape)) / alpha
 
-    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Draw how many of `n` tries succeed with probability `p`, as int64."""
-        chance = floating(p)
-        shape = shape_of(size, n, chance)
-        tries = int(np.max(np.asarray(n)))
-        hits = self._uniform((tries, *shape)) < chance
-        counted = as_array(np.arange(tries).reshape(-1, *[1] * len(shape))) < as_array(n)
-        return total(with_dtype(hits & counted, "int64"), 0)
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        """Draw from beta distributions."""
+        a, b = (floating(check(n, v, 0, above=True)) for n, v in (("a", a), ("b", b)))
+        shape = shape_of(size, a, b)
+        first, second = self._log_gamma(a, shape), self._log_gamma(b, shape)
+        return exp(first - logaddexp(first, second))
 
-    def bernoulli(self, p: Any = 0.5, size: Any = None) -> Any:
-        """Draw truth values that hold with probability `p`."""
-        chance = floating(p)
-        return self._uniform(shape_of(size, chance)) < chance
+    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+        """Draw vectors of shares that add up to 1."""
+        alpha = floating(check("alpha", alpha, 0, above=True))
+        lead = () if size is None else shape_of(size)
+        parts = self._log_gamma(alpha, (*lead, *alpha.shape))
+        return exp(parts - logsumexp(parts, -1, True))
 
-    def geometric(self, p: Any, size: Any = None) -> Any:
-        """Draw how many tries it takes until one succeeds, as int64."""
-        chance = floating(p)
-        u = self._uniform(shape_of(size, chance))
-        return with_dtype(floor(log1p(-u) / log1p(-chance)), "int64") + 1
+    # Candidates that may be turned down
 
-    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, **options: Any) -> Any:
-        """Draw vectors from a normal distribution with a covariance matrix."""
+    def wald(self, mean: Any, scale: Any, size: Any = None) -> Any:
+        """Draw from Wald's (inverse Gaussian) distributions; without derivatives."""
+        mean = stop_gradient(floating(check("mean", mean, 0, above=True)))
+        scale = stop_gradient(floating(check("scale", scale, 0, above=True)))
+        shape = shape_of(size, mean, scale)
+        # A square of a normal number belongs to two points; each has its chance. The smaller one
+        # is written without a difference of large numbers.
+        y = mean * self.normal(size=shape) ** 2 / (2.0 * scale)
+        ratio = 1.0 / (1.0 + y + (y * (y + 2.0)) ** 0.5)
+        return mean * where(self._uniform(shape) * (1.0 + ratio) <= 1.0, ratio, 1.0 / ratio)
+
+    def vonmises(self, mu: Any, kappa: Any, size: Any = None) -> Any:
+        """Draw angles from von Mises' distributions; they have no derivative by `kappa`."""
+        mu = floating(mu)
+        shape = shape_of(size, mu, kappa)
+        kappa = stop_gradient(floating(check("kappa", kappa, 0)))
+        k = broadcast_to(clip(kappa, 1e-8, 1e6), shape)
+        # The wrapped Cauchy distribution that is nearest to von Mises' (Best and Fisher, 1979).
+        large = clip(k, 1e-5, 1e6)  # below, the difference would be lost
+        root = 1.0 + (1.0 + 4.0 * large * large) ** 0.5
+        rho = (root - (2.0 * root) ** 0.5) / (2.0 * large)
+        peak = where(k < 1e-5, 1.0 / k + k, (1.0 + rho * rho) / (2.0 * rho))
+
+        def propose() -> tuple[Any, Any]:
+            z = cos(np.pi * self._uniform(shape))
+            w = (1.0 + peak * z) / (peak + z)
+            y = k * (peak - w)
+            v = self._inside(shape)
+            return w, (y * (2.0 - y) > v) | (log(y / v) + 1.0 >= y)
+
+        angle = acos(clip(accepted(0.0 * k + 1.0, propose), -1.0, 1.0))
+        angle = where(self._uniform(shape) < 0.5, -angle, angle)
+        angle = where(kappa < 1e-8, np.pi * (2.0 * self._uniform(shape) - 1.0), angle)
+        narrow = self.normal(size=shape) / clip(kappa, 1e6, math.inf) ** 0.5
+        turned = mu + where(kappa > 1e6, narrow, angle)
+        return turned - 2.0 * np.pi * rint(turned / (2.0 * np.pi))
+
+    def multivariate_normal(
+        self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
+        *, method: str = "cholesky",
+    ) -> Any:  # fmt: skip
+        """Draw vectors from a normal distribution with a covariance matrix.
+
+        The method 'eigh' (or 'svd', which is the same here) takes singular matrices as well;
+        'cholesky' has derivatives wherever the matrix has an inverse. A matrix that is not on a
+        device yet is checked.
+        """
+        if method not in ("cholesky", "eigh", "svd"):
+            raise ArgumentError(f"method must be 'cholesky', 'eigh' or 'svd'. Got {method!r}.")
+        _check_covariance(cov, check_valid, tol)
         mean, cov = floating(mean), floating(cov)
         lead = () if size is None else shape_of(size)
-        z = self.normal(size=(*lead, mean.shape[0]))
-        return mean + z @ cholesky(cov).T
-
-    def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Return the numbers below `x`, or the slices of an array, in random order."""
-        if isinstance(x, int):
-            return self._order(x)
-        values = as_array(x)
-        return take(values, self._order(values.shape[axis]), axis)
-
-    def _order(self, count: int) -> Any:
-        keys = self._uniform((count,))
-        return argsort_p(keys, axis=0, descending=False, stable=True)
-
-    def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Put the slices of an array into random order, in place."""
-        setitem(x, ..., self.permutation(x, axis))
-
-    def choice(
-        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0
-    ) -> Any:
-        """Draw from the numbers below `a` or from the slices of an array."""
-        values = as_array(np.arange(a)) if isinstance(a, int) else as_array(a)
-        count, shape = values.shape[axis], shape_of(size, 0)
-        wanted = int(np.prod(shape))
-        if not replace and wanted > count:
-            raise ArgumentError(f"choice cannot draw {wanted} of {count} without replacement.")
-        if not replace:
-            # Keys of Gumbel's distribution: the largest are a draw with the right chances.
-            keys = self.gumbel(size=(count,)) + (0.0 if p is None else log(floating(p)))
-            places = argsort_p(keys, axis=0, descending=True, stable=True)[:wanted]
-        elif p is None:
-            places = draws.draw_integers(self.stream, (wanted,), 0, count, "int64")
+        z = self.normal(size=(*lead, mean.shape[-1]))
+        if method == "cholesky":
+            factor = cholesky(cov)
         else:
-            logits = log(floating(p))
-            places = draws.draw_categorical(self.stream, reshape(logits, (1, count)), wanted, None)
-        moved = moveaxis(values, axis, 0)
-        taken = getitem(moved, reshape(places, shape))
-        return moveaxis(taken, 0, axis) if axis and len(shape) == 1 else taken
+            values, vectors = linalg.eigh(cov)
+            factor = vectors * clip(values, 0.0, math.inf)[..., None, :] ** 0.5
+        return mean + (factor @ z[..., None])[..., 0]
 
 
-def word_of(seed: Any) -> int:
-    """Return a seed as one number: sequences of numbers are mixed into one."""
-    if isinstance(seed, int | np.integer):
-        return int(seed)
-    if isinstance(seed, Draws):
-        return seed.stream.key
-    return int(np.random.SeedSequence(np.asarray(seed).tolist()).generate_state(1, np.uint64)[0])
+def _check_covariance(cov: Any, check_valid: str, tol: float) -> None:
+    if check_valid not in ("warn", "raise", "ignore"):
+        raise ArgumentError(
+            f"check_valid must be 'warn', 'raise' or 'ignore'. Got {check_valid!r}."
+        )
+    if check_valid == "ignore" or not isinstance(cov, np.ndarray | list | tuple):
+        return
+    matrix = np.asarray(cov, dtype=float)
+    values = np.linalg.eigvalsh(matrix)
+    if np.allclose(matrix, matrix.T, tol, tol) and values.min() >= -tol * max(values.max(), 1.0):
+        return
+    words = "cov must be symmetric with eigenvalues of 0 or more."
+    if check_valid == "raise":
+        raise ArgumentError(words)
+    warnings.warn(words, RuntimeWarning, stacklevel=3)

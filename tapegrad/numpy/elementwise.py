@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentTypeError
+from tapegrad.numpy.loops import loop_dtypes
 from tapegrad.numpy.reductions import running_over
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_array_like, dtype_of, narrow_floating, side_by_side, with_dtype
@@ -29,10 +31,38 @@ from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.logsumexp import logsumexp
 from tapegrad.ops.selection import where as choose
 
+_WHOLE = frozenset("biu")
+
 
 def _narrow(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Let a function of floating numbers take integers as NumPy does."""
     return lambda x: function(narrow_floating(x))
+
+
+def _as_numpy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Bring integers and truth values to the dtypes of NumPy's loop, as NumPy does on the host."""
+
+    def call(*inputs: Any) -> Any:
+        kinds = [type(x) if type(x) in NUMBERS else dtype_of(x) for x in inputs]
+        if not any([getattr(kind, "kind", "") in _WHOLE for kind in kinds]):
+            return function(*inputs)
+        if any([getattr(kind, "kind", "f") not in "biufc" for kind in kinds]):
+            return function(*inputs)  # bfloat16, of which NumPy knows nothing
+        wanted = loop_dtypes(name, tuple(kinds), None, "same_kind")
+        pairs = zip(inputs, wanted, strict=False)
+        return function(*[x if type(x) in NUMBERS else with_dtype(x, kind) for x, kind in pairs])
+
+    return call
+
+
+def _of_truths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of truth values take complex numbers, of which not every device knows."""
+
+    def truth(x: Any) -> Any:
+        is_complex = type(x) is complex or (type(x) not in NUMBERS and dtype_of(x).kind == "c")
+        return comparison.not_equal(x, 0) if is_complex else x
+
+    return lambda *inputs: function(*[truth(x) for x in inputs])
 
 
 def _power(x1: Any, x2: Any) -> Any:
@@ -67,6 +97,12 @@ def _divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     return rounding.floor_divide(x1, x2), rounding.mod(x1, x2)
 
 
+def _ldexp(x1: Any, x2: Any) -> Any:
+    if type(x2) is float or (type(x2) is not int and dtype_of(x2).kind not in "biu"):
+        raise ArgumentTypeError("ldexp needs integers as exponents. Got floating numbers.")
+    return bits.ldexp(x1, x2)
+
+
 def _spacing(x: Any) -> Any:
     """The distance from each number to the next one away from zero."""
     kind = dtype_of(x)
@@ -93,38 +129,41 @@ multiply = Binary(
     running=running_over(cumulative.cumprod),
 )
 divide = true_divide = Binary("divide", arithmetic.divide)
-floor_divide = Binary("floor_divide", rounding.floor_divide)
+floor_divide = Binary("floor_divide", _as_numpy("floor_divide", rounding.floor_divide))
 remainder = mod = Binary("remainder", rounding.mod)
 fmod = Binary("fmod", rounding.fmod)
 divmod = Binary("divmod", _divmod, nout=2)
-power = pow = Binary("power", _power)
+power = pow = Binary("power", _as_numpy("power", _power))
 float_power = Binary("float_power", _float_power)
 negative = Unary("negative", arithmetic.negative)
 positive = Unary("positive", arithmetic.positive)
 absolute = abs = Unary("absolute", magnitude.abs)
-fabs = Unary("fabs", magnitude.fabs)
+fabs = Unary("fabs", _as_numpy("fabs", magnitude.fabs))
 conjugate = conj = Unary("conjugate", arithmetic.conj)
-reciprocal = Unary("reciprocal", powers.reciprocal)
+reciprocal = Unary("reciprocal", _as_numpy("reciprocal", powers.reciprocal))
 square = Unary("square", powers.square)
 sqrt = Unary("sqrt", powers.sqrt)
-cbrt = Unary("cbrt", powers.cbrt)
+cbrt = Unary("cbrt", _as_numpy("cbrt", powers.cbrt))
 sign = Unary("sign", magnitude.sign)
 copysign = Binary("copysign", magnitude.copysign)
-heaviside = Binary("heaviside", magnitude.heaviside)
-hypot = Binary("hypot", powers.hypot, identity=0)
+heaviside = Binary("heaviside", _as_numpy("heaviside", magnitude.heaviside))
+hypot = Binary("hypot", _as_numpy("hypot", powers.hypot), identity=0)
 
 # Exponentials and logarithms
 
 exp = Unary("exp", exponential.exp)
-exp2 = Unary("exp2", exponential.exp2)
+exp2 = Unary("exp2", _as_numpy("exp2", exponential.exp2))
 expm1 = Unary("expm1", exponential.expm1)
 log = Unary("log", exponential.log)
-log2 = Unary("log2", exponential.log2)
+log2 = Unary("log2", _as_numpy("log2", exponential.log2))
 log10 = Unary("log10", exponential.log10)
 log1p = Unary("log1p", exponential.log1p)
 logaddexp = Binary("logaddexp", exponential.logaddexp, identity=-math.inf, reduction=_log_sum(1.0))
 logaddexp2 = Binary(
-    "logaddexp2", exponential.logaddexp2, identity=-math.inf, reduction=_log_sum(math.log(2.0))
+    "logaddexp2",
+    _as_numpy("logaddexp2", exponential.logaddexp2),
+    identity=-math.inf,
+    reduction=_log_sum(math.log(2.0)),
 )
 
 # Angles
@@ -141,7 +180,7 @@ tanh = Unary("tanh", trigonometric.tanh)
 arcsinh = asinh = Unary("arcsinh", trigonometric.asinh)
 arccosh = acosh = Unary("arccosh", trigonometric.acosh)
 arctanh = atanh = Unary("arctanh", trigonometric.atanh)
-arctan2 = atan2 = Binary("arctan2", trigonometric.atan2)
+arctan2 = atan2 = Binary("arctan2", _as_numpy("arctan2", trigonometric.atan2))
 deg2rad = radians = Unary("deg2rad", _narrow(trigonometric.deg2rad))
 rad2deg = degrees = Unary("rad2deg", _narrow(trigonometric.rad2deg))
 
@@ -152,11 +191,11 @@ ceil = Unary("ceil", rounding.ceil)
 trunc = Unary("trunc", rounding.trunc)
 rint = Unary("rint", _narrow(rounding.rint))
 modf = Unary("modf", _narrow(rounding.modf), nout=2)
-frexp = Unary("frexp", bits.frexp, nout=2)
-ldexp = Binary("ldexp", bits.ldexp)
-nextafter = Binary("nextafter", bits.nextafter)
+frexp = Unary("frexp", _as_numpy("frexp", bits.frexp), nout=2)
+ldexp = Binary("ldexp", _as_numpy("ldexp", _ldexp))
+nextafter = Binary("nextafter", _as_numpy("nextafter", bits.nextafter))
 spacing = Unary("spacing", _narrow(_spacing))
-signbit = Unary("signbit", magnitude.signbit)
+signbit = Unary("signbit", _as_numpy("signbit", magnitude.signbit))
 
 # The larger and the smaller
 
@@ -183,10 +222,14 @@ less = Binary("less", comparison.less)
 less_equal = Binary("less_equal", comparison.less_equal)
 greater = Binary("greater", comparison.greater)
 greater_equal = Binary("greater_equal", comparison.greater_equal)
-logical_and = Binary("logical_and", comparison.logical_and, identity=True, reduction=reduction.all)
-logical_or = Binary("logical_or", comparison.logical_or, identity=False, reduction=reduction.any)
-logical_xor = Binary("logical_xor", comparison.logical_xor, identity=False)
-logical_not = Unary("logical_not", comparison.logical_not)
+logical_and = Binary(
+    "logical_and", _of_truths(comparison.logical_and), identity=True, reduction=reduction.all
+)
+logical_or = Binary(
+    "logical_or", _of_truths(comparison.logical_or), identity=False, reduction=reduction.any
+)
+logical_xor = Binary("logical_xor", _of_truths(comparison.logical_xor), identity=False)
+logical_not = Unary("logical_not", _of_truths(comparison.logical_not))
 isnan = Unary("isnan", comparison.isnan)
 isinf = Unary("isinf", comparison.isinf)
 isfinite = Unary("isfinite", comparison.isfinite)

@@ -11,7 +11,7 @@ from tapegrad.core.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.creation import asarray
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
-from tapegrad.numpy.values import as_array, as_arrays, with_dtype
+from tapegrad.numpy.values import as_array, as_arrays, refuse_order, with_dtype
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.joining import stack
 from tapegrad.ops.shape import reshape
@@ -99,11 +99,14 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
-    """Return `a` as an array of a dtype; tensors meet all other requirements.
+    """Return `a` as an array of a dtype; tensors meet all other requirements but Fortran's order.
 
     >>> require([1, 2], "float32").dtype
     <dtype: 'float32'>
     """
+    wanted = [requirements] if isinstance(requirements, str) else list(requirements or ())
+    if {name.upper() for name in wanted} & {"F", "FORTRAN", "F_CONTIGUOUS"}:
+        refuse_order("F")
     return asarray(a, dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel
-from tapegrad.numpy.values import as_array, dtype_of, with_numbers
+from tapegrad.numpy.values import as_array, axis_of, dtype_of, with_numbers
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.picking import nonzero
 from tapegrad.ops.shape import moveaxis, reshape
@@ -159,14 +160,20 @@ def ndim(a: Any) -> int:
     return len(as_array(a).shape)
 
 
-def size(a: Any, axis: int | None = None) -> int:
-    """Return the number of elements, of all or along an axis.
+def size(a: Any, axis: Any = None) -> int:
+    """Return the number of elements, of all or along an axis or several.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
     """
     lengths = as_array(a).shape
-    return int(np.prod(lengths)) if axis is None else int(lengths[axis])
+    if axis is None:
+        return math.prod(lengths)
+    named = axis if isinstance(axis, list | tuple) else (axis,)
+    axes = [axis_of(k, len(lengths), "size") for k in named]
+    if len(set(axes)) < len(axes):
+        raise ArgumentError(f"size got an axis twice: {axis}.")
+    return math.prod(lengths[k] for k in axes)
 
 
 def iterable(y: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import read_on_host
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_dtype
 from tapegrad.ops import counting
@@ -22,13 +22,19 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     ([0, 2, 0, 1], [0.0, 0.75])
     """
     values = as_array(x, weights if is_array(weights) else None)
+    values = cast(values, "int64") if dtype_of(values).kind == "b" else values
     if dtype_of(values).kind not in "iu":
-        raise ArgumentError(f"bincount needs integers. Got {values.dtype}.")
+        raise DTypeError(f"bincount needs integers. Got {values.dtype}.")
+    if minlength < 0:
+        raise ArgumentError(f"bincount needs a minlength of 0 or more. Got {minlength}.")
+    if not is_array(x) and np.any(np.asarray(x) < 0):
+        raise ArgumentError(f"bincount needs numbers of 0 or more. Got {x}.")
     if weights is None:
         return counting.bincount(values, minlength=minlength, dtype="int64")
-    return counting.bincount(
-        values, cast(as_array(weights, values), "float64"), minlength=minlength
-    )
+    summed = as_array(weights, values)
+    if dtype_of(summed).kind == "c":
+        raise DTypeError(f"bincount needs real weights. Got {summed.dtype}.")
+    return counting.bincount(values, cast(summed, "float64"), minlength=minlength)
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
@@ -38,8 +44,18 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     [0.0, 0.5, 1.0]
     """
     values = read_on_host(as_array(a), "histogram_bin_edges()")
-    edges = np.histogram_bin_edges(values, _edges(bins), range)
-    return as_constant(edges)
+    return as_constant(_bin_edges(values, bins, range, weights))
+
+
+def _bin_edges(values: Any, bins: Any, range: Any, weights: Any) -> Any:
+    if isinstance(bins, str) and weights is not None:
+        raise ArgumentTypeError(f"bins={bins!r} counts values and takes no weights. Give a number.")
+    try:
+        return np.histogram_bin_edges(values, _edges(bins), range)
+    except TypeError as error:
+        raise ArgumentTypeError(f"histogram: {str(error).rstrip('.')}.") from error
+    except ValueError as error:
+        raise ArgumentError(f"histogram: {str(error).rstrip('.')}.") from error
 
 
 def _edges(bins: Any) -> Any:
@@ -55,7 +71,7 @@ def histogram(
     [[1, 2], [0.0, 0.5, 1.0]]
     """
     values = ravel(as_array(a, weights))
-    edges = np.histogram_bin_edges(read_on_host(values, "histogram()"), _edges(bins), range)
+    edges = _bin_edges(read_on_host(values, "histogram()"), bins, range, weights)
     counts = _counts(
         [values], [edges], None if weights is None else ravel(as_array(weights, values))
     )
@@ -97,7 +113,7 @@ def histogramdd(
     wanted = [bins] * count if isinstance(bins, int) else [_edges(b) for b in bins]
     ranges = [None] * count if range is None else list(range)
     edges = [
-        np.histogram_bin_edges(read_on_host(c, "histogramdd()"), b, r)
+        _bin_edges(read_on_host(c, "histogramdd()"), b, r, None)
         for c, b, r in zip(columns, wanted, ranges, strict=True)
     ]
     counts = _counts(columns, edges, None if weights is None else ravel(as_array(weights, points)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import normalize_axis
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
@@ -176,6 +176,8 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
         index = index % count
     elif mode == "clip":
         index = index.clip(0, count - 1)
+    elif mode != "raise":
+        raise ArgumentError(f"mode must be 'raise', 'wrap' or 'clip'. Got {mode!r}.")
     return deliver(picking.choose(index, options), out)
 
 
@@ -192,7 +194,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             f"Got {len(condlist)} and {len(choicelist)}."
         )
     *options, rest = with_numbers([*choicelist, default])
-    return picking.select([as_array(c, rest) for c in condlist], options, rest)
+    conditions = [as_array(c, rest) for c in condlist]
+    for condition in conditions:
+        if dtype_of(condition).kind != "b":
+            raise DTypeError(f"select needs truth values as conditions. Got {condition.dtype}.")
+    return picking.select(conditions, options, rest)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:

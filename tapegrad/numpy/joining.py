@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.convert import NUMBERS
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRangeError,
+    ShapeError,
+)
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import (
+    ZeroDivisorError,
     as_array,
     as_arrays,
+    axis_of,
     check_cast,
     deliver,
     dtype_of,
     is_array,
     side_by_side,
     with_dtype,
+    with_numbers,
 )
 from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
@@ -26,15 +36,29 @@ from tapegrad.ops.picking import compress
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 
 
-def _parts(arrays: Any, dtype: Any, casting: str = "same_kind") -> list[Any]:
+def _parts(
+    arrays: Any, dtype: Any, casting: str = "same_kind", numbers_adapt: bool = False
+) -> list[Any]:
+    """Return the parts in the dtype asked for, or in the one that they have in common."""
     if isinstance(arrays, Tensor | Variable):
         arrays = list(as_array(arrays))
-    parts = as_arrays(arrays)
+    if not isinstance(arrays, Iterable):
+        raise ArgumentTypeError(f"Joining needs a list of arrays. Got {arrays!r}.")
+    given = list(arrays)
+    parts = side_by_side(*given)
     if not parts:
         raise ArgumentError("Joining needs at least one array. Got none.")
-    made = [with_dtype(part, dtype) for part in parts]
-    for part, new in zip(parts, made):
-        check_cast("Joining", dtype_of(part), dtype_of(new), casting)
+    adapting = [numbers_adapt and type(value) in NUMBERS for value in given]
+    if any(adapting):
+        mixed = [given[k] if adapts else parts[k] for k, adapts in enumerate(adapting)]
+        made = [with_dtype(part, dtype) for part in with_numbers(mixed)]
+    else:
+        made = [with_dtype(part, dtype) for part in as_arrays(parts)]
+    if dtype is None and casting == "same_kind":
+        return made  # what arrays have in common holds them all
+    for part, new, adapts in zip(parts, made, adapting):
+        if not adapts:
+            check_cast("Joining", dtype_of(part), dtype_of(new), casting)
     return made
 
 
@@ -52,10 +76,13 @@ def concat(
     >>> concat([[1, 2], [3.5]]).tolist()
     [1.0, 2.0, 3.5]
     """
-    parts = _parts(arrays, dtype, casting)
     if axis is None:
+        # Only here can a part be a number of Python's, which then takes the dtype of the others.
+        parts = _parts(arrays, dtype, casting, numbers_adapt=True)
         return deliver(joining.concat([ravel(part) for part in parts], 0), out)
-    return deliver(joining.concat(parts, axis), out)
+    parts = _parts(arrays, dtype, casting)
+    place = axis_of(axis, len(parts[0].shape), "concatenate") if parts[0].shape else 0
+    return deliver(joining.concat(parts, place), out)
 
 
 concatenate = concat
@@ -74,7 +101,9 @@ def stack(
     >>> stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    return deliver(joining.stack(_parts(arrays, dtype, casting), axis), out)
+    parts = _parts(arrays, dtype, casting)
+    place = axis_of(axis, len(parts[0].shape) + 1, "stack")
+    return deliver(joining.stack(parts, place), out)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
@@ -122,7 +151,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     >>> append([1, 2], [3]).tolist()
     [1, 2, 3]
     """
-    return concat([arr, values], axis)
+    return concat(side_by_side(arr, values), axis)
 
 
 def block(arrays: Any) -> Any:
@@ -179,9 +208,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     x = as_array(x)
     if not x.shape:
         raise ShapeError("unstack needs an axis to go along. Got a 0-d array.")
-    if not -len(x.shape) <= axis < len(x.shape):
-        raise ShapeError(f"unstack got axis {axis} for an array of {len(x.shape)} axes.")
-    return tuple(joining.unstack(x, axis=axis)) if x.shape[axis] else ()
+    place = axis_of(axis, len(x.shape), "unstack")
+    return tuple(joining.unstack(x, axis=place)) if x.shape[place] else ()
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -191,12 +219,26 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     [[1, 2], [3, 4]]
     """
     x = as_array(ary)
-    if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
-        raise ArgumentError(
-            f"split cannot cut {x.shape[axis]} entries into {indices_or_sections} equal parts; "
-            "use array_split."
-        )
-    return array_split(x, indices_or_sections, axis)
+    place = axis_of(axis, len(x.shape), "split")
+    if np.ndim(indices_or_sections) == 0:
+        count = _whole(indices_or_sections)
+        if count == 0:
+            raise ZeroDivisorError("split needs 1 or more parts. Got 0.")
+        if x.shape[place] % count:
+            raise ArgumentError(
+                f"split cannot cut {x.shape[place]} entries into {count} equal parts; use "
+                "array_split."
+            )
+    return array_split(x, indices_or_sections, place)
+
+
+def _whole(count: Any) -> int:
+    try:
+        return int(count)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"Splitting needs a number of parts or a list of places. Got {count!r}."
+        ) from None
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -206,13 +248,14 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     [[1, 2], [3]]
     """
     x = as_array(ary)
+    axis = axis_of(axis, len(x.shape), "array_split")
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
         places = [min(k + length if k < 0 else k, length) for k in as_shape(indices_or_sections)]
-        whole = [slice(None)] * (axis % len(x.shape))
+        whole = [slice(None)] * axis
         starts, ends = [0, *places], [*places, length]
         return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]
-    return list(joining.array_split(x, int(indices_or_sections), axis))
+    return list(joining.array_split(x, _whole(indices_or_sections), axis))
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
@@ -221,7 +264,14 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> len(vsplit([[1, 2], [3, 4]], 2))
     2
     """
-    return split(ary, indices_or_sections, 0)
+    return split(_of_rank(ary, 2, "vsplit"), indices_or_sections, 0)
+
+
+def _of_rank(ary: Any, least: int, name: str) -> Any:
+    x = as_array(ary)
+    if len(x.shape) < least:
+        raise ShapeError(f"{name} needs an array of {least} or more axes. Got {len(x.shape)}.")
+    return x
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
@@ -230,7 +280,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> [part.tolist() for part in hsplit([1, 2], 2)]
     [[1], [2]]
     """
-    x = as_array(ary)
+    x = _of_rank(ary, 1, "hsplit")
     return split(x, indices_or_sections, 1 if len(x.shape) > 1 else 0)
 
 
@@ -240,7 +290,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> len(dsplit([[[1, 2]]], 2))
     2
     """
-    return split(ary, indices_or_sections, 2)
+    return split(_of_rank(ary, 3, "dsplit"), indices_or_sections, 2)
 
 
 # Entries put in and taken out
@@ -255,15 +305,18 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     x, new = side_by_side(arr, values)
     if axis is None:
         x, axis = ravel(x), 0
-    axis = axis % len(x.shape)
+    axis = axis_of(axis, len(x.shape), "insert")
     length = x.shape[axis]
-    places = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(_host(obj))
+    places = np.arange(length)[obj] if isinstance(obj, slice) else _places(obj, "insert")
     places = np.flatnonzero(places) if places.dtype.kind == "b" else places
+    if places.ndim > 1:
+        raise ShapeError(f"insert needs one place or a list. Got shape {places.shape}.")
+    _check_places(places, length, length, "insert")
     new = with_dtype(new, x.dtype)
-    if places.ndim == 0:
+    if places.size == 1:
         # One place may take several entries: those along `axis` of the values.
         new = reshape(new, (*[1] * (len(x.shape) - len(new.shape)), *new.shape))
-        new = moveaxis(new, 0, axis)
+        new = new if places.ndim else moveaxis(new, 0, axis)
         places = np.repeat(places, new.shape[axis])
     where = np.where(places < 0, places + length, places).astype(int)
     spread = _broadcast(new, (*x.shape[:axis], where.size, *x.shape[axis + 1 :]))
@@ -277,8 +330,23 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_to(wide, shape)
 
 
-def _host(value: Any) -> Any:
-    return value.numpy() if isinstance(value, Tensor | Variable) else value
+def _places(obj: Any, name: str) -> np.ndarray[Any, Any]:
+    """Return places as a host array of integers or truth values."""
+    places = np.asarray(obj.numpy() if isinstance(obj, Tensor | Variable) else obj)
+    if not places.size:
+        return places.astype(int)
+    if places.dtype.kind not in "iub":
+        error = IndexOutOfRangeError if name == "delete" else ArgumentTypeError
+        raise error(f"{name} needs integers or a mask. Got {places.dtype}.")
+    return places
+
+
+def _check_places(places: np.ndarray[Any, Any], length: int, last: int, name: str) -> None:
+    wrong = places[(places < -length) | (places > last)]
+    if wrong.size:
+        raise IndexOutOfRangeError(
+            f"{name} got the place {wrong[0]}, which an axis of length {length} does not have."
+        )
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
@@ -290,10 +358,15 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     x = as_array(arr)
     if axis is None:
         x, axis = ravel(x), 0
-    places = obj if isinstance(obj, slice) else np.asarray(_host(obj))
-    kept = np.ones(x.shape[axis], bool)
-    if isinstance(places, np.ndarray) and places.dtype.kind not in "iub":
-        places = places.astype(int)
+    axis = axis_of(axis, len(x.shape), "delete")
+    length = x.shape[axis]
+    kept = np.ones(length, bool)
+    places = obj if isinstance(obj, slice) else _places(obj, "delete")
+    if isinstance(places, np.ndarray) and places.dtype.kind == "b":
+        if places.shape != (length,):
+            raise ShapeError(f"delete needs a mask of length {length}. Got shape {places.shape}.")
+    elif isinstance(places, np.ndarray):
+        _check_places(places, length, length - 1, "delete")
     kept[places] = False
     return compress(kept, x, axis)
 

@@ -7,23 +7,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
 from tapegrad.numpy.products import cross as _cross
 from tapegrad.numpy.products import diagonal as _diagonal
-from tapegrad.numpy.products import matmul, outer, tensordot, vecdot
-from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, side_by_side, with_dtype
+from tapegrad.numpy.products import matmul, tensordot, vecdot
+from tapegrad.numpy.products import outer as _outer
+from tapegrad.numpy.values import (
+    as_array,
+    as_arrays,
+    axis_of,
+    deliver,
+    dtype_of,
+    floating,
+    side_by_side,
+    with_dtype,
+)
+from tapegrad.ops.along_axis import take_along_axis
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.diagonal import band_p
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import decompositions, determinants, eigen, traces
 from tapegrad.ops.linalg import solve as solve_module
+from tapegrad.ops.linalg.common import adjoint_of, as_row
 from tapegrad.ops.linalg.solve import solve_p
+from tapegrad.ops.magnitude import abs as magnitude
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import reshape
+from tapegrad.ops.sorting import argsort, sort
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -98,6 +112,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 def _half(a: Any, UPLO: str, name: str) -> Any:
     """Return the Hermitian matrices that one triangle describes."""
+    if UPLO.upper() not in ("L", "U"):
+        raise ArgumentError(f"UPLO must be 'L' or 'U'. Got {UPLO!r}.")
     x = _square(a, name)
     x = matrix_transpose(x) if UPLO.upper() == "U" else x
     turned = matrix_transpose(band_p(x, low=None, high=-1))
@@ -146,14 +162,33 @@ def svd(
 ) -> Any:
     """Return the singular value decomposition: `a = U * S @ Vh`.
 
+    With `hermitian` it is made of eigenvectors, and only the lower triangle of `a` is read.
+
     >>> svd([[3.0, 0.0], [0.0, 4.0]]).S.tolist()
     [4.0, 3.0]
     """
+    if hermitian:
+        x = _half(a, "L", "svd")
+        return SVDResult(*_hermitian_svd(x)) if compute_uv else _hermitian_svdvals(x)
     x = floating(a)
     if not compute_uv:
         return eigen.svdvals(x)
     full = full_matrices and x.shape[-1] != x.shape[-2]
     return SVDResult(*eigen.svd(x, full))
+
+
+def _hermitian_svdvals(x: Any) -> Any:
+    return sort(magnitude(eigen.eigvalsh(x)), direction="DESCENDING")
+
+
+def _hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
+    """Eigenvalues without their signs, largest first; the signs go to the vectors on the right."""
+    values, vectors = eigen.eigh(x)
+    order = argsort(magnitude(values), direction="DESCENDING")
+    values = take_along_axis(values, order)
+    vectors = take_along_axis(vectors, reshape(order, (*order.shape[:-1], 1, order.shape[-1])))
+    right = vectors * as_row(choose(values < 0, -1.0, 1.0))
+    return vectors, magnitude(values), adjoint_of(right)
 
 
 def svdvals(x: Any, /) -> Any:
@@ -195,10 +230,12 @@ def inv(a: Any) -> Any:
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
 
+    With `hermitian` only the lower triangle of `a` is read.
+
     >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
     """
-    x = floating(a)
+    x = _half(a, "L", "pinv") if hermitian else floating(a)
     limit = rcond if rtol is None else rtol
     if limit is None:
         limit = max(x.shape[-2:]) * float(np.finfo(dtype_of(x)).eps)
@@ -212,10 +249,7 @@ def _pinv_by_svd(x: Any, limit: Any) -> Any:
     u, s, vh = eigen.svd(x)
     least = reshape(limit, (*limit.shape, 1)) * s.max(-1, keepdims=True)
     inverse = choose(s > least, 1 / choose(s > least, s, 1.0), 0.0)
-    left, right = matrix_transpose(vh), matrix_transpose(u)
-    if is_complex(u):
-        left, right = conj(left), conj(right)
-    return matmul(left * reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1])), right)
+    return matmul(adjoint_of(vh) * as_row(inverse), adjoint_of(u))
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -244,7 +278,12 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
     [2.0]
     """
-    matrix, rhs = (floating(part) for part in side_by_side(a, b))
+    matrix, rhs = as_arrays([floating(part) for part in side_by_side(a, b)])
+    if len(matrix.shape) != 2 or len(rhs.shape) not in (1, 2):
+        raise LinAlgError(
+            f"lstsq needs a matrix and a vector or matrix. Got shapes {tuple(matrix.shape)} and "
+            f"{tuple(rhs.shape)}."
+        )
     limit = rcond if rcond not in (None, -1) else None
     x = matmul(pinv(matrix, limit), rhs)
     values = svdvals(matrix)
@@ -269,6 +308,8 @@ def matrix_power(a: Any, n: int) -> Any:
     x = as_array(a)
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise LinAlgError(f"matrix_power needs square matrices. Got shape {tuple(x.shape)}.")
+    if not isinstance(n, int | np.integer):
+        raise ArgumentTypeError(f"matrix_power needs a whole number n. Got {n!r}.")
     if n == 0:
         eye = full_like_p(x, shape=tuple(x.shape), value=1, dtype=dtype_of(x))
         return band_p(eye, low=0, high=0)
@@ -286,11 +327,15 @@ def matrix_power(a: Any, n: int) -> Any:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """Return how many singular values exceed `tol`, or `rtol` times the largest of them.
 
+    With `hermitian` they are the sizes of eigenvalues, and only the lower triangle is read.
+
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]]).tolist()
     1
     """
-    x = floating(A)
-    values = eigen.svdvals(x)
+    if tol is not None and rtol is not None:
+        raise ArgumentError("matrix_rank takes tol or rtol, not both.")
+    x = _half(A, "L", "matrix_rank") if hermitian else floating(A)
+    values = _hermitian_svdvals(x) if hermitian else eigen.svdvals(x)
     if values.shape[-1] == 0:
         return full_like_p(values, shape=values.shape[:-1], value=0, dtype=np.dtype("int64"))
     if tol is None:
@@ -310,7 +355,10 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     >>> multi_dot([[[1, 2]], [[1], [1]], [[3]]]).tolist()
     [[9]]
     """
-    return deliver(traces.multi_dot(side_by_side(*arrays)), out)
+    chain = side_by_side(*arrays)
+    if any([len(x.shape) > 2 for x in chain]):
+        raise LinAlgError("multi_dot needs matrices, and vectors at its ends.")
+    return deliver(traces.multi_dot(chain), out)
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
@@ -350,6 +398,20 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return _diagonal(x, offset, -2, -1)
 
 
+def outer(x1: Any, x2: Any, /) -> Any:
+    """Return all products of an element of one vector with one of another.
+
+    >>> outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    a, b = side_by_side(x1, x2)
+    if len(a.shape) != 1 or len(b.shape) != 1:
+        raise ShapeError(
+            f"linalg.outer needs vectors. Got shapes {tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    return _outer(a, b)
+
+
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Return the cross product of vectors of length 3.
 
@@ -357,9 +419,10 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     [0, 0, 1]
     """
     a, b = side_by_side(x1, x2)
-    if a.shape[axis] != 3 or b.shape[axis] != 3:
+    lengths = [x.shape[axis_of(axis, len(x.shape), "linalg.cross")] for x in (a, b)]
+    if lengths != [3, 3]:
         raise ArgumentError(
-            f"linalg.cross needs vectors of length 3. Got {a.shape[axis]} and {b.shape[axis]}."
+            f"linalg.cross needs vectors of length 3. Got {lengths[0]} and {lengths[1]}."
         )
     return _cross(a, b, axis=axis)
 

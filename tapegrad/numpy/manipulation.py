@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import normalize_axes, normalize_axis
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import as_array, dtype_of, refuse_order, side_by_side
 from tapegrad.ops import rearranging, shape
 from tapegrad.ops.creation import as_shape, full_like_p
@@ -111,7 +111,9 @@ def expand_dims(a: Any, axis: Any) -> Any:
     x = as_array(a)
     count = len(axis) if isinstance(axis, list | tuple) else 1
     if any([not -len(x.shape) - count <= k < len(x.shape) + count for k in np.atleast_1d(axis)]):
-        raise IndexError(f"expand_dims got axis {axis} for an array of {len(x.shape)} axes.")
+        raise IndexOutOfRangeError(
+            f"expand_dims got axis {axis} for an array of {len(x.shape)} axes."
+        )
     return shape.expand_dims(x, axis)
 
 
@@ -252,7 +254,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         total = sum(as_shape(shift))
         return rearranging.roll(x, total)
     shifts, axes = as_shape(shift), as_shape(axis)
-    pairs = np.broadcast_shapes((len(shifts),), (len(axes),))[0]
+    pairs = max(len(shifts), len(axes))
+    if not {len(shifts), len(axes)} <= {1, pairs}:
+        raise ShapeError(f"roll needs a shift for each axis. Got {shift} for axes {axis}.")
     # An axis that is named twice is shifted by both amounts.
     amounts: dict[int, int] = {}
     for k in range(pairs):
@@ -287,6 +291,8 @@ def resize(a: Any, new_shape: Any) -> Any:
     """
     x, wanted = ravel(a), as_shape(new_shape)
     size = math.prod(wanted)
+    if any([n < 0 for n in wanted]):
+        raise ArgumentError(f"resize needs lengths of 0 or more. Got {wanted}.")
     if not x.shape[0] or not size:
         return full_like_p(x, shape=wanted, value=0, dtype=dtype_of(x))
     times = -(-size // x.shape[0])
@@ -300,6 +306,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     [1, 2]
     """
     x = as_array(filt)
+    if trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ArgumentError(f"trim must be made of 'f' and 'b'. Got {trim!r}.")
     places = np.argwhere(read_on_host(x, "trim_zeros()"))
     index = [slice(None)] * len(x.shape)
     for k in normalize_axes(axis, len(x.shape), "trim_zeros"):

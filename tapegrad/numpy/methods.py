@@ -21,7 +21,7 @@ from tapegrad.numpy import (
     searching,
 )
 from tapegrad.numpy.at import Places
-from tapegrad.numpy.values import as_array, check_cast, dtype_of, with_dtype
+from tapegrad.numpy.values import as_array, check_cast, dtype_of, refuse_order, with_dtype
 from tapegrad.ops import shape
 from tapegrad.ops.arithmetic import conj as conjugated
 from tapegrad.ops.kinds import is_complex
@@ -52,6 +52,7 @@ def astype(
     copy: Any = True,
 ) -> Any:
     """Return the array with another dtype."""
+    refuse_order(order)
     result = dtypes.astype(self, dtype, copy=copy)
     check_cast("astype", dtype_of(self), dtype_of(result), casting)
     return result
@@ -68,14 +69,18 @@ def conj(self: Any) -> Any:
     return conjugated(x) if is_complex(x) else x
 
 
-def sort(self: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+def sort(
+    self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> None:
     """Sort in place."""
-    self[...] = searching.sort(self, axis)
+    self[...] = searching.sort(self, axis, kind, order, stable=stable)
 
 
-def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+def partition(
+    self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+) -> None:
     """Put the k-th element where it would be if sorted, in place."""
-    self[...] = searching.partition(self, kth, axis)
+    self[...] = searching.partition(self, kth, axis, kind, order)
 
 
 def fill(self: Any, value: Any) -> None:

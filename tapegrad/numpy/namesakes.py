@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad import numpy as names
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.numpy import emath, fft, linalg, polynomial_grids, special, stride_tricks
+from tapegrad.numpy import emath, fft, linalg, polynomial, special, stride_tricks
 
 Function = Callable[..., Any]
 
@@ -22,7 +22,7 @@ HOMES: dict[str, Any] = {
     "numpy.lib.scimath": emath,
     "numpy.lib.stride_tricks": stride_tricks,
     "numpy.linalg": linalg,
-    "numpy.polynomial.polynomial": polynomial_grids,
+    "numpy.polynomial.polynomial": polynomial.polynomial,
 }
 """Where the functions of each of NumPy's modules are answered: two modules may share a name."""
 

@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from tapegrad.errors import ArgumentError
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy import reductions
-from tapegrad.numpy.statistics import METHODS, fractions_of, rows_of
 from tapegrad.numpy.values import (
     NoValue,
     as_array,
     deliver,
     dtype_of,
-    floating,
-    selected,
     with_dtype,
 )
 from tapegrad.ops import nan_reduction, reduction
-from tapegrad.ops.along_axis import take_along_axis_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.joining import stack
-from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import reshape
-from tapegrad.ops.sorting import sort_p
+from tapegrad.ops.shape import broadcast_to
 
 
 def _filled(a: Any, value: Any, where: Any = True) -> Any:
@@ -51,6 +42,7 @@ def nansum(
     >>> nansum([1.0, math.nan, 3.0]).tolist()
     4.0
     """
+    reductions.check_start(initial, where)
     return reductions.sum(_filled(a, 0, where), axis, dtype, out, keepdims, initial)
 
 
@@ -68,6 +60,7 @@ def nanprod(
     >>> nanprod([2.0, math.nan, 3.0]).tolist()
     6.0
     """
+    reductions.check_start(initial, where)
     return reductions.prod(_filled(a, 1, where), axis, dtype, out, keepdims, initial)
 
 
@@ -91,7 +84,18 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = No
 
 def _present(a: Any, dtype: Any, where: Any) -> Any:
     x = with_dtype(as_array(a), dtype)
-    return x if where is True else selected(floating(x), where, as_array(math.nan))
+    return x if where is True else choose(as_array(where, x), x, math.nan)
+
+
+def _has_no_nan(name: str, x: Any, dtype: Any) -> bool:
+    """Whether the elements are of a kind without NaN; else their dtype must stay one with it."""
+    if not as_dtype(dtype_of(x)).is_differentiable:
+        return True
+    if dtype is not None and not as_dtype(dtype).is_differentiable:
+        raise DTypeError(
+            f"{name} of {dtype_of(x)} needs a floating or complex dtype. Got {dtype!r}."
+        )
+    return False
 
 
 def _is_present(a: Any, where: Any) -> Any:
@@ -113,7 +117,10 @@ def nanmean(
     >>> nanmean([1.0, math.nan, 3.0]).tolist()
     2.0
     """
-    return deliver(nan_reduction.nanmean(_present(a, dtype, where), axis, keepdims), out)
+    x = as_array(a)
+    if _has_no_nan("nanmean", x, dtype):
+        return reductions.mean(x, axis, dtype, out, keepdims, where=where)
+    return deliver(nan_reduction.nanmean(_present(x, dtype, where), axis, keepdims), out)
 
 
 def nanvar(
@@ -133,11 +140,12 @@ def nanvar(
     >>> nanvar([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    if mean is not NoValue:
-        given = {"where": _is_present(a, where), "mean": mean, "correction": correction}
-        return reductions.var(_filled(a, 0), axis, dtype, out, ddof, keepdims, **given)
-    less = reductions.divisor(ddof, correction)
-    return deliver(nan_reduction.nanvar(_present(a, dtype, where), axis, less, keepdims), out)
+    x, less = as_array(a), reductions.divisor(ddof, correction)
+    if _has_no_nan("nanvar", x, dtype):
+        return reductions.var(x, axis, dtype, out, less, keepdims, where=where, mean=mean)
+    if mean is NoValue and _is_usual(x, dtype):
+        return deliver(nan_reduction.nanvar(_present(x, dtype, where), axis, less, keepdims), out)
+    return deliver(_around(reductions.var, x, axis, dtype, less, keepdims, where, mean), out)
 
 
 def nanstd(
@@ -157,11 +165,28 @@ def nanstd(
     >>> nanstd([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    if mean is not NoValue:
-        given = {"where": _is_present(a, where), "mean": mean, "correction": correction}
-        return reductions.std(_filled(a, 0), axis, dtype, out, ddof, keepdims, **given)
-    less = reductions.divisor(ddof, correction)
-    return deliver(nan_reduction.nanstd(_present(a, dtype, where), axis, less, keepdims), out)
+    x, less = as_array(a), reductions.divisor(ddof, correction)
+    if _has_no_nan("nanstd", x, dtype):
+        return reductions.std(x, axis, dtype, out, less, keepdims, where=where, mean=mean)
+    if mean is NoValue and _is_usual(x, dtype):
+        return deliver(nan_reduction.nanstd(_present(x, dtype, where), axis, less, keepdims), out)
+    return deliver(_around(reductions.std, x, axis, dtype, less, keepdims, where, mean), out)
+
+
+def _is_usual(x: Any, dtype: Any) -> bool:
+    """Whether a variance is one of real numbers, with sums that are real as well."""
+    return dtype_of(x).kind != "c" and (dtype is None or as_dtype(dtype).is_floating)
+
+
+def _around(
+    spread: Any, x: Any, axis: Any, dtype: Any, less: Any, keepdims: bool, where: Any, mean: Any
+) -> Any:
+    """Return a variance or deviation of what is there; NaN where that is too little."""
+    there = _is_present(x, where)
+    given = {"where": there, "mean": mean, "correction": less}
+    result = spread(_filled(x, 0), axis, dtype, keepdims=keepdims, **given)
+    count = reductions.count_nonzero(broadcast_to(there, tuple(x.shape)), axis, keepdims=keepdims)
+    return choose(count <= less, math.nan, result)
 
 
 def nanmax(
@@ -177,9 +202,9 @@ def nanmax(
     >>> nanmax([1.0, math.nan, 3.0]).tolist()
     3.0
     """
-    if initial is not NoValue:
+    if where is not True or not (initial is None or initial is NoValue):
         return reductions.max(_filled(a, -math.inf), axis, out, keepdims, initial, where)
-    return deliver(nan_reduction.nanmax(_present(a, None, where), axis, keepdims), out)
+    return deliver(nan_reduction.nanmax(as_array(a), axis, keepdims), out)
 
 
 def nanmin(
@@ -195,9 +220,9 @@ def nanmin(
     >>> nanmin([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    if initial is not NoValue:
+    if where is not True or not (initial is None or initial is NoValue):
         return reductions.min(_filled(a, math.inf), axis, out, keepdims, initial, where)
-    return deliver(nan_reduction.nanmin(_present(a, None, where), axis, keepdims), out)
+    return deliver(nan_reduction.nanmin(as_array(a), axis, keepdims), out)
 
 
 def nanargmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
@@ -225,86 +250,3 @@ def _checked(a: Any, axis: int | None, value: float) -> Any:
             "All of a slice is NaN, so no element of it is the largest or smallest."
         )
     return _filled(x, value) if dtype_of(x).kind in "fc" else x
-
-
-# Order statistics
-
-
-def _quantiles(
-    a: Any, q: np.ndarray[Any, Any], axis: Any, out: Any, method: str, keepdims: bool
-) -> Any:
-    """Like quantiles, but each row has as many values as are not NaN."""
-    if method != "linear":
-        raise ArgumentError(f"Quantiles without NaN know method 'linear' only. Got {method!r}.")
-    rows, lengths, kept = rows_of(a, axis)
-    missing = rows != rows
-    count = reduction.sum(cast(~missing, "float64"), -1, True)
-    ordered = sort_p(choose(missing, math.inf, rows), axis=len(lengths), descending=False)
-    if q.ndim:
-        ordered = with_dtype(ordered, np.result_type(dtype_of(ordered), "float64"))
-    parts = [
-        _at(ordered, METHODS[method](count, float(fraction)), count) for fraction in q.reshape(-1)
-    ]
-    shape = (*q.shape, *(kept if keepdims else lengths))
-    return deliver(reshape(stack(parts), shape), out)
-
-
-def _at(ordered: Any, place: Any, count: Any) -> Any:
-    """Return the value at a place of each row, interpolated; NaN for a row of nothing."""
-    last = ordered.shape[-1] - 1
-    low = cast(floor(place), "int64").clip(0, last)
-    share = with_dtype((place - cast(low, "float64")).clip(0.0, 1.0), dtype_of(ordered))
-    axis = len(ordered.shape) - 1
-    below = take_along_axis_p(ordered, low, axis=axis, unique=True)
-    above = take_along_axis_p(ordered, (low + 1).clip(0, last), axis=axis, unique=True)
-    step = choose(share == 0, 0.0, choose(share == 0, below, above) - below) * share
-    return choose(count == 0, math.nan, below + step)[..., 0]
-
-
-def nanmedian(
-    a: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """Return the middle of what is not NaN.
-
-    >>> nanmedian([1.0, math.nan, 3.0]).tolist()
-    2.0
-    """
-    return _quantiles(a, np.asarray(0.5), axis, out, "linear", keepdims)
-
-
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """Return quantiles of what is not NaN.
-
-    >>> nanquantile([1.0, math.nan, 3.0], 0.25).tolist()
-    1.5
-    """
-    return _quantiles(a, fractions_of(q, 1.0), axis, out, method, keepdims)
-
-
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """Return percentiles of what is not NaN.
-
-    >>> nanpercentile([1.0, math.nan, 3.0], 25).tolist()
-    1.5
-    """
-    return _quantiles(a, fractions_of(q, 100.0), axis, out, method, keepdims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import floating
+from tapegrad.numpy.values import axis_of, floating
 from tapegrad.ops.linalg import norms
 
 
@@ -16,8 +16,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     (5.0, 2.0)
     """
     x = floating(x)
-    if isinstance(axis, list | tuple) and len(axis) == 1:
-        (axis,) = axis
+    if isinstance(axis, list | tuple):
+        axis = tuple(axis_of(k, len(x.shape), "norm") for k in axis)
+        if len(axis) > 2 or len(set(axis)) < len(axis):
+            raise ArgumentError(f"norm needs one axis or two different ones. Got {axis}.")
+        axis = axis[0] if len(axis) == 1 else axis
     if axis is None and ord is None:
         return norms.vector_norm(x, 2, None, keepdims)
     if axis is None:
@@ -35,7 +38,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     >>> vector_norm([3.0, 4.0]).tolist()
     5.0
     """
-    return norms.vector_norm(floating(x), ord, axis, keepdims)
+    return norms.vector_norm(floating(x), 2 if ord is None else ord, axis, keepdims)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
+from tapegrad.numpy import reductions
+from tapegrad.numpy.quantiles import median
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
 from tapegrad.ops import padding
 from tapegrad.ops.creation import full_like_p
@@ -19,12 +21,14 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     """Return an array with entries added at both ends of each axis.
 
     The mode is 'constant' (with `constant_values`), 'edge', 'reflect', 'symmetric', 'wrap',
-    'linear_ramp' (with `end_values`), 'maximum', 'minimum', 'mean' or 'empty'.
+    'linear_ramp' (with `end_values`), 'maximum', 'minimum', 'mean', 'median' (all with
+    `stat_length`, a number of entries at each end) or 'empty'.
 
     >>> pad([1, 2], 1).tolist(), pad([1, 2, 3], (2, 0), "reflect").tolist()
     ([0, 1, 2, 0], [3, 2, 1, 2, 3])
     """
     x = as_array(array)
+    _check_options(mode, kwargs)
     if isinstance(pad_width, dict):
         pairs = [(0, 0)] * len(x.shape)
         for axis, width in pad_width.items():
@@ -39,11 +43,37 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return _pad_ends(x, pad_width, values, _constant)
     if mode == "linear_ramp":
         return _pad_ends(x, pad_width, kwargs.get("end_values", 0), _ramp)
-    if mode in ("maximum", "minimum", "mean"):
-        return _pad_statistic(x, pad_width, mode)
+    if mode in _STATISTICS:
+        return _pad_statistic(x, pad_width, mode, kwargs.get("stat_length"))
     if kwargs.get("reflect_type", "even") != "even":
         raise ArgumentError("pad knows reflect_type='even' only.")
     return padding.pad(x, pad_width, str(mode).upper())
+
+
+_STATISTICS: dict[str, Any] = {
+    "maximum": reductions.max,
+    "minimum": reductions.min,
+    "mean": reductions.mean,
+    "median": median,
+}
+_OPTIONS = {
+    "constant": ("constant_values",),
+    "linear_ramp": ("end_values",),
+    "reflect": ("reflect_type",),
+    "symmetric": ("reflect_type",),
+    **dict.fromkeys(_STATISTICS, ("stat_length",)),
+}
+
+
+def _check_options(mode: Any, options: dict[str, Any]) -> None:
+    """Refuse what this mode has no use for."""
+    known = _OPTIONS.get(mode, ())
+    strange = [name for name in options if name not in known]
+    if strange:
+        raise ArgumentError(
+            f"pad with mode={mode!r} takes {' and '.join(known) or 'no options'}. "
+            f"Got {', '.join(strange)}."
+        )
 
 
 def _plain(value: Any, x: Any) -> Any:
@@ -90,16 +120,31 @@ def _ramp(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:
     return with_dtype(ramp, dtype_of(edge))
 
 
-def _pad_statistic(x: Any, pad_width: Any, mode: str) -> Any:
-    widths, kind = _pairs(pad_width, len(x.shape)), dtype_of(x)
-    for axis in range(len(x.shape)):
-        centre = {"maximum": x.max, "minimum": x.min, "mean": x.mean}[mode](axis, keepdims=True)
-        if mode == "mean" and kind.kind in "iu":
-            centre = centre.round()
-        centre = with_dtype(centre, kind)
-        parts = [
-            broadcast_to(centre, (*x.shape[:axis], int(n), *x.shape[axis + 1 :]))
-            for n in widths[axis]
-        ]
-        x = concat([parts[0], x, parts[1]], axis)
+def _pad_statistic(x: Any, pad_width: Any, mode: str, stat_length: Any) -> Any:
+    rank = len(x.shape)
+    widths, lengths = _pairs(pad_width, rank), _pairs(stat_length, rank)
+    for axis in range(rank):
+        front, back = (
+            broadcast_to(_centre(x, axis, k, lengths[axis][k], mode), _long(x, axis, int(n)))
+            for k, n in enumerate(widths[axis])
+        )
+        x = concat([front, x, back], axis)
     return x
+
+
+def _long(x: Any, axis: int, count: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], count, *x.shape[axis + 1 :])
+
+
+def _centre(x: Any, axis: int, end: int, length: Any, mode: str) -> Any:
+    """Return a statistic of the first (end 0) or last entries along an axis, None: of all."""
+    if length is not None:
+        if length < 1:
+            raise ArgumentError(f"pad needs a stat_length of 1 or more. Got {length}.")
+        count = min(int(length), x.shape[axis])
+        part = slice(0, count) if end == 0 else slice(x.shape[axis] - count, None)
+        x = x[(*[slice(None)] * axis, part)]
+    found = _STATISTICS[mode](x, axis, keepdims=True)
+    if dtype_of(x).kind in "iu" and mode in ("mean", "median"):
+        found = found.round()
+    return with_dtype(found, dtype_of(x))

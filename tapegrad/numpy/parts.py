@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     NoValue,
     as_array,
@@ -152,6 +152,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         scale = 10**-decimals
         result = with_dtype(rounding.rint(floating(x) / scale) * scale, dtype_of(x))
         return deliver(result, out)
+    if kind == "b" and decimals:
+        raise DTypeError(f"round has no decimals for truth values. Got decimals={decimals}.")
     return deliver(rounding.round(x, decimals), out)
 
 

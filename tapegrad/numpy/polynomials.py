@@ -23,7 +23,12 @@ from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import reshape
 
 
-def _zeros(x: Any, count: int) -> Any:
+def zeros_beside(x: Any, count: int) -> Any:
+    """Return so many zeros of the dtype and on the device of `x`.
+
+    >>> zeros_beside(as_array([1.0]), 2).tolist()
+    [0.0, 0.0]
+    """
     return full_like_p(x, shape=(count,), value=0, dtype=dtype_of(x))
 
 
@@ -43,7 +48,7 @@ def polyval(p: Any, x: Any) -> Any:
 def _aligned(a1: Any, a2: Any) -> list[Any]:
     both = [atleast_1d(x) for x in as_arrays([a1, a2])]
     count = max(x.shape[0] for x in both)
-    return [concat([_zeros(x, count - x.shape[0]), x]) for x in both]
+    return [concat([zeros_beside(x, count - x.shape[0]), x]) for x in both]
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
@@ -73,11 +78,15 @@ def polymul(a1: Any, a2: Any) -> Any:
     [1, 5, 6]
     """
     first, second = (atleast_1d(x) for x in as_arrays([a1, a2]))
-    return convolve(_trimmed(first), _trimmed(second))
+    return convolve(trimmed(first), trimmed(second))
 
 
-def _trimmed(x: Any) -> Any:
-    """Return coefficients without leading zeros, but at least one."""
+def trimmed(x: Any) -> Any:
+    """Return coefficients without leading zeros, but at least one.
+
+    >>> trimmed(as_array([0.0, 1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
     places = np.flatnonzero(read_on_host(x, "a polynomial's degree"))
     return x[int(places[0]) :] if places.size else x[-1:]
 
@@ -97,7 +106,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         quotient.append(factor)
         pieces = [rest[:k], rest[k : k + bottom.shape[0]] - factor * bottom]
         rest = concat([*pieces, rest[k + bottom.shape[0] :]])
-    found = stack(quotient) if quotient else _zeros(top, steps)
+    found = stack(quotient) if quotient else zeros_beside(top, steps)
     return found, _near_trimmed(rest)
 
 
@@ -177,17 +186,17 @@ def roots(p: Any) -> Any:
     x = floating(p)
     places = np.flatnonzero(read_on_host(x, "roots()"))
     if not places.size:
-        return _zeros(x, 0)
+        return zeros_beside(x, 0)
     trailing = x.shape[0] - int(places[-1]) - 1
     x = x[int(places[0]) : int(places[-1]) + 1]
     if x.shape[0] < 2:
-        return _zeros(x, trailing)
+        return zeros_beside(x, trailing)
     below = diag(full_like_p(x, shape=(x.shape[0] - 2,), value=1, dtype=dtype_of(x)), -1)
     first = reshape(-x[1:] / x[0], (1, x.shape[0] - 1))
     found = linalg.eigvals(concat([first, below[1:]]))
     if not np.iscomplex(read_on_host(found, "roots()")).any() and not is_complex(x):
         found = real(found)
-    return concat([found, _zeros(found, trailing)]) if trailing else found
+    return concat([found, zeros_beside(found, trailing)]) if trailing else found
 
 
 def polyfit(

@@ -13,6 +13,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
+    axis_of,
     check_cast,
     deliver,
     dtype_of,
@@ -43,7 +44,13 @@ def _product(
 
     `axes` names for each of them where its own axes are, if they are not last.
     """
-    arrays = as_arrays(inputs)
+    given = side_by_side(*inputs)
+    if any([len(x.shape) < count for x, count in zip(given, core) if name != "matmul"]):
+        raise ShapeError(
+            f"{name} needs {core[0]} and {core[1]} axes or more. Got shapes "
+            f"{tuple(given[0].shape)} and {tuple(given[1].shape)}."
+        )
+    arrays = as_arrays(given)
     if axes is not None:
         if len(axes) not in (2, 3):
             raise ArgumentError(f"{name} takes axes= for two inputs and the result. Got {axes}.")
@@ -51,9 +58,10 @@ def _product(
             moveaxis(x, _tuple(where), tuple(range(-count, 0)))
             for x, where, count in zip(arrays, axes, core, strict=False)
         ]
-    if dtype is not None:
-        for x in arrays:
-            check_cast(name, dtype_of(x), numpy_dtype(dtype), casting)
+    if dtype is not None or casting != "same_kind":
+        wanted = dtype_of(arrays[0]) if dtype is None else numpy_dtype(dtype)
+        for x in given:
+            check_cast(name, dtype_of(x), wanted, casting)
     result = function(*[with_dtype(x, dtype) for x in arrays])
     if axes is not None and len(axes) == 3 and core[2]:
         result = moveaxis(result, tuple(range(-core[2], 0)), _tuple(axes[2]))
@@ -149,7 +157,8 @@ def vecdot(
     refuse_order(order)
 
     def function(a: Any, b: Any) -> Any:
-        if not a.shape or not b.shape or a.shape[axis] != b.shape[axis]:
+        lengths = [x.shape[axis_of(axis, len(x.shape), "vecdot")] for x in (a, b)]
+        if lengths[0] != lengths[1]:
             raise ShapeError(
                 f"vecdot needs equal lengths along axis {axis}. Got shapes {tuple(a.shape)} and "
                 f"{tuple(b.shape)}."
@@ -168,7 +177,11 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     >>> dot([1, 2], [3, 4]).tolist()
     11
     """
-    return deliver(products.dot(*as_arrays([a, b])), out)
+    first, second = as_arrays([a, b])
+    # One of them a matrix and none larger: their product, without a detour over tensordot.
+    is_product = sorted((len(first.shape), len(second.shape))) in ([1, 2], [2, 2])
+    is_product = is_product and dtype_of(first).kind in "fc"
+    return deliver((products.matmul if is_product else products.dot)(first, second), out)
 
 
 def vdot(a: Any, b: Any, /) -> Any:
@@ -217,8 +230,17 @@ def kron(a: Any, b: Any) -> Any:
     return products.kron(*side_by_side(a, b))
 
 
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, **options: Any) -> Any:
+def einsum(
+    *operands: Any,
+    out: Any = None,
+    optimize: Any = False,
+    dtype: Any = None,
+    order: str = "K",
+    casting: Any = "safe",
+) -> Any:
     """Return the sum of products that a subscript string, or lists of axes, describe.
+
+    The order of contraction is chosen here, whatever `optimize` says.
 
     >>> einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -228,8 +250,14 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, **options: Any) -
         subscripts = operands[0]
     else:
         subscripts, arrays = _with_letters(operands)
-    arrays = [with_dtype(x, dtype) for x in arrays]
-    return deliver(einsum_module.einsum(subscripts, *arrays), out)
+    refuse_order(order)
+    if dtype is not None:
+        for x in arrays:
+            check_cast("einsum", dtype_of(x), numpy_dtype(dtype), casting)
+        arrays = [with_dtype(x, dtype) for x in arrays]
+    result = einsum_module.einsum(subscripts, *arrays)
+    # Sums of truth values are truth values here: whether one of them holds.
+    return deliver(with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result, out)
 
 
 def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
@@ -259,7 +287,8 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
         np.broadcast_to(np.zeros(()), tuple(x.shape)) if hasattr(x, "shape") else x
         for x in operands
     ]
-    return np.einsum_path(*shapes, optimize=optimize)
+    options: Any = {"optimize": optimize, "einsum_call": einsum_call}
+    return np.einsum_path(*shapes, **options)
 
 
 def cross(
@@ -307,6 +336,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     [1, 4]
     """
     x = as_array(a)
+    if len(x.shape) < 2:
+        raise ShapeError(f"diagonal needs two axes or more. Got shape {tuple(x.shape)}.")
+    axis1, axis2 = (axis_of(k, len(x.shape), "diagonal") for k in (axis1, axis2))
+    if axis1 == axis2:
+        raise ArgumentError(f"diagonal needs two different axes. Got axis {axis1} twice.")
     rows, columns = x.shape[axis1], x.shape[axis2]
     if -rows < offset < columns:
         return diagonal_of(x, offset, axis1, axis2)

@@ -1,7 +1,7 @@
 """`numpy.random` over tapegrad's generators: seeded functions, `RandomState` and `Generator`.
 
 The numbers are those of tapegrad's counter-based generator, the same on every device, not those
-of NumPy's. Draws are float64. Gradients flow to `loc`, `scale`, `low`, `high` and `shape`.
+of NumPy's. Draws are float64 and int64 unless a dtype is given.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.numpy.distributions import Draws, shape_of, size_for, word_of
-from tapegrad.numpy.values import deliver, with_dtype
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.random_generator import Generator as Stream
+from numpy.random import SeedSequence
+
+from tapegrad.numpy.orders import LARGEST_INT, Draws
+from tapegrad.numpy.streams import BitGenerator, size_for, word_of
+from tapegrad.numpy.values import deliver
+
+# The names of NumPy's generators, so that Generator(PCG64(seed)) runs; the numbers are ours.
+Philox = PCG64 = PCG64DXSM = MT19937 = SFC64 = BitGenerator
 
 
 class Generator(Draws):
@@ -25,18 +28,22 @@ class Generator(Draws):
 
     def random(self, size: Any = None, dtype: Any = "float64", out: Any = None) -> Any:
         """Draw numbers from [0, 1)."""
-        return deliver(with_dtype(self.uniform(size=size_for(size, out)), dtype), out)
+        return deliver(self._random(size_for(size, out), dtype), out)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = "int64",
         endpoint: bool = False,
     ) -> Any:  # fmt: skip
         """Draw integers from `low` up to, not with, `high` (with it if `endpoint`)."""
-        return _integers(self.stream, low, high, size, dtype, endpoint)
+        return self._integers(low, high, size, dtype, endpoint)
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Return generators of independent streams."""
-        return [Generator(stream.key) for stream in self.stream.split(n_children)]
+        return [Generator(child) for child in self.bit_generator.spawn(n_children)]
+
+    def __repr__(self) -> str:
+        state = self.bit_generator.state["state"]
+        return f"Generator(Philox: seed={state['seed']}, offset={state['offset']})"
 
 
 class RandomState(Draws):
@@ -53,11 +60,15 @@ class RandomState(Draws):
 
     def random_sample(self, size: Any = None) -> Any:
         """Draw numbers from [0, 1)."""
-        return self.uniform(size=() if size is None else size)
+        return self._random(size)
+
+    def random(self, size: Any = None) -> Any:
+        """Draw numbers from [0, 1)."""
+        return self._random(size)
 
     def rand(self, *dims: int) -> Any:
         """Draw an array of numbers from [0, 1)."""
-        return self.uniform(size=dims)
+        return self._random(dims)
 
     def randn(self, *dims: int) -> Any:
         """Draw an array from the standard normal distribution."""
@@ -65,22 +76,30 @@ class RandomState(Draws):
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
         """Draw integers from `low` up to, not with, `high`."""
-        return _integers(self.stream, low, high, size, dtype, False)
+        return self._integers(low, high, size, dtype, False)
+
+    def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
+        """Draw integers from `low` (1 by default) up to and with `high`."""
+        low, high = (1, low) if high is None else (low, high)
+        return self._integers(low, high, size, "int64", True)
+
+    def tomaxint(self, size: Any = None) -> Any:
+        """Draw integers from all that are not negative."""
+        return self._integers(0, LARGEST_INT, size, "int64", True)
 
     def get_state(self, legacy: bool = True) -> Any:
-        """Return the state of the stream: its seed and how many draws were made."""
-        return self.stream.state.numpy()
+        """Return the state of the stream: an array of its seed and how many draws were made.
+
+        With `legacy=False` a dictionary, as `bit_generator.state`.
+        """
+        return self.stream.state.numpy() if legacy else self.bit_generator.state
 
     def set_state(self, state: Any) -> None:
         """Go on from a state that `get_state` returned."""
-        self.stream.reset(state)
-
-
-def _integers(stream: Stream, low: Any, high: Any, size: Any, dtype: Any, endpoint: bool) -> Any:
-    if high is None:
-        low, high = 0, low
-    last = int(high) + 1 if endpoint else int(high)
-    return draws.draw_integers(stream, shape_of(size, 0), int(low), last, numpy_dtype(dtype))
+        if isinstance(state, dict):
+            self.bit_generator.state = state
+        else:
+            self.stream.reset(state)
 
 
 def default_rng(seed: Any = None) -> Generator:
@@ -90,95 +109,91 @@ def default_rng(seed: Any = None) -> Generator:
     >>> bool((first == second).all())
     True
     """
+    if isinstance(seed, RandomState):
+        return Generator(seed.bit_generator)
     return seed if isinstance(seed, Generator) else Generator(seed)
 
 
 _global = RandomState()
 
-seed = _global.seed
-get_state = _global.get_state
-set_state = _global.set_state
-rand = _global.rand
-randn = _global.randn
-randint = _global.randint
 random = random_sample = ranf = sample = _global.random_sample
 bernoulli = _global.bernoulli
 beta = _global.beta
 binomial = _global.binomial
+bytes = _global.bytes
 chisquare = _global.chisquare
 choice = _global.choice
 dirichlet = _global.dirichlet
 exponential = _global.exponential
+f = _global.f
 gamma = _global.gamma
 geometric = _global.geometric
+get_state = _global.get_state
 gumbel = _global.gumbel
+hypergeometric = _global.hypergeometric
 laplace = _global.laplace
 logistic = _global.logistic
 lognormal = _global.lognormal
+logseries = _global.logseries
+multinomial = _global.multinomial
 multivariate_normal = _global.multivariate_normal
+negative_binomial = _global.negative_binomial
+noncentral_chisquare = _global.noncentral_chisquare
+noncentral_f = _global.noncentral_f
 normal = _global.normal
+pareto = _global.pareto
 permutation = _global.permutation
 poisson = _global.poisson
-shuffle = _global.shuffle
-f = _global.f
-multinomial = _global.multinomial
-negative_binomial = _global.negative_binomial
-pareto = _global.pareto
 power = _global.power
+rand = _global.rand
+randint = _global.randint
+randn = _global.randn
+random_integers = _global.random_integers
 rayleigh = _global.rayleigh
-triangular = _global.triangular
-weibull = _global.weibull
+seed = _global.seed
+set_state = _global.set_state
+shuffle = _global.shuffle
 standard_cauchy = _global.standard_cauchy
 standard_exponential = _global.standard_exponential
 standard_gamma = _global.standard_gamma
 standard_normal = _global.standard_normal
 standard_t = _global.standard_t
+triangular = _global.triangular
 uniform = _global.uniform
+vonmises = _global.vonmises
+wald = _global.wald
+weibull = _global.weibull
+zipf = _global.zipf
+
+
+def get_bit_generator() -> BitGenerator:
+    """Return the state behind the functions of this module.
+
+    >>> get_bit_generator() is get_bit_generator()
+    True
+    """
+    return _global.bit_generator
+
+
+def set_bit_generator(bitgen: BitGenerator) -> None:
+    """Let the functions of this module draw from another stream.
+
+    >>> kept = get_bit_generator()
+    >>> set_bit_generator(BitGenerator(3))
+    >>> set_bit_generator(kept)
+    """
+    _global.bit_generator = bitgen
+
 
 __all__ = [
-    "Generator",
-    "RandomState",
-    "bernoulli",
-    "beta",
-    "binomial",
-    "chisquare",
-    "choice",
-    "default_rng",
-    "dirichlet",
-    "exponential",
-    "f",
-    "gamma",
-    "geometric",
-    "get_state",
-    "gumbel",
-    "laplace",
-    "logistic",
-    "lognormal",
-    "multinomial",
-    "multivariate_normal",
-    "negative_binomial",
-    "normal",
-    "pareto",
-    "permutation",
-    "poisson",
-    "power",
-    "rand",
-    "randint",
-    "randn",
-    "random",
-    "random_sample",
-    "ranf",
-    "rayleigh",
-    "sample",
-    "seed",
-    "set_state",
-    "shuffle",
-    "standard_cauchy",
-    "standard_exponential",
-    "standard_gamma",
-    "standard_normal",
-    "standard_t",
-    "triangular",
-    "uniform",
-    "weibull",
-]
+    "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState",
+    "SFC64", "SeedSequence", "bernoulli", "beta", "binomial", "bytes", "chisquare", "choice",
+    "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "get_bit_generator",
+    "get_state", "gumbel", "hypergeometric", "laplace", "logistic", "lognormal", "logseries",
+    "multinomial", "multivariate_normal", "negative_binomial", "noncentral_chisquare",
+    "noncentral_f", "normal", "pareto", "permutation", "poisson", "power", "rand", "randint",
+    "randn", "random", "random_integers", "random_sample", "ranf", "rayleigh", "sample", "seed",
+    "set_bit_generator", "set_state", "shuffle", "standard_cauchy", "standard_exponential",
+    "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
+    "wald", "weibull", "zipf",
+]  # fmt: skip

@@ -11,8 +11,15 @@ from tapegrad.core.convert import NUMBERS
 from tapegrad.core.device import device as on_device
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.tensor import Tensor
-from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import as_array, dtype_of, inexact, side_by_side, with_dtype
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.numpy.values import (
+    as_array,
+    dtype_of,
+    inexact,
+    is_array,
+    side_by_side,
+    with_dtype,
+)
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.joining import concat
 from tapegrad.ops.powers import power
@@ -62,6 +69,8 @@ def linspace(
     >>> linspace(0, 1, 3).tolist(), linspace(0, 1, 4, endpoint=False).tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75])
     """
+    if not isinstance(num, int | np.integer):
+        raise ArgumentTypeError(f"linspace needs a whole number num. Got {num!r}.")
     with on_device(device):
         first, last = _ends(start, stop, dtype)
         return _spaced(first, last, int(num), endpoint, retstep, dtype, axis)
@@ -129,6 +138,8 @@ def geomspace(
     >>> geomspace(1, 8, 4).round(12).tolist()
     [1.0, 2.0, 4.0, 8.0]
     """
+    if any([np.any(np.asarray(end) == 0) for end in (start, stop) if not is_array(end)]):
+        raise ArgumentError("geomspace cannot start or stop at 0.")
     first, last = _ends(start, stop, dtype)
     wide = np.result_type(dtype_of(first), "float64")
     first, last = with_dtype(first, wide), with_dtype(last, wide)

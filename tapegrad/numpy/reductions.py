@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
-from tapegrad.errors import ArgumentError
+from tapegrad.core.convert import NUMBERS
+from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     NoValue,
     as_array,
-    as_array_like,
+    checked_array,
     deliver,
     dtype_of,
     floating,
+    is_array,
     selected,
     summed_dtype,
     with_dtype,
+    with_numbers,
 )
 from tapegrad.ops import cumulative, reduction, statistics
+from tapegrad.ops.arithmetic import conj, subtract
+from tapegrad.ops.axes import count_over
+from tapegrad.ops.cast import cast
+from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.joining import concat
+from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.selection import maximum, minimum
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import broadcast_to, ravel, reshape
@@ -39,7 +50,9 @@ def running_over(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
 
 def _added(x: Any, dtype: Any) -> Any:
     if dtype is not None:
-        return with_dtype(x, dtype)
+        x = with_dtype(x, dtype)
+        # Truth values are counted, and what is counted turned into one at the end.
+        return x if dtype_of(x).kind != "b" else cast(x, "int64")
     return x if dtype_of(x).kind in "fc" else with_dtype(x, summed_dtype(x))
 
 
@@ -57,9 +70,12 @@ def sum(
     >>> sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
+    check_start(initial, where)
     x = selected(_added(as_array(a, where), dtype), where, None)
-    result = reduction.sum(x, _axes(axis), keepdims)
-    return deliver(result if _is(initial, 0) else result + initial, out)
+    result = with_dtype(reduction.sum(x, _axes(axis), keepdims), dtype)
+    if not _is(initial, 0):
+        result = with_dtype(result + as_first("sum", initial, result), dtype_of(result))
+    return deliver(result, out)
 
 
 def prod(
@@ -76,15 +92,35 @@ def prod(
     >>> prod([2, 3, 4]).tolist()
     24
     """
+    check_start(initial, where)
     x = _added(as_array(a, where), dtype)
     if where is not True:
         x = choose(as_array(where, x), x, 1)
-    result = reduction.prod(x, _axes(axis), keepdims)
-    return deliver(result if _is(initial, 1) else result * initial, out)
+    result = with_dtype(reduction.prod(x, _axes(axis), keepdims), dtype)
+    if not _is(initial, 1):
+        result = with_dtype(result * as_first("prod", initial, result), dtype_of(result))
+    return deliver(result, out)
 
 
 def _is(value: Any, number: int) -> bool:
-    return isinstance(value, int) and value == number
+    """Whether there is nothing to begin with: the neutral number, or None."""
+    return value is None or (isinstance(value, int) and value == number)
+
+
+def check_start(initial: Any, where: Any) -> None:
+    """Refuse to leave elements out where nothing is there to begin with."""
+    if where is not True and (initial is None or initial is NoValue):
+        raise ArgumentError("A reduction with where= that has no neutral value needs initial=.")
+
+
+def as_first(name: str, initial: Any, x: Any) -> Any:
+    """Return what a reduction begins with: a number that its result `x` can hold, or an array."""
+    kind = dtype_of(x)
+    if isinstance(initial, complex) and kind.kind != "c":
+        raise DTypeError(f"{name} of {kind} cannot begin with the complex initial={initial}.")
+    if type(initial) in NUMBERS:
+        return checked_array(initial, kind).item()
+    return with_dtype(as_array(initial, x), kind)
 
 
 def _axes(axis: Any) -> Any:
@@ -108,18 +144,29 @@ def mean(
     >>> mean([1, 2, 6]).tolist()
     3.0
     """
-    x = with_dtype(as_array(a, where), dtype)
-    if where is True:
-        return deliver(reduction.mean(x, _axes(axis), keepdims), out)
-    total = floating(sum(x, axis, keepdims=keepdims, where=where))
-    return deliver(total / _count(x, where, axis, keepdims), out)
+    x = as_array(a, where)
+    if where is True and (dtype is None or as_dtype(dtype).is_differentiable):
+        return deliver(reduction.mean(with_dtype(x, dtype), _axes(axis), keepdims), out)
+    total = sum(x, axis, dtype, keepdims=keepdims, where=where)
+    return deliver(_divided(total, _count(x, where, axis, keepdims), dtype), out)
+
+
+def _divided(total: Any, count: Any, dtype: Any) -> Any:
+    """Return a quotient in the dtype that was asked for, else in that of a floating total."""
+    above = floating(total)
+    kind = dtype_of(above) if dtype is None else dtype
+    if is_array(count) or count or is_complex(above):
+        return with_dtype(above / count, kind)
+    # By nothing, without a warning: what is divided is a sum of squares, or of nothing.
+    return with_dtype(above * choose(above > 0, math.inf, math.nan), kind)
 
 
 def _count(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
-    """Return how many elements `where` selects over `axis`, in the dtype of a quotient."""
-    kind = dtype_of(x) if dtype_of(x).kind in "fc" else np.dtype("float64")
-    ones = full_like_p(x, shape=tuple(x.shape), value=1, dtype=kind)
-    return reduction.sum(choose(as_array(where, x), ones, 0), _axes(axis), keepdims)
+    """Return how many elements `where` selects over `axis`."""
+    if where is True:
+        return count_over(x.shape, normalize_axes(_axes(axis), len(x.shape), "mean"))
+    mask = broadcast_to(as_array(where, x), tuple(x.shape))
+    return cast(reduction.count_nonzero(mask, _axes(axis), keepdims), "float64")
 
 
 def divisor(ddof: Any, correction: Any) -> Any:
@@ -148,16 +195,31 @@ def var(
     >>> var([1.0, 3.0]).tolist()
     1.0
     """
-    x, less = with_dtype(as_array(a), dtype), divisor(ddof, correction)
-    if where is True and mean is NoValue:
-        return deliver(statistics.var(x, _axes(axis), less, keepdims), out)
-    count = _count(x, where, axis, keepdims)
-    if mean is NoValue:
-        mean = floating(sum(x, axis, keepdims=True, where=where)) / _count(x, where, axis, True)
-    distance = floating(x) - mean
-    square = distance * distance.conj() if dtype_of(x).kind == "c" else distance * distance
-    square = square.real if dtype_of(x).kind == "c" else square
-    return deliver(sum(square, axis, keepdims=keepdims, where=where) / (count - less), out)
+    x, less = as_array(a), divisor(ddof, correction)
+    if mean is NoValue and _is_usual(x, axis, dtype, less, where):
+        return deliver(statistics.var(with_dtype(x, dtype), _axes(axis), less, keepdims), out)
+    return deliver(_variance(x, axis, dtype, less, keepdims, where, mean), out)
+
+
+def _is_usual(x: Any, axis: Any, dtype: Any, less: Any, where: Any) -> bool:
+    """Whether a variance is one of all elements, more of them than are taken off the count."""
+    if where is not True or _count(x, True, axis, False) <= less:
+        return False
+    return dtype is None or (as_dtype(dtype).is_floating and dtype_of(x).kind != "c")
+
+
+def _variance(
+    x: Any, axis: Any, dtype: Any, less: Any, keepdims: bool, where: Any, centre: Any
+) -> Any:
+    """Return a variance step by step as NumPy does; only its sums are in the dtype asked for."""
+    if centre is NoValue:
+        centre = mean(x, axis, dtype, keepdims=True, where=where)
+    distance = subtract(*with_numbers([x, centre]))
+    squares = real(distance * conj(distance)) if is_complex(distance) else distance * distance
+    total = sum(squares, axis, dtype, keepdims=keepdims, where=where)
+    count = _count(x, where, axis, keepdims) - less
+    count = maximum(count, 0.0) if is_array(count) else builtins.max(count, 0)
+    return _divided(total, count, dtype)
 
 
 def std(
@@ -177,10 +239,16 @@ def std(
     >>> std([1.0, 3.0]).tolist()
     1.0
     """
-    x, less = with_dtype(as_array(a), dtype), divisor(ddof, correction)
-    if where is True and mean is NoValue:
-        return deliver(statistics.std(x, _axes(axis), less, keepdims), out)
-    return deliver(var(x, axis, None, None, less, keepdims, where=where, mean=mean) ** 0.5, out)
+    x, less = as_array(a), divisor(ddof, correction)
+    if mean is NoValue and _is_usual(x, axis, dtype, less, where):
+        return deliver(statistics.std(with_dtype(x, dtype), _axes(axis), less, keepdims), out)
+    square = _variance(x, axis, dtype, less, keepdims, where, mean)
+    if square.shape and not as_dtype(dtype_of(square)).is_differentiable:
+        raise DTypeError(f"std has roots, which {dtype_of(square)} cannot hold. Ask for a float.")
+    # Where all elements agree there is no derivative; 0 is given, as without where= and mean=.
+    is_zero = square == 0
+    root = choose(is_zero, 0.0, choose(is_zero, 1.0, floating(square)) ** 0.5)
+    return deliver(with_dtype(root, dtype_of(square)), out)
 
 
 def max(
@@ -221,17 +289,16 @@ amax, amin = max, min
 def _extreme(
     reduce: Any, pick: Any, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
+    check_start(initial, where)
     x = as_array(a, where)
-    if where is not True:
-        if initial is NoValue:
-            raise ArgumentError("A reduction with where= that has no neutral value needs initial=.")
-        x = choose(as_array(where, x), x, initial)
-    if initial is NoValue:
+    if initial is None or initial is NoValue:
         return deliver(reduce(x, _axes(axis), keepdims), out)
-    start = with_dtype(as_array_like(initial, x), dtype_of(x))
+    start = as_first("A reduction", initial, x)
+    if where is not True:
+        x = choose(as_array(where, x), x, start)
     if any_empty(x.shape, axis):
         kept = reduction.sum(x, _axes(axis), keepdims).shape
-        return deliver(broadcast_to(start, kept), out)
+        return deliver(broadcast_to(with_dtype(as_array(start, x), dtype_of(x)), kept), out)
     return deliver(pick(reduce(x, _axes(axis), keepdims), start), out)
 
 
@@ -323,7 +390,7 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
     [1, 3, 6]
     """
     x, place = _flat(a, axis)
-    return deliver(cumulative.cumsum(_added(x, dtype), place), out)
+    return deliver(with_dtype(cumulative.cumsum(_added(x, dtype), place), dtype), out)
 
 
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
@@ -333,7 +400,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
     [1, 2, 6]
     """
     x, place = _flat(a, axis)
-    return deliver(cumulative.cumprod(_added(x, dtype), place), out)
+    return deliver(with_dtype(cumulative.cumprod(_added(x, dtype), place), dtype), out)
 
 
 def cumulative_sum(
@@ -379,7 +446,7 @@ def _cumulative(
     if axis is None and len(x.shape) != 1:
         raise ArgumentError(f"A running sum over {len(x.shape)} axes needs axis=.")
     place = normalize_axis(0 if axis is None else axis, len(x.shape), "cumulative_sum")
-    x = function(_added(x, dtype), place)
+    x = with_dtype(function(_added(x, dtype), place), dtype)
     if not include_initial:
         return x
     shape = (*x.shape[:place], 1, *x.shape[place + 1 :])

@@ -8,8 +8,8 @@ import numpy as np
 
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import normalize_axis
-from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import as_array, as_arrays, dtype_of, side_by_side
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.numpy.values import as_array, as_arrays, dtype_of, is_array, side_by_side
 from tapegrad.ops import picking
 from tapegrad.ops.along_axis import take_along_axis_p
 from tapegrad.ops.cast import cast
@@ -28,6 +28,19 @@ def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
     return x, normalize_axis(axis, len(x.shape), name)
 
 
+KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+
+
+def _check_options(kind: Any, order: Any, stable: Any) -> None:
+    """Refuse what NumPy refuses; every kind of sorting is stable here."""
+    if order is not None:
+        raise ArgumentError(f"Tensors have no fields to sort by. Got order={order!r}.")
+    if kind not in KINDS:
+        raise ArgumentError(f"kind must be one of {', '.join(map(str, KINDS[1:]))}. Got {kind!r}.")
+    if kind is not None and stable is not None:
+        raise ArgumentError("Give kind or stable, not both.")
+
+
 def sort(
     a: Any,
     axis: int | None = -1,
@@ -42,6 +55,7 @@ def sort(
     >>> sort([3, 1, 2]).tolist(), sort([3, 1, 2], descending=True).tolist()
     ([1, 2, 3], [3, 2, 1])
     """
+    _check_options(kind, order, stable)
     x, place = _along(a, axis, "sort")
     result = sort_p(x, axis=place, descending=bool(descending))
     return result if axis is None else reshape(result, tuple(as_array(a).shape))
@@ -53,7 +67,7 @@ def argsort(
     kind: str | None = None,
     order: Any = None,
     *,
-    stable: Any = True,
+    stable: Any = None,
     descending: bool = False,
 ) -> Any:
     """Return the indices that put the elements in order along `axis`.
@@ -61,6 +75,7 @@ def argsort(
     >>> argsort([30, 10, 20]).tolist()
     [1, 2, 0]
     """
+    _check_options(kind, order, stable)
     x, place = _along(a, axis, "argsort")
     found = argsort_p(x, axis=place, descending=bool(descending), stable=True)
     return found if axis is None else reshape(found, tuple(as_array(a).shape))
@@ -74,7 +89,8 @@ def sort_complex(a: Any) -> Any:
     """
     x = as_array(a)
     if not is_complex(x):
-        x = cast(x, "complex64" if dtype_of(x).itemsize < 3 else "complex128")
+        kind = dtype_of(x)
+        x = cast(x, "complex64" if kind.kind in "iu" and kind.itemsize < 3 else "complex128")
     return sort(x)
 
 
@@ -103,7 +119,19 @@ def partition(
     >>> partition([3, 1, 2], 1).tolist()
     [1, 2, 3]
     """
-    return sort(a, axis)
+    _check_places(a, kth, axis, kind)
+    return sort(a, axis, order=order)
+
+
+def _check_places(a: Any, kth: Any, axis: int | None, kind: str) -> None:
+    if kind != "introselect":
+        raise ArgumentError(f"kind must be 'introselect'. Got {kind!r}.")
+    if (dtype_of(kth) if is_array(kth) else np.asarray(kth).dtype).kind not in "iub":
+        raise ArgumentTypeError(f"kth must be a whole number or several. Got {kth}.")
+    x, place = _along(a, axis, "partition")
+    count = x.shape[place]
+    if not is_array(kth) and np.any((np.asarray(kth) >= count) | (np.asarray(kth) < -count)):
+        raise ArgumentError(f"kth must be below {count}, the length of the axis. Got {kth}.")
 
 
 def argpartition(
@@ -114,7 +142,8 @@ def argpartition(
     >>> argpartition([3, 1, 2], 1).tolist()
     [1, 2, 0]
     """
-    return argsort(a, axis)
+    _check_places(a, kth, axis, kind)
+    return argsort(a, axis, order=order)
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
@@ -139,6 +168,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     [0, 2]
     """
     values, edges = side_by_side(x, bins)
+    if is_complex(values):
+        raise DTypeError("digitize needs real numbers. Got complex ones.")
     on_host = read_on_host(edges, "digitize()")
     steps = np.diff(on_host)
     side = "left" if right else "right"

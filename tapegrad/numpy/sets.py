@@ -9,9 +9,10 @@ import numpy as np
 from tapegrad.core import host
 from tapegrad.core.operand import normalize_axis
 from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.searching import complex_keys, lexsort, searchsorted, sort
-from tapegrad.numpy.values import as_array, as_arrays
+from tapegrad.numpy.values import as_array, as_arrays, dtype_of
 from tapegrad.ops import cumulative, picking, reduction
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import full_like_p
@@ -167,8 +168,12 @@ def isin(
     >>> isin([1, 2, 3], [2, 3]).tolist()
     [False, True, True]
     """
+    if kind not in (None, "sort", "table"):
+        raise ArgumentError(f"kind must be 'sort', 'table' or None. Got {kind!r}.")
     x, tests = as_arrays([element, test_elements])
     sought = ravel(tests)
+    if kind == "table" and any(dtype_of(as_array(v)).kind not in "biu" for v in (element, tests)):
+        raise ArgumentError(f"isin with kind='table' needs integers. Got {x.dtype}.")
     if is_complex(x) or not sought.shape[0]:
         hits = reduction.any(reshape(x, (*x.shape, 1)) == sought, -1)
     else:
@@ -229,4 +234,4 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     >>> setxor1d([1, 2], [2, 3]).tolist()
     [1, 3]
     """
-    return unique(concat([setdiff1d(ar1, ar2), setdiff1d(ar2, ar1)]))
+    return unique(concat([setdiff1d(ar1, ar2), setdiff1d(ar2, ar1)]), equal_nan=False)

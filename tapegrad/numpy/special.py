@@ -243,10 +243,10 @@ def logsumexp(
 
 
 def __getattr__(name: str) -> Any:
-    if name in probabilities.NAMES:
-        return getattr(probabilities, name)
     if name in scipys.__all__:
         return getattr(scipys, name)
+    if name in probabilities.NAMES:
+        return getattr(probabilities, name)
     raise AttributeError(f"tapegrad.numpy.special has no function {name!r}.")
 
 

@@ -1,4 +1,4 @@
-"""Averages, medians, quantiles, covariance and correlation."""
+"""Averages, covariance and correlation. Medians and quantiles are in quantiles.py."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.operand import normalize_axes
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import atleast_2d
 from tapegrad.numpy.reductions import sum as total
 from tapegrad.numpy.values import (
     NoValue,
+    ZeroDivisorError,
     as_array,
-    deliver,
     dtype_of,
     floating,
+    is_array,
     side_by_side,
     with_dtype,
 )
 from tapegrad.ops import reduction
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.indexing import getitem
+from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.products import matmul
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
-from tapegrad.ops.sorting import sort_p
+from tapegrad.ops.selection import maximum
+from tapegrad.ops.shape import broadcast_to, reshape
 
 
 def average(
@@ -48,8 +49,11 @@ def average(
     if w is None:
         result = reduction.mean(x, axis, keepdims)
         count = int(np.prod(x.shape)) // max(int(np.prod(result.shape)), 1)
-        share = result * 0 + count
+        shape, kind = tuple(result.shape), dtype_of(result)
+        share = full_like_p(result, shape=shape, value=count, dtype=kind)
         return (result, share) if returned else result
+    if not is_array(weights):
+        _check_sum(np.asarray(weights), tuple(x.shape), axis)
     if tuple(w.shape) != tuple(x.shape):
         w = _spread(w, x, axis)
     kind = np.result_type(dtype_of(x), dtype_of(w), *(() if dtype_of(x).kind in "fc" else ("f8",)))
@@ -61,7 +65,9 @@ def average(
 def _spread(w: Any, x: Any, axis: Any) -> Any:
     """Return weights along some axes in the shape of the array."""
     if axis is None:
-        raise ArgumentError("average needs axis= where weights have another shape than the array.")
+        raise ArgumentTypeError(
+            "average needs axis= where weights have another shape than the array."
+        )
     axes = normalize_axes(axis, len(x.shape), "average")
     if tuple(w.shape) != tuple(x.shape[k] for k in axes):
         raise ShapeError(
@@ -72,144 +78,11 @@ def _spread(w: Any, x: Any, axis: Any) -> Any:
     return broadcast_to(reshape(w, lengths), tuple(x.shape))
 
 
-# Order statistics
-
-METHODS = {
-    "linear": lambda n, q: q * (n - 1),
-    "lower": lambda n, q: np.floor(q * (n - 1)),
-    "higher": lambda n, q: np.ceil(q * (n - 1)),
-    "nearest": lambda n, q: np.round(q * (n - 1)),
-    "midpoint": lambda n, q: 0.5 * (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))),
-    "hazen": lambda n, q: n * q - 0.5,
-    "weibull": lambda n, q: (n + 1) * q - 1,
-    "median_unbiased": lambda n, q: (n + 1 / 3) * q + 1 / 3 - 1,
-    "normal_unbiased": lambda n, q: (n + 0.25) * q + 3 / 8 - 1,
-    "interpolated_inverted_cdf": lambda n, q: n * q - 1,
-    "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
-    "averaged_inverted_cdf": lambda n, q: np.where(n * q % 1 == 0, n * q - 0.5, np.ceil(n * q - 1)),
-    "closest_observation": lambda n, q: np.where(
-        (n * q - 0.5) % 2 == 0, n * q - 1.5, np.floor(n * q - 0.5)
-    ),
-}
-"""Where a quantile lies among n values in order, by the names of NumPy."""
-
-DISCRETE = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
-"""Methods that take an element as it is."""
-
-
-def rows_of(a: Any, axis: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
-    """Return the array with the axes that are reduced as its last one, and both result shapes."""
-    x = floating(a)
-    axes = normalize_axes(axis, len(x.shape), "quantile")
-    rest = tuple(k for k in range(len(x.shape)) if k not in axes)
-    lengths = tuple(x.shape[k] for k in rest)
-    kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-    moved = moveaxis(x, rest, tuple(range(len(rest)))) if rest else x
-    count = int(np.prod([x.shape[k] for k in axes]))
-    return reshape(moved, (*lengths, count)), lengths, kept
-
-
-def fractions_of(q: Any, top: float) -> np.ndarray[Any, Any]:
-    """Return the wanted fractions on the host."""
-    values = q.numpy() if hasattr(q, "numpy") else q
-    fractions = np.asarray(values, dtype=float) / top
-    if not np.all((fractions >= 0) & (fractions <= 1)):
-        raise ArgumentError(f"q must lie between 0 and {top:g}. Got {values}.")
-    return fractions
-
-
-def _between(ordered: Any, place: np.ndarray[Any, Any]) -> Any:
-    """Return values at places that need not be whole along the last axis, as a first axis."""
-    last = ordered.shape[-1] - 1
-    place = np.clip(place, 0, last)
-    low = np.floor(place).astype(int)
-    share = (place - low).astype(dtype_of(ordered))
-    below = getitem(ordered, (..., low))
-    above = getitem(ordered, (..., np.minimum(low + 1, last)))
-    weights = as_array(share, ordered)
-    # Where nothing lies between, an infinity above must not spread.
-    step = choose(as_array(share == 0, ordered), 0.0, (above - below)) * weights
-    return moveaxis(below + step, -1, 0)
-
-
-def _quantiles(
-    a: Any, q: np.ndarray[Any, Any], axis: Any, out: Any, method: str, keepdims: bool
-) -> Any:
-    if method not in METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}. Got {method!r}.")
-    rows, lengths, kept = rows_of(a, axis)
-    count = rows.shape[-1]
-    if not count:
-        raise ArgumentError("A quantile of no elements has no value.")
-    ordered = sort_p(rows, axis=len(lengths), descending=False)
-    if q.ndim and method not in DISCRETE:
-        # As in NumPy a list of fractions is float64, a single one adapts to the array.
-        ordered = with_dtype(ordered, np.result_type(dtype_of(ordered), "float64"))
-    found = _between(ordered, METHODS[method](count, q.reshape(-1)))
-    broken = reduction.any(rows != rows, -1)
-    found = choose(broken, np.nan, found)
-    shape = (*q.shape, *(kept if keepdims else lengths))
-    return deliver(reshape(found, shape), out)
-
-
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """Return the `q`-quantiles over `axis`; a list of fractions gives a new first axis.
-
-    >>> quantile([1.0, 2.0, 3.0, 4.0], [0.5, 1.0]).tolist()
-    [2.5, 4.0]
-    """
-    _refuse_weights(weights)
-    return _quantiles(a, fractions_of(q, 1.0), axis, out, method, keepdims)
-
-
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """Return the `q`-th percentiles over `axis`.
-
-    >>> percentile([1.0, 2.0, 3.0], 50).tolist()
-    2.0
-    """
-    _refuse_weights(weights)
-    return _quantiles(a, fractions_of(q, 100.0), axis, out, method, keepdims)
-
-
-def _refuse_weights(weights: Any) -> None:
-    if weights is not None:
-        raise ArgumentError("Quantiles take no weights here. Repeat the values instead.")
-
-
-def median(
-    a: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """Return the middle element over `axis`, or the mean of the two in the middle.
-
-    >>> median([1, 9, 2, 4]).tolist()
-    3.0
-    """
-    return _quantiles(a, np.asarray(0.5), axis, out, "linear", keepdims)
+def _check_sum(weights: np.ndarray[Any, Any], shape: tuple[int, ...], axis: Any) -> None:
+    """Refuse weights of no weight, where they are not on a device yet."""
+    axes = None if weights.shape != shape or axis is None else normalize_axes(axis, len(shape), "")
+    if np.any(weights.sum(axes) == 0):
+        raise ZeroDivisorError("average needs weights that do not add up to 0.")
 
 
 # Covariance
@@ -231,6 +104,12 @@ def cov(
     >>> cov([[1.0, 2.0], [2.0, 4.0]]).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
+    if dtype is not None and not as_dtype(dtype).is_differentiable:
+        raise DTypeError(f"cov needs a floating or complex dtype. Got {dtype!r}.")
+    if ddof is not None and ddof != int(ddof):
+        raise ArgumentError(f"cov needs a whole number as ddof. Got {ddof}.")
+    _check_weights("fweights", fweights)
+    _check_weights("aweights", aweights)
     if y is not None:
         m, y = side_by_side(m, y)
     x = _variables(m, rowvar, dtype)
@@ -243,18 +122,34 @@ def cov(
     if weights is None:
         count: Any = x.shape[1]
         centre = reduction.mean(x, 1, True)
-        factor: Any = count - degrees
+        factor: Any = max(count - degrees, 0)
     else:
         count = weights.sum()
         centre = total(x * weights, 1, keepdims=True) / count
         factor = count - degrees
         if aweights is not None and degrees:
             factor = count - degrees * (weights * floating(aweights, x)).sum() / count
+        factor = maximum(factor, 0.0)
     x = x - centre
     other = x if weights is None else x * weights
     other = conj(other) if is_complex(other) else other
     result = matmul(x, other, transpose_b=True) / factor
     return reshape(result, ()) if result.shape[0] == 1 else result
+
+
+def _check_weights(name: str, weights: Any) -> None:
+    """Refuse weights that are none; their values only where they are not on a device yet."""
+    if weights is None:
+        return
+    if len(np.shape(weights) if not is_array(weights) else weights.shape) != 1:
+        raise ShapeError(f"cov needs {name} of one axis.")
+    if is_array(weights):
+        return
+    values = np.asarray(weights)
+    if name == "fweights" and np.any(values != np.around(values)):
+        raise ArgumentTypeError(f"cov needs whole numbers as fweights. Got {weights}.")
+    if np.any(values < 0):
+        raise ArgumentError(f"cov needs {name} of 0 or more. Got {weights}.")
 
 
 def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,48 @@ import numpy as np
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import moveaxis
-from tapegrad.numpy.values import as_array
+from tapegrad.numpy.values import as_array, dtype_of
 from tapegrad.ops.indexing import getitem
+from tapegrad.ops.shape import reshape
+
+
+def as_strided(
+    x: Any,
+    shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    subok: bool = False,
+    writeable: bool = False,
+    *,
+    check_bounds: Any = None,
+) -> Any:
+    """Return a copy of a shape whose neighbours along each axis are so many bytes apart in `x`.
+
+    An element that appears several times gets the sum of their gradients.
+
+    >>> as_strided([1, 2, 3, 4], (3, 2), (8, 8)).tolist()
+    [[1, 2], [2, 3], [3, 4]]
+    """
+    if writeable:
+        raise ArgumentTypeError("Windows of tensors are copies: writeable=True has no meaning.")
+    x = as_array(x)
+    size, lengths = dtype_of(x).itemsize, tuple(x.shape)
+    usual = [size * math.prod(lengths[k + 1 :]) for k in range(len(lengths))]
+    wanted = lengths if shape is None else tuple(int(n) for n in shape)
+    steps = usual if strides is None else [int(step) for step in strides]
+    if len(steps) != len(wanted) or any(step % size for step in steps):
+        raise ArgumentError(
+            f"as_strided needs one stride per axis of {wanted}, in whole elements of {size} bytes. "
+            f"Got {tuple(steps)}."
+        )
+    places = np.zeros(wanted, dtype=np.int64)
+    for k, step in enumerate(steps):
+        offsets = np.arange(wanted[k]) * (step // size)
+        places = places + offsets.reshape(-1, *[1] * (len(wanted) - k - 1))
+    if places.size and not 0 <= places.min() <= places.max() < math.prod(lengths):
+        raise ShapeError(
+            f"Shape {wanted} with strides {tuple(steps)} leaves the array of shape {lengths}."
+        )
+    return getitem(reshape(x, (-1,)), places)
 
 
 def sliding_window_view(

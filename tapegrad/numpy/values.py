@@ -6,6 +6,7 @@ float64, and ints int64, unless an array stands beside them.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexOutOfRangeError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.joining import holds_tensors, stack
@@ -79,10 +80,54 @@ def as_host(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Return what is no tensor as a NumPy array of NumPy's own choice of dtype."""
     if value is not None and not isinstance(value, str | bytes | np.ndarray | np.generic):
         try:
-            value = np.asarray(value)
+            array = np.asarray(value)
         except (ValueError, TypeError, OverflowError):
             return to_host_array(value, dtype)  # type: ignore[no-any-return]
+        if dtype is not None and array.dtype.kind in "biufc":
+            wanted = numpy_dtype(dtype)
+            is_narrower = wanted.kind in "iu" or (array.dtype.kind == "c" and wanted.kind == "f")
+            return checked_array(value, wanted) if is_narrower else array.astype(wanted)
+        value = array
     return to_host_array(value, dtype)  # type: ignore[no-any-return]
+
+
+class ZeroDivisorError(ArgumentError, ZeroDivisionError):
+    """A number that is divided by is 0: of parts, or the sum of weights."""
+
+
+class OutOfRangeError(ArgumentError, OverflowError):
+    """A whole number of Python's is beyond the limits of the dtype that was asked for."""
+
+
+def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return Python's numbers as a NumPy array of a dtype, or say that it cannot hold them.
+
+    >>> checked_array([1, 2], np.dtype("int8")).tolist()
+    [1, 2]
+    """
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        raise OutOfRangeError(f"{error}. Ask for a wider dtype.") from error
+    except TypeError as error:
+        raise DTypeError(
+            f"Complex numbers have no value in {dtype}. Take their real parts first."
+        ) from error
+
+
+def axis_of(axis: Any, ndim: int, name: str) -> int:
+    """Return an axis counted from the front; one that is none is an IndexError too, as in NumPy.
+
+    >>> axis_of(-1, 3, "split")
+    2
+    """
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        raise ArgumentTypeError(f"{name} needs an integer axis. Got {axis!r}.") from None
+    if not -ndim <= index < ndim:
+        raise IndexOutOfRangeError(f"{name} got axis {index} for an array of {ndim} axes.")
+    return index % ndim
 
 
 def side_by_side(*values: Any) -> list[Any]:
@@ -176,8 +221,13 @@ def summed_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype("uint64") if kind.kind == "u" else np.dtype("int64")
 
 
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
 def check_cast(name: str, given: Any, wanted: Any, casting: Any) -> None:
     """Refuse to take one dtype for another where NumPy's rule `casting` forbids it."""
+    if casting not in CASTINGS:
+        raise ArgumentError(f"casting must be one of {', '.join(CASTINGS)}. Got {casting!r}.")
     if not np.can_cast(given, wanted, casting):
         raise DTypeError(
             f"{name} cannot take {given} for {wanted} with casting={casting!r}. Convert the "

@@ -16,14 +16,15 @@ import numpy as np
 
 from tapegrad.core.dtypes import DType
 from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops import (
     arithmetic,
     bits,
     comparison,
     exponential,
     magnitude,
+    operator_functions,
     powers,
-    products,
     rounding,
     selection,
     trigonometric,
@@ -39,29 +40,20 @@ UFUNCS: dict[Any, Function] = {
     np.negative: arithmetic.negative,
     np.positive: arithmetic.positive,
     np.conjugate: arithmetic.conj,
-    np.power: powers.power,
-    np.float_power: powers.float_power,
     np.square: powers.square,
     np.sqrt: powers.sqrt,
-    np.cbrt: powers.cbrt,
-    np.reciprocal: powers.reciprocal,
-    np.hypot: powers.hypot,
     np.exp: exponential.exp,
-    np.exp2: exponential.exp2,
     np.expm1: exponential.expm1,
     np.log: exponential.log,
-    np.log2: exponential.log2,
     np.log10: exponential.log10,
     np.log1p: exponential.log1p,
     np.logaddexp: exponential.logaddexp,
-    np.logaddexp2: exponential.logaddexp2,
     np.sin: trigonometric.sin,
     np.cos: trigonometric.cos,
     np.tan: trigonometric.tan,
     np.arcsin: trigonometric.asin,
     np.arccos: trigonometric.acos,
     np.arctan: trigonometric.atan,
-    np.arctan2: trigonometric.atan2,
     np.sinh: trigonometric.sinh,
     np.cosh: trigonometric.cosh,
     np.tanh: trigonometric.tanh,
@@ -69,15 +61,11 @@ UFUNCS: dict[Any, Function] = {
     np.arccosh: trigonometric.acosh,
     np.arctanh: trigonometric.atanh,
     np.absolute: magnitude.abs,
-    np.fabs: magnitude.fabs,
     np.sign: magnitude.sign,
-    np.signbit: magnitude.signbit,
     np.copysign: magnitude.copysign,
-    np.heaviside: magnitude.heaviside,
     np.floor: rounding.floor,
     np.ceil: rounding.ceil,
     np.trunc: rounding.trunc,
-    np.floor_divide: rounding.floor_divide,
     np.remainder: rounding.mod,
     np.fmod: rounding.fmod,
     np.maximum: selection.maximum,
@@ -90,10 +78,6 @@ UFUNCS: dict[Any, Function] = {
     np.less_equal: comparison.less_equal,
     np.greater: comparison.greater,
     np.greater_equal: comparison.greater_equal,
-    np.logical_and: comparison.logical_and,
-    np.logical_or: comparison.logical_or,
-    np.logical_xor: comparison.logical_xor,
-    np.logical_not: comparison.logical_not,
     np.isnan: comparison.isnan,
     np.isinf: comparison.isinf,
     np.isfinite: comparison.isfinite,
@@ -105,13 +89,14 @@ UFUNCS: dict[Any, Function] = {
     np.right_shift: bits.bitwise_right_shift,
     np.gcd: bits.gcd,
     np.lcm: bits.lcm,
-    np.nextafter: bits.nextafter,
-    np.ldexp: bits.ldexp,
-    np.frexp: bits.frexp,
-    np.matmul: products.matmul,
-    np.vecdot: products.vecdot,
+    np.divmod: operator_functions.divmod,
+    np.matmul: operator_functions.matmul,
+    np.vecdot: operator_functions.vecdot,
 }
 """What answers a plain call; the rest have their namesakes in tapegrad.numpy, as have options."""
+
+_SINCE_2_2 = {"matvec": operator_functions.matvec, "vecmat": operator_functions.vecmat}
+UFUNCS.update({getattr(np, n): ours for n, ours in _SINCE_2_2.items() if hasattr(np, n)})
 
 
 def _on_host(function: Function) -> Function:
@@ -146,6 +131,12 @@ FUNCTIONS: dict[Any, Function] = {
 """What answers a function that is no ufunc where that is not its namesake in tapegrad.numpy."""
 
 
+_ARRAY_AS_OUT = (
+    "In np.{} out= must be a tensor, because an operand is one. Got a NumPy array. Write "
+    "`array = array + tensor` for `array += tensor`, or take tensor.numpy()."
+)
+
+
 @cache
 def _method(ufunc: Any, method: str) -> Function:
     """What answers a method of a ufunc, or its call with options."""
@@ -168,7 +159,12 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[s
         function = UFUNCS.get(ufunc)
         if function is not None:
             return function(*inputs)
-    return _method(ufunc, method)(*inputs, **options)
+    try:
+        return _method(ufunc, method)(*inputs, **options)
+    except ArgumentTypeError as error:
+        if any([isinstance(place, np.ndarray) for place in options.get("out", ())]):
+            raise ArgumentTypeError(_ARRAY_AS_OUT.format(ufunc.__name__)) from error
+        raise
 
 
 def call_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
@@ -15,6 +18,7 @@ from tapegrad.ops import (
     comparison,
     indexing,
     magnitude,
+    operator_functions,
     powers,
     products,
     rounding,
@@ -22,6 +26,7 @@ from tapegrad.ops import (
     variable_slices,
 )
 from tapegrad.ops.array_methods import bind_methods
+from tapegrad.ops.turns import in_turn
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -38,8 +43,9 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "truediv": arithmetic.divide,
     "floordiv": rounding.floor_divide,
     "mod": rounding.mod,
+    "divmod": operator_functions.divmod,
     "pow": powers.power,
-    "matmul": products.matmul,
+    "matmul": operator_functions.matmul,
     # On truth values these are logical and, or, exclusive or and not.
     "and": bits.bitwise_and,
     "or": bits.bitwise_or,
@@ -47,6 +53,21 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "lshift": bits.bitwise_left_shift,
     "rshift": bits.bitwise_right_shift,
 }
+_power = in_turn(powers.power, "__rpow__")
+
+
+def _power_without_modulus(x: Any, y: Any, modulus: Any = None) -> Any:
+    if modulus is not None:
+        raise ArgumentTypeError("pow() of a tensor takes no modulus. Write (x ** y) % modulus.")
+    return _power(x, y)
+
+
+OPERATORS = {
+    **{name: in_turn(function, f"__r{name}__") for name, function in BINARY.items()},
+    "pow": _power_without_modulus,
+    "matmul": in_turn(products.matmul, "__rmatmul__", beside_others=operator_functions.matmul),
+}
+"""The same for the left side, which has to leave what it cannot take to the right one."""
 UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": arithmetic.negative,
     "pos": arithmetic.positive,
@@ -56,34 +77,21 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _equal(self: Any, other: Any) -> Any:
-    """Compare element by element; what cannot be a tensor, such as None, is not equal."""
-    try:
-        return comparison.equal(self, other)
-    except ArgumentTypeError:
-        return False
-
-
-def _not_equal(self: Any, other: Any) -> Any:
-    try:
-        return comparison.not_equal(self, other)
-    except ArgumentTypeError:
-        return True
-
-
 # Python swaps these by itself when the tensor stands on the right.
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": comparison.less,
-    "le": comparison.less_equal,
-    "gt": comparison.greater,
-    "ge": comparison.greater_equal,
-    "eq": _equal,
-    "ne": _not_equal,
+COMPARISONS = {
+    "lt": in_turn(comparison.less, "__gt__"),
+    "le": in_turn(comparison.less_equal, "__ge__"),
+    "gt": in_turn(comparison.greater, "__lt__"),
+    "ge": in_turn(comparison.greater_equal, "__le__"),
+    # What cannot be a tensor, such as None, is not equal to one.
+    "eq": in_turn(comparison.equal, "__eq__", otherwise=False),
+    "ne": in_turn(comparison.not_equal, "__ne__", otherwise=True),
 }
 ITEMS: dict[str, Callable[..., Any]] = {
     "getitem": indexing.getitem,
     "setitem": indexing.setitem,
     "iter": indexing.iterate,
+    "contains": operator_functions.contains,
 }
 # A part of a variable can be assigned to, and writing assigns to its state.
 VARIABLE_ITEMS = {
@@ -93,11 +101,22 @@ VARIABLE_ITEMS = {
 }
 
 
+@cache
+def _protocol() -> Any:
+    from tapegrad.ops import numpy_protocol  # loads further modules, so only when needed
+
+    return numpy_protocol
+
+
 def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """NumPy asks who answers `np.sin(tensor)` and `ndarray * tensor`: we do, and it is recorded."""
-    from tapegrad.ops import numpy_protocol  # loads nearly every module, so only when needed
-
-    return numpy_protocol.call_ufunc(ufunc, method, inputs, options)
+    try:
+        return _protocol().call_ufunc(ufunc, method, inputs, options)
+    except ArgumentTypeError:
+        kinds = [type(value) for value in (*inputs, *options.get("out", ()))]
+        if _are_known(kinds, "__array_ufunc__", _array_ufunc):
+            raise
+        return NotImplemented
 
 
 class _ArrayUfunc:
@@ -113,9 +132,18 @@ class _ArrayUfunc:
 
 def _array_function(self: Any, function: Any, types: Any, args: Any, options: Any) -> Any:
     """Likewise for `np.mean(tensor)` and all functions that are not ufuncs."""
-    from tapegrad.ops import numpy_protocol
+    try:
+        return _protocol().call_function(function, args, options)
+    except ArgumentTypeError:
+        if _are_known(types, "__array_function__", _array_function):
+            raise
+        return NotImplemented
 
-    return numpy_protocol.call_function(function, args, options)
+
+def _are_known(kinds: Iterable[type], method: str, ours: Callable[..., Any]) -> bool:
+    """Whether no type but tensors and NumPy's arrays has an answer, to which NumPy would go on."""
+    known = (None, ours, getattr(np.ndarray, method))
+    return all([getattr(kind, method, None) in known for kind in kinds])
 
 
 def _to(self: Any, device: str) -> Any:
@@ -131,7 +159,7 @@ def bind_operators(kind: Any) -> None:
     if kind is not IndexedSlices:
         bind_methods(kind)
     for name, function in BINARY.items():
-        setattr(kind, f"__{name}__", function)
+        setattr(kind, f"__{name}__", OPERATORS[name])
         setattr(kind, f"__r{name}__", _swapped(function))
     for name, unary in UNARY.items():
         setattr(kind, f"__{name}__", unary)

@@ -9,17 +9,18 @@ from tapegrad.core.families import Function, binary, elementwise, unary
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.arithmetic import multiply
+from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.no_nan import divide_no_nan, xdivy
 from tapegrad.ops.powers import sqrt
 
 sin: Function = unary("sin", lambda t, x: t * cos(x), doc="Return the sine.")
 cos: Function = unary("cos", lambda t, x: -t * sin(x), doc="Return the cosine.")
 tan: Function = unary("tan", lambda t, y: t * (y * y + 1), doc="Return the tangent.")
-asin: Function = unary(
-    "asin", lambda t, x: xdivy(t, sqrt(1 - x * x)), doc="Return the inverse sine."
-)
+# On a branch cut of complex numbers, the sign of a zero says from which side a value is meant. Only
+# x - c keeps it: the zeros of c - x and x + c are positive whatever that of x is.
+asin: Function = unary("asin", lambda t, x: xdivy(t, _cosine_of(x)), doc="Return the inverse sine.")
 acos: Function = unary(
-    "acos", lambda t, x: xdivy(-t, sqrt(1 - x * x)), doc="Return the inverse cosine."
+    "acos", lambda t, x: xdivy(-t, _cosine_of(x)), doc="Return the inverse cosine."
 )
 atan: Function = unary("atan", lambda t, x: t / (x * x + 1), doc="Return the inverse tangent.")
 
@@ -27,12 +28,12 @@ sinh: Function = unary("sinh", lambda t, x: t * cosh(x), doc="Return the hyperbo
 cosh: Function = unary("cosh", lambda t, x: t * sinh(x), doc="Return the hyperbolic cosine.")
 tanh: Function = unary("tanh", lambda t, y: t * (1 - y * y), doc="Return the hyperbolic tangent.")
 asinh: Function = unary(
-    "asinh", lambda t, x: t / sqrt(x * x + 1), doc="Return the inverse hyperbolic sine."
+    "asinh", lambda t, x: t / sqrt(x * x - (-1)), doc="Return the inverse hyperbolic sine."
 )
 acosh: Function = unary(
     "acosh",
     # Two roots, because sqrt(x² - 1) has its branch cut elsewhere for complex x.
-    lambda t, x: xdivy(t, sqrt(x - 1) * sqrt(x + 1)),
+    lambda t, x: xdivy(t, sqrt(x - 1) * sqrt(x - (-1))),
     doc="Return the inverse hyperbolic cosine.",
 )
 atanh: Function = unary(
@@ -46,6 +47,12 @@ atan2: Function = binary(
     doc="Return the angle of the point (x, y); its gradient at (0, 0) is 0.",
     names=("y", "x"),
 )
+
+
+def _cosine_of(sine: Any) -> Any:
+    if is_complex(sine):
+        return sqrt(-(sine * sine - 1))
+    return sqrt(1 - sine * sine)
 
 
 def rad2deg(x: Any, name: str | None = None) -> Any:

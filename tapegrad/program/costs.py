@@ -239,6 +239,7 @@ _FLOPS: dict[str, Callable[[Call], int]] = {
     "matmul_sum": _product_and_sum,
     "matmul_with_sums": _product_with_sums,
     "matvec": lambda call: 2 * call.reads[0].size,
+    "matvecs": lambda call: 2 * call.reads[0].size * len(call.results),
     "conv": lambda call: _convolution(call.results[0], call.reads[1]),
     "conv_input_gradient": lambda call: _convolution(call.reads[0], call.reads[1]),
     "conv_filter_gradient": lambda call: _convolution(call.reads[1], call.results[0]),

@@ -65,6 +65,28 @@ class Dependence:
                 self.needs[place] = mask | together
 
 
+def independent(places: Sequence[int], dependence: Dependence) -> list[list[int]]:
+    """Sort calls into levels; each needs some call of the level above, none of its own."""
+    levels: list[list[int]] = []
+    masks: list[int] = []
+    for place in places:
+        level = len(levels)
+        while level and not dependence.between(place, masks[level - 1]):
+            level -= 1
+        if level == len(levels):
+            levels.append([])
+            masks.append(0)
+        levels[level].append(place)
+        masks[level] |= 1 << place
+    return levels
+
+
+def wait_for_each_other(group: Sequence[int], dependence: Dependence) -> bool:
+    """Whether groups that were joined before have made one of these calls need another."""
+    members = sum(1 << place for place in group)
+    return any(dependence.between(place, members & ~(1 << place)) for place in group)
+
+
 def in_order(calls: Sequence[Any], first: Sequence[int] = ()) -> tuple[Any, ...]:
     """Return the calls with each after what it needs; what is needed early moves forward.
 

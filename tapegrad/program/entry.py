@@ -12,6 +12,9 @@ from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 from tapegrad.program.program import Program
 
+Build = Callable[[Sequence[Any]], Any]
+"""Makes a result of the arrays in it."""
+
 
 class Entry:
     """One program of a function; `run` takes the arrays of its tensors and returns its result."""
@@ -30,10 +33,10 @@ class Entry:
         self._structure = nest.pack_sequence_as(result, [None] * len(flat))
         self._is_one = type(result) is Tensor
         self._build = built_at_once(self._structure, self._leaves)
-        if self._build is not None:
-            self.run = self._run_at_once
+        if self._build is None:
+            self.run = self._run_any
         else:
-            self.run = self._run_one if self._is_one else self._run_any
+            self.run = _shortest_run(program, self._build) or self._run_at_once
 
     def run_all(self, arrays: list[Any]) -> tuple[Any, list[Any]]:
         """Run; return the result, and the arrays that the program returns beside it."""
@@ -43,9 +46,6 @@ class Entry:
         made = iter(outputs)
         leaves = [rebuilt(leaf, made) for leaf in self._leaves]
         return nest.pack_sequence_as(self._structure, leaves), list(made)
-
-    def _run_one(self, arrays: list[Any]) -> Any:
-        return wrap(self.program(arrays)[0])
 
     def _run_at_once(self, arrays: list[Any]) -> Any:
         assert self._build is not None
@@ -58,13 +58,17 @@ class Entry:
         )
 
 
-def built_at_once(structure: Any, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
+def _shortest_run(program: Program, build: Build) -> Callable[[list[Any]], Any] | None:
+    """The same without the calls in between, for programs that only compute."""
+    run = program.plain_run
+    return None if run is None else lambda arrays: build(run(arrays, ())[0])
+
+
+def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
     """A function that makes the result of arrays, written out for tuples and lists of them.
 
     Going through a structure by its types takes longer than a small program does.
     """
-    if not nest.is_nested(structure):
-        return None
     left, places = iter(leaves), count()
     constants: dict[str, Any] = {"wrap": wrap}
 
@@ -86,7 +90,7 @@ def built_at_once(structure: Any, leaves: list[Any]) -> Callable[[Sequence[Any]]
         source = f"lambda a: {text(structure)}"
     except ValueError:
         return None
-    made: Callable[[Sequence[Any]], Any] = eval(source, constants)
+    made: Build = eval(source, constants)
     return made
 
 

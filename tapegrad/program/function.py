@@ -180,9 +180,9 @@ class Function:
             arrays.append(array)
             key += (type(array), array.shape, array.dtype)
         entry = self._entries.get(tuple(key))
-        if entry is None:
+        if entry is None or _settings["recording"]:
             return self._call(args, kwargs)
-        return _run(entry, arrays)
+        return entry.run(arrays)
 
     def _call(self, args: Args, kwargs: Kwargs) -> Any:
         """Any call: replay, record, or run the Python code where neither is possible."""

@@ -18,6 +18,7 @@ from tapegrad.program.graph import (
 from tapegrad.program.layouts import with_joins_last
 from tapegrad.program.losses import with_losses_and_gradients
 from tapegrad.program.products import with_joined_products
+from tapegrad.program.vector_products import with_joined_vectors
 
 LEAST_WITH_SUMS = 1 << 25
 """Multiplications from which on a product sums up an operand on the way.
@@ -37,6 +38,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         graph = with_epilogues(graph)
     if backend is not None and "matmul_with_sums" in backend.kernels:
         graph = with_operand_sums(graph, LEAST_WITH_SUMS)
+    if backend is not None and "matvecs" in backend.kernels:
+        graph = with_joined_vectors(graph)
     return tidied(graph)
 
 

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.ops.basic import sum_p
 from tapegrad.ops.matrix_product import plane_p
-from tapegrad.program.dependence import Dependence, in_order, makers_of, use_counts
+from tapegrad.program.dependence import (
+    Dependence,
+    in_order,
+    independent,
+    makers_of,
+    use_counts,
+    wait_for_each_other,
+)
 from tapegrad.program.graph import Call, Graph, Value
 from tapegrad.program.stacking import Stacking
 
@@ -103,32 +110,10 @@ def _groups(graph: Graph, shared: int) -> Iterator[list[int]]:
     dependence = Dependence(graph.calls) if large else None
     for places in large:
         assert dependence is not None
-        for group in _independent(places, dependence):
-            if len(group) >= FEWEST and not _wait_for_each_other(group, dependence):
+        for group in independent(places, dependence):
+            if len(group) >= FEWEST and not wait_for_each_other(group, dependence):
                 dependence.join(group)
                 yield group
-
-
-def _independent(places: Sequence[int], dependence: Dependence) -> list[list[int]]:
-    """Sort calls into levels; each needs some call of the level above, none of its own."""
-    levels: list[list[int]] = []
-    masks: list[int] = []
-    for place in places:
-        level = len(levels)
-        while level and not dependence.between(place, masks[level - 1]):
-            level -= 1
-        if level == len(levels):
-            levels.append([])
-            masks.append(0)
-        levels[level].append(place)
-        masks[level] |= 1 << place
-    return levels
-
-
-def _wait_for_each_other(group: Sequence[int], dependence: Dependence) -> bool:
-    """Whether groups that were joined before have made one of these calls need another."""
-    members = sum(1 << place for place in group)
-    return any(dependence.between(place, members & ~(1 << place)) for place in group)
 
 
 def _join_group(products: Sequence[Call], shared: int, stacking: Stacking) -> None:

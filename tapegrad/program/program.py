@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from tapegrad.core.backend import Backend, find_backend
@@ -13,7 +15,7 @@ from tapegrad.program.graph import Call, Graph, Value
 from tapegrad.program.hoisting import with_single_numbers_first
 from tapegrad.program.inspection import Inspectable
 from tapegrad.program.joining import Joined, joined
-from tapegrad.program.lowering import CompiledLoop, Step, plain_steps, to_python
+from tapegrad.program.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.passes import optimized, tidied
 from tapegrad.program.placing import taking_memory, written_in_place, written_over
 from tapegrad.program.splitting import (
@@ -62,7 +64,8 @@ class Program(Inspectable):
         count = sum(is_apart(call, apart) for call in graph.calls)
         self.steps, in_place = _steps(graph, backend, self._cheap, apart, count <= MOST_APART)
         kernels = _kernels_over(graph, self.steps, backend, apart)
-        self._apart, self._over = apart, kernels.keys()
+        self._apart, self._over = apart, frozenset(kernels)
+        kernels = {**_fixed_kernels(self.steps, backend), **kernels}
         capture = None if backend is None else backend.kernels.get("capture")
         places = {number: place for place, number in enumerate(graph.variables)}
         writes = (
@@ -76,6 +79,12 @@ class Program(Inspectable):
             self._run = InParts(graph, parts, capture, writes, kernels)
         else:
             self._run = capture(to_python(graph, self.steps, kernels), *writes)
+
+    @property
+    def plain_run(self) -> Run | None:
+        """What runs, if it has nothing to do with variables and is not captured."""
+        is_plain = not self._variables and isinstance(self._run, FunctionType)
+        return self._run if is_plain else None
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Run on the inputs' arrays; change the variables and return the outputs' arrays."""
@@ -162,15 +171,34 @@ def _kernels_over(
     return found
 
 
+def _fixed_kernels(steps: Sequence[Step], backend: Backend | None) -> dict[int, Callable[..., Any]]:
+    """Kernels made for the shapes at hand, by position, where the backend gains by knowing them."""
+    make = None if backend is None else backend.kernels.get("fixed")
+    names: Collection[str] = getattr(make, "names", ())
+    calls = {
+        place: step
+        for place, step in enumerate(steps)
+        if isinstance(step, Call) and step.primitive.name in names
+    }
+    if make is None or not calls:
+        return {}
+    made = make([
+        (call.primitive.name, [(value.shape, value.dtype) for value in call.reads], call.params)
+        for call in calls.values()
+    ])  # fmt: skip
+    return {place: kernel for place, kernel in zip(calls, made) if kernel is not None}
+
+
 def _fused(
     graph: Graph, make: Any, refused: Collection[str], cheap: int
 ) -> Sequence[Call | Fused | Joined]:
     """Calls and loops in order; the primitives in `refused` stay calls."""
     dtypes = getattr(make, "dtypes", None)
+    # NumPy puts the name of a dtype together anew each time it is asked.
+    is_known = functools.cache(lambda dtype: dtypes is None or dtype.name in dtypes)
 
     def takes(call: Call) -> bool:
-        values = (*call.reads, *call.results)
-        known = dtypes is None or all(value.dtype.name in dtypes for value in values)
+        known = all(is_known(value.dtype) for value in (*call.reads, *call.results))
         return known and call.primitive.name not in refused
 
     steps = with_single_numbers_first(fused(graph, takes, cheap), unused_numbers(graph))

@@ -226,3 +226,63 @@ def test_the_slope_of_log_ndtr_far_out_has_all_digits(x):
     expected = math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     expected = abs(x) + 1 / abs(x) if x < -10 else expected / (0.5 * math.erfc(-x / math.sqrt(2)))
     assert float(tape.gradient(y, point)) == pytest.approx(expected, rel=2e-6)
+
+
+CUTS = {
+    "asin": [2.0, -2.0],
+    "acos": [2.0, -2.0],
+    "acosh": [0.5, -0.5, -2.0],
+    "atanh": [2.0, -2.0],
+    "asinh": [2.0j, -2.0j],
+    "atan": [2.0j, -2.0j],
+    "sqrt": [-2.0],
+    "rsqrt": [-2.0],
+    "log": [-2.0],
+    "log1p": [-2.0],
+}
+CUT_FUNCTIONS = {name: getattr(tf.math, name) for name in CUTS} | {
+    "power": lambda z: z**0.3,
+    "power of a tensor": lambda z: tf.pow(z, tf.constant(0.3 + 0.2j, dtype="complex128")),
+}
+SIDES = [
+    pytest.param(name, complex(point), side, id=f"{name} at {point} from {side:+.0f}")
+    for name in CUT_FUNCTIONS
+    for point in CUTS.get(name, [-2.0])
+    for side in (1.0, -1.0)
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(("name", "point", "side"), SIDES)
+def test_slopes_on_a_branch_cut_are_those_of_the_side_that_the_signed_zero_names(
+    name, point, side, compiled
+):
+    function = CUT_FUNCTIONS[name]
+    if point.imag:
+        z, step = complex(math.copysign(0.0, side), point.imag), side * 1e-5
+    else:
+        z, step = complex(point.real, math.copysign(0.0, side)), side * 1e-5j
+    slope = tf.grad(lambda x: tf.math.real(function(x)))
+    slope = tf.function(slope) if compiled else slope
+
+    found = np.conj(complex(slope(tf.constant(np.complex128(z))).numpy()))
+
+    # One-sided differences of second order, away from the cut.
+    y = [complex(function(tf.constant(np.complex128(z + k * step))).numpy()) for k in range(3)]
+    wanted = (4 * y[1] - 3 * y[0] - y[2]) / (2 * step)
+    assert found == pytest.approx(wanted, rel=1e-6, abs=1e-8)
+
+
+def test_the_second_slope_of_log_ndtr_is_exact_in_both_tails():
+    x = tf.constant([-300.0, -3.0, 0.0, 5.0, 30.0, 40.0, 1e4], "float64")
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.math.special.log_ndtr(x)
+        slope = inner.gradient(y, x)
+
+    values = slope.numpy()
+    # The slope is the density over ndtr, and so a solution of s' = -s (x + s).
+    expected = -values * (x.numpy() + values)
+    np.testing.assert_allclose(outer.gradient(slope, x).numpy(), expected, rtol=1e-9)

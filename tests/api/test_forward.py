@@ -356,16 +356,39 @@ def test_F12_two_batches_inside_each_other():
 
 
 @pytest.mark.parametrize("kind", [tf.constant, tf.Variable])
-def test_F12_a_tangent_per_example_of_a_shared_value_is_refused(kind):
-    shared = kind(3.0)
+def test_F12_a_shared_value_may_have_a_tangent_per_example(kind):
+    shared = kind([3.0, 5.0])
 
     def push(v):
         with tf.autodiff.ForwardAccumulator(shared, v) as accumulator:
-            y = shared * v
-        return accumulator.jvp(y)
+            square = shared * shared
+            y = square * v
+            z = tf.reduce_sum(y * v[0])
+        return accumulator.jvp([square, y, z, shared])
 
-    with pytest.raises(ValueError, match=r"Tangent 0 differs by example.*tapegrad.jvp"):
-        tf.vmap(push)(tf.constant([1.0, 2.0]))
+    given = tf.constant([[1.0, 2.0], [10.0, 20.0], [0.0, 1.0]])
+    squares, y, z, own = tf.vmap(push)(given)
+
+    assert squares.numpy().tolist() == [[6.0, 20.0], [60.0, 200.0], [0.0, 10.0]]
+    assert y.numpy().tolist() == [[6.0, 40.0], [600.0, 4000.0], [0.0, 10.0]]
+    assert z.numpy().tolist() == [46.0, 46000.0, 0.0]
+    assert own.numpy().tolist() == given.numpy().tolist()
+
+
+def test_F12_tangents_that_differ_in_one_of_two_vmaps():
+    shared, factors = tf.constant(3.0), tf.constant([1.0, 10.0])
+
+    def outer(v):
+        def inner(a):
+            with tf.autodiff.ForwardAccumulator(shared, v) as accumulator:
+                y = shared * shared * a * v
+            return accumulator.jvp(y)
+
+        return tf.vmap(inner)(factors)
+
+    found = tf.vmap(outer)(tf.constant([1.0, 2.0, 3.0]))
+
+    assert found.numpy().tolist() == [[6.0, 60.0], [24.0, 240.0], [54.0, 540.0]]
 
 
 def test_F12_a_shared_variable_may_have_a_shared_tangent(one):
@@ -379,3 +402,37 @@ def test_F12_a_shared_variable_may_have_a_shared_tangent(one):
         return accumulator.jvp(gradient)
 
     assert tf.vmap(push)(tf.constant([1.0, 10.0])).numpy().tolist() == [18.0, 180.0]
+
+
+# Tapes that come and go while an accumulator follows a value
+
+
+def _own_square(x):
+    return tf.custom_gradient(lambda x: (x * x, lambda g: 2.0 * g * x))(x)
+
+
+@pytest.mark.parametrize("make", [lambda x: tf.unstack([x, x])[0], _own_square, tf.cumsum])
+def test_tapes_watch_a_value_one_after_the_other(make):
+    x = tf.constant([1.0, 2.0])
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)):
+        y = make(x)
+        gradients = []
+        for persistent in (False, False, True):
+            with tf.GradientTape(persistent) as tape:
+                tape.watch(y)
+                z = y * 3.0
+            gradients.append(tape.gradient(z, y).numpy().tolist())
+
+    assert gradients == [[3.0, 3.0]] * 3
+
+
+def test_F10_an_integer_output_of_a_custom_gradient_is_passed_over_in_silence(x, one):
+    @tf.custom_gradient
+    def square_and_count(x, n):
+        return (x * x, n), lambda g, _: (2.0 * g * x, None)
+
+    with tf.autodiff.ForwardAccumulator(x, one) as accumulator:
+        y, n = square_and_count(x, tf.constant(4))
+
+    assert float(accumulator.jvp(y)) == 6.0
+    assert accumulator.jvp(n) is None

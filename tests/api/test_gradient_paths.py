@@ -391,3 +391,13 @@ def test_G30_changing_what_numpy_gave_changes_nothing():
     v.numpy()[0] = 9.0
 
     assert v.numpy().tolist() == [1.0, 2.0]
+
+
+def test_a_single_number_that_is_cut_and_used_elsewhere():
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        m = 2.0 * x
+        y = tf.reduce_sum(m[..., None] * tf.constant([1.0, 2.0])) + m * m + m
+
+    assert float(tape.gradient(y, x)) == 2.0 * (3.0 + 12.0 + 1.0)

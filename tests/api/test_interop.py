@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from tapegrad.testing import strict
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
 dlpack = tf.experimental.dlpack
+LEAVES = "A tensor that a tape follows became an array of another library through __dlpack__"
 
 
 @pytest.fixture(autouse=True)
@@ -93,12 +96,43 @@ def test_a_watched_tensor_keeps_its_place_and_the_way_out_is_explained():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = x * 2.0
-        foreign = dlpack.from_dlpack(np.from_dlpack(y) * 3.0)
+        with pytest.warns(UserWarning, match=LEAVES):
+            foreign = dlpack.from_dlpack(np.from_dlpack(y) * 3.0)
         z = y * foreign
 
     assert tape.gradient(z, x).numpy().tolist() == [12.0, 24.0]
     assert tape.gradient(foreign, x) is None
     assert "left the tape through __dlpack__" in str(tape.explain(foreign, x))
+
+
+@pytest.mark.parametrize("kind", [tf.constant, tf.Variable], ids=["tensor", "variable"])
+def test_a_followed_value_that_goes_out_warns_once_per_place(kind):
+    x = kind([1.0, 2.0])
+    with warnings.catch_warnings(record=True) as caught, tf.GradientTape() as tape:
+        warnings.simplefilter("default")
+        tape.watch(x)
+        for _ in range(3):
+            np.from_dlpack(x)
+
+    assert [str(each.message).split(":")[0] for each in caught] == [LEAVES]
+    assert "give it tapegrad.stop_gradient(x) where" in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+def test_what_no_tape_follows_goes_out_in_silence():
+    x, other = tf.constant([1.0]), tf.constant([2.0])
+
+    @tf.custom_gradient
+    def doubled(x):
+        return dlpack.from_dlpack(np.from_dlpack(x) * 2.0), lambda upstream: upstream * 2.0
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = doubled(x)
+        np.from_dlpack(other)
+        np.from_dlpack(tf.stop_gradient(x))
+
+    assert tape.gradient(y, x).numpy().tolist() == [2.0]
 
 
 def test_libraries_that_ask_a_value_for_its_ufuncs_leave_operators_to_it():

@@ -202,8 +202,28 @@ def test_T4_text_is_refused(x):
 
 
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy])
-def test_T7_copies_are_the_tensor_itself(x, twin):
-    assert twin(x) is x
+def test_T7_copies_share_the_value_and_its_place_on_the_tape(x, twin):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = twin(x)
+        z = y * 3.0
+
+    assert y.array is x.array
+    assert tape.gradient(z, x).numpy().tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy])
+def test_T7_writing_to_a_part_of_a_copy_does_not_reach_the_tensor(x, twin):
+    y = twin(x)
+    y[0] = 9.0
+
+    assert (x.numpy().tolist(), y.numpy().tolist()) == ([1.0, 2.0], [9.0, 2.0])
+
+
+def test_T7_a_deep_copy_of_a_list_keeps_what_is_the_same(x):
+    first, second = copy.deepcopy([x, x])
+
+    assert first is second
 
 
 def test_T7_pickle_stores_the_value(x):

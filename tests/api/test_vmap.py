@@ -265,13 +265,99 @@ def test_a_tape_inside_vmap_watches_the_example(x):
     assert tf.vmap(gradient)(x).numpy().tolist() == [3.0, 12.0]
 
 
-def test_a_tape_inside_vmap_refuses_to_watch_a_shared_tensor(x):
-    def watch(a):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
+@pytest.mark.parametrize("kind", [tf.constant, tf.Variable])
+def test_a_tape_inside_vmap_differentiates_by_a_shared_value(x, kind):
+    shared = kind([3.0, 5.0])
 
-    with pytest.raises(ValueError, match="differ by example"):
-        tf.vmap(watch)(x)
+    def gradients(a):
+        with tf.GradientTape() as tape:
+            tape.watch([a, shared])
+            y = shared * shared * a
+            z = shared * 100.0  # all examples have the same
+        return tape.gradient([y, z], [a, shared])
+
+    of_a, of_shared = tf.vmap(gradients)(x)
+
+    assert of_a.numpy().tolist() == [34.0, 34.0]
+    assert of_shared.numpy().tolist() == [[106.0, 110.0], [112.0, 120.0]]
+
+
+def test_a_shared_value_has_second_derivatives_per_example(x):
+    shared = tf.constant([3.0, 5.0])
+
+    def seconds(a):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(shared)
+            y = tf.reduce_sum(shared * shared) * a
+            rows = shared * shared * a
+        vector = tf.constant([1.0, 10.0])
+        return tape.hessian(y, shared), tape.hvp(y, shared, vector), tape.jacobian(rows, shared)
+
+    hessians, products, rows = tf.vmap(seconds)(x)
+
+    assert hessians.numpy().tolist() == [[[2.0, 0.0], [0.0, 2.0]], [[4.0, 0.0], [0.0, 4.0]]]
+    assert products.numpy().tolist() == [[2.0, 20.0], [4.0, 40.0]]
+    assert rows.numpy().tolist() == [[[6.0, 0.0], [0.0, 10.0]], [[12.0, 0.0], [0.0, 20.0]]]
+
+
+def test_values_that_two_vmaps_one_or_none_share(x):
+    shared, factors = tf.constant(3.0), tf.constant([1.0, 10.0, 100.0])
+
+    def outer(a):
+        def inner(b):
+            with tf.GradientTape() as tape:
+                tape.watch([shared, a, b])
+                y = shared * shared * a * a * b
+            return tape.gradient(y, [shared, a, b])
+
+        return tf.vmap(inner)(factors)
+
+    of_shared, of_a, of_b = tf.vmap(outer)(x)
+
+    assert of_shared.numpy().tolist() == [[6.0, 60.0, 600.0], [24.0, 240.0, 2400.0]]
+    assert of_a.numpy().tolist() == [[18.0, 180.0, 1800.0], [36.0, 360.0, 3600.0]]
+    assert of_b.numpy().tolist() == [[9.0, 9.0, 9.0], [36.0, 36.0, 36.0]]
+
+
+def test_an_outer_tape_follows_gradients_by_a_shared_value(x):
+    shared = tf.constant(3.0)
+
+    def gradient(a):
+        with tf.GradientTape() as tape:
+            tape.watch(shared)
+            y = shared * shared * shared * a
+        return tape.gradient(y, shared)
+
+    with tf.GradientTape() as outer:
+        outer.watch([x, shared])
+        y = tf.vmap(gradient)(x)
+    of_x, of_shared = outer.gradient(y, [x, shared])
+
+    assert of_x.numpy().tolist() == [27.0, 27.0]
+    assert float(of_shared) == 18.0 + 36.0
+
+
+def test_a_variable_is_its_own_gradient_per_example(x):
+    v = tf.Variable([3.0, 5.0])
+
+    def gradient(a):
+        with tf.GradientTape() as tape:
+            y = v * a
+        return tape.gradient([y, v], v)
+
+    assert tf.vmap(gradient)(x).numpy().tolist() == [[2.0, 2.0], [3.0, 3.0]]
+
+
+def test_gradients_by_a_shared_value_of_no_examples():
+    shared = tf.constant([3.0, 5.0])
+
+    def gradient(a):
+        with tf.GradientTape() as tape:
+            tape.watch(shared)
+            y = shared * a
+        return tape.gradient(y, shared)
+
+    assert tf.vmap(gradient)(tf.zeros((0,))).shape == (0, 2)
 
 
 def test_an_outer_tape_differentiates_per_example_gradients(layer):

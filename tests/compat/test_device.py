@@ -99,3 +99,39 @@ def test_a_training_loop_stays_on_the_device(device):
     assert trained["w"].device == device
     assert float(loss(trained, 0)) < 0.5 * float(loss(params, 0))
     assert flatten(params)[0].device == device
+
+
+def test_who_gives_arrays_of_the_host_gets_such_back(device):
+    x, seen = onp.array([0.5, 1.0]), []
+
+    def f(x):
+        seen.append(x.device)
+        return np.sum(np.sin(x) * x)
+
+    value, gradient = value_and_grad(f)(x)
+    moved, tangent = make_jvp(f)(x)(onp.ones(2))
+    found = [gradient, jacobian(np.sin)(x), hessian(f)(x), grad(f)({"a": x}["a"]), np.exp(x)]
+
+    assert {type(y) for y in found} == {onp.ndarray}
+    assert {type(y) for y in (value, moved, tangent, grad(np.sin)(0.5))} == {onp.float64}
+    assert set(seen) == {device}
+    onp.testing.assert_allclose(gradient, onp.cos(x) * x + onp.sin(x))
+
+
+def test_arrays_that_were_made_there_stay_there(device):
+    mixed = grad(lambda parts: np.sum(parts["here"] * parts["there"]))(
+        {"here": onp.ones(2), "there": np.ones(2)}
+    )
+
+    assert type(mixed["here"]) is onp.ndarray
+    assert mixed["there"].device == device
+    assert np.array(onp.ones(2)).device == device
+    assert logsumexp(np.ones(2)).device == device
+    assert type(logsumexp(onp.ones(2))) is onp.float64
+
+
+def test_a_minimiser_of_scipy_drives_a_function_on_the_device(device):
+    minimize = pytest.importorskip("scipy.optimize").minimize
+    found = minimize(value_and_grad(lambda x: np.sum((x - 3.0) ** 4)), onp.zeros(2), jac=True)
+
+    onp.testing.assert_allclose(found.x, 3.0, atol=0.05)

@@ -46,6 +46,7 @@ from tapegrad.core.tensor import Tensor
 X = onp.array([0.3, -1.2, 2.0])
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_a_primitive_gets_raw_values_and_so_do_its_rules():
     seen = []
 
@@ -246,6 +247,7 @@ def test_what_is_not_traced_is_a_constant():
     assert grad(lambda x: np.sum(x) * count(x))(X).tolist() == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_boxes_are_traced_values():
     seen = []
 

@@ -31,6 +31,7 @@ def test_every_name_of_numpy_is_there(module):
     assert set(dir(ours)) >= {name for name in theirs.__all__ if not name.startswith("_")}
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_arrays_are_answered_by_numpy():
     for value in (np.sin(X), np.zeros(3), np.array([1, 2]), np.linalg.inv(onp.eye(2))):
         assert type(value) is onp.ndarray
@@ -55,6 +56,7 @@ def test_a_star_import_brings_numpy():
     assert names["linalg"] is np.linalg
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_traced_values_have_the_face_of_arrays():
     seen = {}
 
@@ -72,6 +74,7 @@ def test_traced_values_have_the_face_of_arrays():
     assert type(seen["value"]) is onp.ndarray
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_results_without_derivative_are_arrays_inside_a_trace():
     def f(x):
         assert type(np.argmax(x)) is onp.int64
@@ -115,6 +118,7 @@ def test_dtypes_of_traced_values_are_understood_by_numpy():
     assert grad(f)(X.astype("float32")).dtype == onp.float32
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_brackets_make_arrays_of_traced_values():
     check_grads(lambda x: np.sum(np.r_[x, 1.0, x[0]] ** 2) + np.sum(np.c_[x, x**2]))(X)
     assert type(np.r_[1.0, 2.0]) is onp.ndarray
@@ -180,6 +184,7 @@ def test_a_value_that_would_lose_its_derivative_is_refused(leave):
         grad(lambda x: leave(x) * 1.0)(X)
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_a_traced_value_is_not_written_into_an_array():
     def f(x):
         table = np.zeros(3)

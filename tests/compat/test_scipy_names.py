@@ -12,6 +12,7 @@ import scipy.signal
 import scipy.special
 import scipy.stats
 
+import tapegrad as tf
 import tapegrad.compat.autograd.numpy as np
 from tapegrad.compat.autograd import grad
 from tapegrad.compat.autograd.scipy import linalg, signal, special, stats
@@ -67,9 +68,9 @@ def test_error_functions_of_complex_arguments():
 
 
 def test_functions_that_only_scipy_has_work_on_arrays():
-    assert special.airy(1.0) == scipy.special.airy(1.0)
-    with pytest.raises(NotImplementedError, match="airy has no derivative here"):
-        grad(lambda x: special.airy(x)[0])(1.0)
+    assert special.pro_ang1(1, 1, 0.5, 0.2) == scipy.special.pro_ang1(1, 1, 0.5, 0.2)
+    with pytest.raises(NotImplementedError, match="pro_ang1 has no derivative here"):
+        grad(lambda x: special.pro_ang1(1, 1, 0.5, x)[0])(0.2)
     with pytest.raises(AttributeError):
         _ = special.nothing
 
@@ -130,9 +131,10 @@ def test_singular_covariances():
 def test_linear_algebra():
     onp.testing.assert_allclose(linalg.sqrtm(P), scipy.linalg.sqrtm(P))
     check_grads(lambda p: linalg.sqrtm((p + p.T) / 2), order=1)(P)
-    indefinite = A + A.T
-    onp.testing.assert_allclose(linalg.sqrtm(indefinite), scipy.linalg.sqrtm(indefinite))
-    check_grads(lambda p: linalg.sqrtm((p + p.T) / 2))(indefinite)
+    with tf.device("cpu"):  # a GPU does not look whether the root is complex
+        indefinite = A + A.T
+        onp.testing.assert_allclose(linalg.sqrtm(indefinite), scipy.linalg.sqrtm(indefinite))
+        check_grads(lambda p: linalg.sqrtm((p + p.T) / 2))(indefinite)
     for lower in (True, False):
         check_grads(partial(linalg.solve_triangular, lower=lower), (0, 1))(P, A)
     check_grads(linalg.solve_sylvester, (0, 1, 2), order=1)(P, A, A)

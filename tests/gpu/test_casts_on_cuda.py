@@ -27,9 +27,43 @@ def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any) -> None:
 
     for array, result in zip(arrays, results, strict=True):
         assert result.dtype == wanted
-        if given.itemsize == 8 and wanted.itemsize == 2:
-            array = array.astype(np.float32)  # half precision is reached through single
+        if given.itemsize == 8 and wanted.name == "bfloat16":
+            array = array.astype(np.float32)  # as NumPy's bfloat16 does it
         np.testing.assert_array_equal(result.get(), array.astype(wanted))
+
+
+# Just beside the middle of two neighbours of half precision; single precision has the middle only.
+BESIDE_TIES = np.array(
+    [sign * (1.0 + 2.0**-11 + off) for off in (2.0**-40, -(2.0**-40), 0.0) for sign in (1, -1)]
+    + [1.0 + 3 * 2.0**-11 + off for off in (2.0**-40, -(2.0**-40), 0.0)]
+    + [2.0**-25 * (1 + off) for off in (2.0**-40, -(2.0**-40), 0.0)]  # of 0 and the least number
+    + [65520.0 * (1 + off) for off in (2.0**-40, -(2.0**-40), 0.0)]  # of the largest and infinity
+    + [0.0, -0.0, 1e-300, -1e-300, 1e300, np.inf, -np.inf, np.nan],
+)
+
+
+def _cast_by_many(x: Any) -> Any:
+    return cast_many([x, x.copy()], [np.dtype("float16")] * 2)[1].get()
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize(
+    "cast",
+    [
+        _cast_by_many,
+        lambda x: tf.cast(tf.constant(x), "float16").numpy(),
+        lambda x: tf.function(lambda v: tf.cast(v * 1.0, "float16"))(tf.constant(x)).numpy(),
+    ],
+    ids=["many at once", "one array", "in a program"],
+)
+def test_doubles_are_rounded_to_half_precision_once(cast: Any) -> None:
+    assert (BESIDE_TIES.astype(np.float16) != BESIDE_TIES.astype(np.float32).astype("f2")).any()
+
+    found = cast(cupy.asarray(BESIDE_TIES))
+
+    wanted = BESIDE_TIES.astype(np.float16)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found[:-1]), np.signbit(wanted[:-1]))
 
 
 def test_more_arrays_than_one_table_holds() -> None:

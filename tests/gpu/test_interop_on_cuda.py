@@ -194,12 +194,56 @@ def test_a_watched_tensor_keeps_working_after_it_went_out(torch) -> None:
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = x * 3.0
-        foreign = tf.convert_to_tensor(torch.from_dlpack(y) * 2.0)
+        with pytest.warns(UserWarning, match="another library through __dlpack__"):
+            foreign = tf.convert_to_tensor(torch.from_dlpack(y) * 2.0)
         z = y * foreign
 
     assert tape.gradient(z, x).numpy().tolist() == [18.0, 36.0]
     assert tape.gradient(foreign, x) is None
     assert "left the tape through __dlpack__" in str(tape.explain(foreign, x))
+
+
+def test_a_followed_tensor_that_cupy_takes_by_dlpack_warns() -> None:
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with pytest.warns(UserWarning, match="another library through __dlpack__"):
+            cupy.from_dlpack(x)
+
+
+@pytest.mark.parametrize("kind", [tf.constant, tf.Variable])
+def test_numpys_arrays_go_to_the_device_of_the_tensor_they_meet(kind) -> None:
+    values = np.array([[1.5, 2.0], [3.0, 4.5]], "float32")
+    other = np.array([[2.0, 0.5], [1.0, 3.0]])
+    x = kind(values)
+
+    with tf.device("cpu"), tf.debug.transfers("raise"):
+        results = {
+            "array @": other @ x,
+            "@ array": x @ other,
+            "list @": other.tolist() @ x,
+            "vecdot": np.vecdot(other, x),
+            "float_power": np.float_power(other, x),
+            "rest": divmod(other, x)[1],
+            "scalar": np.float64(2.0) * x,
+            "concatenate": np.concatenate([other, x]),
+        }
+
+    expected = [
+        *(other @ values, values @ other, other @ values, np.vecdot(other, values)),
+        *(other**values, other % values, 2 * values, np.concatenate([other, values])),
+    ]
+    for (name, result), wanted in zip(results.items(), expected, strict=True):
+        assert result.device == "cuda:0", name
+        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-6, err_msg=name)
+
+
+def test_two_devices_are_named() -> None:
+    x, y = tf.constant([[1.0]]), tf.to_device(tf.constant([[1.0]]), "cpu")
+
+    for operate in (lambda: x + y, lambda: x @ y, lambda: np.matmul(y, x)):
+        with pytest.raises(tf.errors.DeviceError, match="got tensors on"):
+            operate()
 
 
 def test_the_page_on_other_libraries_runs_with_its_kernel(torch) -> None:

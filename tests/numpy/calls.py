@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tests.numpy import calls_arrays, calls_elementwise, calls_linear
+from tests.numpy import calls_arrays, calls_elementwise, calls_linear, calls_polynomials
 
 _rng = np.random.default_rng(20251112)
 
@@ -58,3 +58,7 @@ GROUPS = (
     calls_linear.METHODS,
 )
 CALLS = [line for text in GROUPS for line in text.strip().split("\n")]
+
+# Functions of NumPy that take tensors for arrays: it does not ask what they mean.
+NOT_ASKED = (calls_arrays.NOT_ASKED, calls_polynomials.POLYNOMIALS)
+ALL_CALLS = [*CALLS, *[line for text in NOT_ASKED for line in text.strip().split("\n")]]

@@ -260,3 +260,17 @@ np.array2string(i)
 np.array_str(i)
 np.array_repr(i)
 """
+
+NOT_ASKED = """
+np.lib.stride_tricks.as_strided(v, (3, 2), (v.itemsize, v.itemsize))
+np.lib.stride_tricks.as_strided(x, (2, 3, 2), (4 * x.itemsize, 0, 2 * x.itemsize))
+np.lib.stride_tricks.as_strided(x, strides=(0, x.itemsize))
+np.broadcast(x, v).shape
+np.broadcast([[1], [2]], [3, 4, 5]).size
+[float(a + b) for a, b in np.broadcast([[1.0], [2.0]], [3.0, 4.0])]
+np.format_float_positional(x[0, 0], precision=3)
+np.format_float_scientific(v[1], precision=3)
+np.isfortran(x)
+np.mintypecode("fd")
+np.typename("d")
+"""

@@ -202,7 +202,47 @@ def test_einsum_path_is_numpys():
     assert tnp.einsum_path("ij,kj->ik", x, x)[0] == ["einsum_path", (0, 1)]
 
 
+def test_a_function_of_numbers_becomes_one_of_arrays():
+    function = tnp.frompyfunc(lambda a, b: (a + b, a * b), 2, 2)
+
+    assert [part.tolist() for part in function([1.0, 2.0], 3.0)] == [[4.0, 5.0], [3.0, 6.0]]
+    assert (function.nin, function.nout) == (2, 2)
+
+
 WORDS = {
+    "np.frompyfunc(abs, 1, 1)(x, x)": "takes 1 arrays. Got 2",
+    "np.format_float_positional(x)": "takes one number. Got an array of shape (3,)",
+    "np.lib.stride_tricks.as_strided(x, (4,), (8,))": "leaves the array of shape (3,)",
+    "np.lib.stride_tricks.as_strided(x, (2,), (3,))": "in whole elements of 8 bytes",
+    "np.lib.stride_tricks.as_strided(x, writeable=True)": "writeable=True has no meaning",
+    "np.zeros(2, order='F')": "Tensors have order 'C' only",
+    "np.zeros_like(x, order='F')": "Tensors have order 'C' only",
+    "np.eye(2, order='F')": "Tensors have order 'C' only",
+    "x.astype('float32', order='F')": "Tensors have order 'C' only",
+    "np.require(x, requirements=['F'])": "Tensors have order 'C' only",
+    "np.array([[1.0]], ndmax=1)": "ndmax=1 got lists 2 deep",
+    "np.sort(x, kind='bubble')": "kind must be one of quicksort",
+    "np.sort(x, order='name')": "no fields to sort by",
+    "np.argsort(x, kind='stable', stable=True)": "Give kind or stable, not both",
+    "np.partition(x, 3)": "kth must be below 3",
+    "np.argpartition(x, 1, kind='quick')": "kind must be 'introselect'",
+    "np.isin(x, x, kind='hash')": "kind must be 'sort', 'table' or None",
+    "np.histogram(x, 'auto', weights=x)": "takes no weights",
+    "np.einsum('i->', x, dtype='float32')": "cannot take float64 for float32",
+    "np.quantile(x, 0.5, weights=x)": "method='inverted_cdf' only",
+    "np.quantile(x, 0.5, method='inverted_cdf', weights=[-1, 1, 1])": "Weights must be 0 or more",
+    "np.quantile(x, 0.5, method='inverted_cdf', weights=[1.0])": "Weights need the shape",
+    "np.interp(x, [0.0, 2.0, 1.0], x)": "points xp in increasing order",
+    "np.polynomial.Polynomial([1.0]) + np.polynomial.Chebyshev([1.0])": "use convert()",
+    "np.polynomial.Polynomial([1.0], [0, 1, 2])": "A domain is a pair of numbers",
+    "np.polynomial.Polynomial([1.0], symbol='2')": "symbol must be a name",
+    "np.polynomial.polynomial.polypow(x, -1)": "A power of a series is 0, 1, 2",
+    "np.polynomial.chebyshev.chebpow(x, 17)": "above maxpower=16",
+    "np.polynomial.chebyshev.chebder(x, -1)": "The order of derivatives is 0, 1, 2",
+    "np.polynomial.chebyshev.chebadd(x, [[1.0]])": "A series needs a vector",
+    "np.polynomial.chebyshev.chebfit(x, [1.0], 1)": "as many values as points",
+    "np.poly1d(x) ** -1": "A power of a polynomial is 0, 1, 2",
+    "np.poly1d([[1.0]])": "A polynomial needs a vector",
     "np.result_type()": "needs at least one array or dtype",
     "np.finfo('int8')": "finfo needs a floating-point dtype. Got int8",
     "np.iinfo('float32')": "iinfo needs an integer dtype. Got float32",

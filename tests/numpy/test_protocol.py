@@ -17,6 +17,7 @@ MAKES_ARRAYS = (
     *("np.array(", "np.asarray", "np.asanyarray", "np.ascontig", "np.full((2, 4), v)", "np.from"),
     *("np.r_", "np.c_", "np.require", "np.vectorize", "np.kaiser", "np.sin(x, where=x > 0, out"),
     *("np.ndenumerate", "np.histogram(x, 3, density", "np.array_repr"),
+    *("np.polynomial.", "np.poly1d", "np.polyadd(np.poly1d"),
 )
 
 

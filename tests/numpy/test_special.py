@@ -7,6 +7,7 @@ import pytest
 import scipy.special
 
 from tapegrad.numpy import special
+from tapegrad.scipy import special as exact_special
 from tapegrad.testing.checks import check_batching, check_jvp, check_vjp
 from tapegrad.testing.sample import Sample, uniform
 
@@ -136,3 +137,31 @@ def test_students_distribution_is_right_on_both_sides_and_far_out():
 def test_an_unknown_name_is_no_attribute():
     with pytest.raises(AttributeError, match=r"numpy.special has no function 'nctdtr'"):
         _ = special.nctdtr
+
+
+def test_exact_factorials_of_arrays_are_integers():
+    n = np.array([[0, 3], [20, -2]], dtype="int32")
+
+    exact = exact_special.factorial(n, exact=True)
+
+    assert exact.dtype == "int64"
+    assert exact.numpy().tolist() == scipy.special.factorial(n, exact=True).tolist()
+    assert exact_special.factorial(np.int64(30), exact=True) == scipy.special.factorial(
+        30, exact=True
+    )
+    assert exact_special.comb(np.int64(50), np.int64(20), exact=True) == scipy.special.comb(
+        50, 20, exact=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: exact_special.factorial([21], exact=True), "ends with 20!"),
+        (lambda: exact_special.factorial([2.0], exact=True), "needs integers"),
+        (lambda: exact_special.factorial(2.0, extend="complex"), "extend='zero' only"),
+    ],
+)
+def test_factorials_that_are_no_int64_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

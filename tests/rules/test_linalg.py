@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tapegrad
+import tapegrad.numpy as tnp
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import einsum as einsums
 from tapegrad.ops import fft, products, spectra
@@ -149,3 +150,46 @@ def test_operators_multiply_matrices_from_both_sides():
 def test_messages_say_what_is_allowed(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def _half_filled(is_complex):
+    """Hermitian matrices of both signs, and the same with nonsense in the upper triangle."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2, 4, 4)) + (1j * rng.normal(size=(2, 4, 4)) if is_complex else 0)
+    whole = x + np.swapaxes(x.conj(), -1, -2)
+    return whole, whole + np.triu(rng.normal(size=(4, 4)), 1)
+
+
+@pytest.mark.parametrize("is_complex", [False, True], ids=["real", "complex"])
+def test_the_svd_of_a_hermitian_matrix_reads_the_lower_triangle(is_complex):
+    whole, half = _half_filled(is_complex)
+
+    u, s, vh = (part.numpy() for part in tnp.linalg.svd(half, hermitian=True))
+    alone = tnp.linalg.svd(half, compute_uv=False, hermitian=True).numpy()
+
+    np.testing.assert_allclose((u * s[:, None, :]) @ vh, whole, atol=1e-12)
+    np.testing.assert_allclose(vh @ np.swapaxes(vh.conj(), -1, -2), [np.eye(4)] * 2, atol=1e-12)
+    np.testing.assert_allclose(s, np.linalg.svd(whole, compute_uv=False))
+    np.testing.assert_allclose(alone, s)
+
+
+@pytest.mark.parametrize("is_complex", [False, True], ids=["real", "complex"])
+def test_inverse_and_rank_of_a_hermitian_matrix_read_the_lower_triangle(is_complex):
+    whole, half = _half_filled(is_complex)
+    thin = whole @ np.diag([1.0, 1.0, 0.0, 0.0]) @ whole
+
+    np.testing.assert_allclose(
+        tnp.linalg.pinv(half, hermitian=True).numpy(), np.linalg.inv(whole), rtol=1e-9, atol=1e-12
+    )
+    assert tnp.linalg.matrix_rank(np.tril(thin), hermitian=True).tolist() == [2, 2]
+    assert tnp.linalg.matrix_rank(np.tril(thin)).tolist() == [4, 4]
+
+
+def test_the_slope_of_the_inverse_of_a_hermitian_matrix_is_that_of_its_lower_triangle():
+    whole, half = (x[0] for x in _half_filled(False))
+
+    found = gradient_of(lambda x: tnp.linalg.pinv(x, hermitian=True), half)
+
+    full = -np.linalg.inv(whole) @ np.ones((4, 4)) @ np.linalg.inv(whole)
+    wanted = np.tril(full, -1) + np.triu(full, 1).T + np.diag(np.diag(full))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)

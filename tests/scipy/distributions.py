@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 
+from tests.scipy.more_distributions import MORE
+from tests.scipy.row import COUNTS, POSITIVE, POSITIVE_SMOOTH, REAL, REAL_SMOOTH, Row
+
+__all__ = ["BY_NAME", "ROWS", "Row"]
+
 inf = np.inf
-
-
-@dataclass(frozen=True)
-class Row:
-    """A distribution: shape parameters, points to look at, smooth points to differentiate at."""
-
-    name: str
-    shapes: dict[str, float]
-    points: tuple[float, ...]
-    smooth: tuple[float, ...]
-    outside: tuple[float, ...] = ()
-    tails: tuple[str, ...] = ("cdf", "sf", "logcdf", "logsf")
-    whole: tuple[str, ...] = ()
-    """Shapes that must be whole numbers."""
-    lacks: tuple[str, ...] = ()
-    """Methods that have no formula here."""
-    other: dict[str, float] = field(default_factory=dict)
-    """A second set of shapes."""
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.name in DISCRETE
-
-    @property
-    def density(self) -> str:
-        return "pmf" if self.is_discrete else "pdf"
-
-    @property
-    def frame(self) -> dict[str, float]:
-        """Parameters that shift the distribution, and scale it where it can be scaled."""
-        return {"loc": 2.0} if self.is_discrete else {"loc": 0.3, "scale": 1.7}
-
-    def standing(self, points: tuple[float, ...]) -> np.ndarray[Any, Any]:
-        """The points as they lie after shifting and scaling."""
-        return np.array(points) * self.frame.get("scale", 1.0) + self.frame["loc"]
-
-
-DISCRETE = {"bernoulli", "betabinom", "binom", "geom", "nbinom", "poisson"}
-REAL = (-30.0, -3.0, -0.5, 0.0, 0.7, 4.0, 30.0)
-REAL_SMOOTH = (-3.0, -0.5, 0.7, 4.0)
-POSITIVE = (0.0, 1e-5, 0.5, 2.0, 30.0, 300.0)
-POSITIVE_SMOOTH = (0.1, 0.5, 2.0, 9.0)
-COUNTS = (0.0, 1.0, 2.0, 5.0, 7.0)
-NO_QUANTILES = ("ppf", "isf", "median")
 
 ROWS = [
     Row("norm", {}, REAL, (*REAL_SMOOTH, 0.0), (inf, -inf)),
@@ -79,6 +37,7 @@ ROWS = [
         (-0.5, 0.0, 0.7, 2.4),
         (-2.0, 2.6, inf, -inf),
         other={"a": 5.0, "b": 7.0},
+        wrong={"a": 3.0, "b": 2.0},
     ),
     Row(
         "gamma",
@@ -121,11 +80,10 @@ ROWS = [
     Row(
         "vonmises",
         {"kappa": 1.7},
-        (-3.0, -0.5, 0.0, 3.1),
-        (-3.0, -0.5, 0.0, 3.1),
-        tails=(),
-        lacks=(*NO_QUANTILES, "var", "std"),
-        other={"kappa": 200.0},
+        (-2.6, -0.5, 0.0, 2.6),
+        (-2.6, -0.5, 0.0, 2.6),
+        other={"kappa": 0.4},
+        elsewhere=("var", "std"),
     ),
     Row(
         "wrapcauchy",
@@ -143,7 +101,6 @@ ROWS = [
         COUNTS,
         (-1.0, 0.5, 8.0, inf, -inf),
         whole=("n",),
-        lacks=("entropy",),
         other={"n": 20.0, "p": 0.9},
     ),
     Row(
@@ -152,9 +109,7 @@ ROWS = [
         COUNTS,
         COUNTS,
         (-1.0, 0.5, 8.0, inf, -inf),
-        tails=(),
         whole=("n",),
-        lacks=(*NO_QUANTILES, "entropy"),
         other={"n": 9.0, "a": 3.0, "b": 1.0},
     ),
     Row(
@@ -171,7 +126,6 @@ ROWS = [
         (*COUNTS, 40.0),
         COUNTS,
         (-1.0, 0.5, inf, -inf),
-        lacks=("entropy",),
         other={"n": 40.0, "p": 0.7},
     ),
     Row(
@@ -180,8 +134,8 @@ ROWS = [
         (*COUNTS, 20.0),
         COUNTS,
         (-1.0, 0.5, inf, -inf),
-        lacks=("entropy",),
         other={"mu": 100.0},
     ),
+    *MORE,
 ]
 BY_NAME = {row.name: row for row in ROWS}

@@ -125,13 +125,17 @@ def test_slopes_of_solve_ivp():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], "LSODA"), "must be 'RK45'"),
+        (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], "LSODA"), "one of RK23, RK45"),
         (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0]), "within t_span"),
         (lambda: integrate.odeint(lambda y, t: y, [1.0], [0.0, 1.0, 0.5]), "in one direction"),
         (lambda: integrate.odeint(lambda y, t: y[0], [1.0], [0.0, 1.0]), "slopes of the state's"),
         (lambda: integrate.odeint(lambda y, t: y, [1.0], [[0.0]]), "a vector of times"),
         (lambda: integrate.odeint(lambda y, t: y * y, 1.0, [0.0, 2.0]), "too small at t"),
-        (lambda: integrate.simpson([1.0, 2.0]), "odd number of samples"),
+        (lambda: integrate.simpson([1.0]), "at least 2 samples"),
+        (lambda: integrate.simpson([1.0, 2.0, 3.0], [1.0]), "as many points as samples"),
+        (lambda: integrate.romb([1.0, 2.0, 3.0, 4.0]), "2\\^k \\+ 1 samples"),
+        (lambda: integrate.newton_cotes([1, 2]), "go from 0 to 1"),
+        (lambda: integrate.cumulative_simpson([1.0] * 4, x=[1.0]), "as many points"),
         (lambda: integrate.trapezoid([1.0, 2.0], [1.0]), "as many points as samples"),
     ],
 )
@@ -146,7 +150,9 @@ X = np.array([0.0, 0.5, 0.7, 1.5, 2.0])
 
 
 @pytest.mark.parametrize("options", [{"axis": 0}, {"axis": 0, "dx": 0.3}, {"x": X, "axis": 0}])
-@pytest.mark.parametrize("name", ["trapezoid", "cumulative_trapezoid", "simpson"])
+@pytest.mark.parametrize(
+    "name", ["trapezoid", "cumulative_trapezoid", "simpson", "cumulative_simpson"]
+)
 def test_integrals_of_samples(name, options):
     ours = getattr(integrate, name)
     wanted = getattr(scipy.integrate, name)(Y, **options)
@@ -161,6 +167,37 @@ def test_a_cumulative_integral_may_begin_with_zero():
     wanted = scipy.integrate.cumulative_trapezoid(Y, initial=0)
 
     np.testing.assert_allclose(integrate.cumulative_trapezoid(Y, initial=0).numpy(), wanted)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("name", ["simpson", "cumulative_simpson"])
+def test_parabolas_through_any_number_of_samples(name, count):
+    y = np.random.default_rng(2).normal(size=(3, count))
+    x = np.cumsum(1.0 + Y.reshape(-1)[:count] ** 2)
+    ours, theirs = getattr(integrate, name), getattr(scipy.integrate, name)
+
+    np.testing.assert_allclose(ours(y, x=x).numpy(), theirs(y, x=x), rtol=1e-12)
+    np.testing.assert_allclose(ours(y, dx=0.3).numpy(), theirs(y, dx=0.3), rtol=1e-12)
+    if name == "cumulative_simpson":
+        found = ours(y, x=x, initial=0.5).numpy()
+        np.testing.assert_allclose(found, theirs(y, x=x, initial=0.5), rtol=1e-12)
+
+
+def test_rombergs_extrapolation():
+    y = np.random.default_rng(3).normal(size=(9, 2))
+
+    found = integrate.romb(y, 0.25, axis=0).numpy()
+    np.testing.assert_allclose(found, scipy.integrate.romb(y, 0.25, axis=0), rtol=1e-12)
+    check(lambda y: integrate.romb(y, axis=0), {"y": y}, ["y"])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 8, np.array([0.0, 0.5, 3.0, 4.2, 4.0])])
+def test_newton_and_cotes_weights(order):
+    weights, factor = integrate.newton_cotes(order)
+    wanted, wanted_factor = scipy.integrate.newton_cotes(order, 1 if np.ndim(order) == 0 else 0)
+
+    np.testing.assert_allclose(weights.numpy(), wanted, rtol=1e-10)
+    assert factor == pytest.approx(wanted_factor, rel=1e-7)
 
 
 def test_gauss_quadrature():

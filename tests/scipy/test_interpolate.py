@@ -5,9 +5,12 @@ import pytest
 import scipy.interpolate as reference
 import scipy.sparse.linalg as sparse_linalg
 
+import tapegrad as tf
+from tapegrad.core.backend import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy import interpolate
 from tapegrad.scipy.interpolate.scattered import KERNELS
+from tapegrad.testing import strict
 
 RANDOM = np.random.default_rng(0)
 each_form = pytest.mark.parametrize(
@@ -384,3 +387,39 @@ def test_krogh_takes_derivatives_at_repeated_points():
 def test_what_does_not_fit_is_refused_with_a_sentence(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.fixture
+def stand_in_device():
+    register_backend(strict.StrictBackend())
+    with tf.device("strict:0"), strict.forbidding_reads():
+        yield
+    unregister_backend("strict")
+
+
+@pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
+@pytest.mark.usefixtures("stand_in_device")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: interpolate.interp1d([2, 0, 1], [0.0, 1, 2])(np.array([[1, -0.5]])), "Got -0.5"),
+        (lambda: interpolate.interpn(([1, 0], [0, 1]), np.eye(2), [[0, 1], [0, 2]]), "number 1"),
+        (lambda: interpolate.interpn(([0, 1],) * 2, np.eye(2), (0.5, [0, 1, 2])), "number 2"),
+    ],
+    ids=["interp1d", "interpn", "interpn-tuple"],
+)
+def test_places_given_on_the_host_are_looked_at_for_any_device(call, words):
+    with pytest.raises(ArgumentError, match=words):
+        call()
+
+
+@pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
+@pytest.mark.usefixtures("stand_in_device")
+def test_places_given_on_the_host_are_compared_in_the_dtype_of_the_points():
+    # As float64 the last point is less than 0.7.
+    x = np.array([0.0, 0.7], np.float32)
+
+    on_a_line, on_a_grid = interpolate.interp1d(x, x)(0.7), interpolate.interpn((x,), x, [0.7, 0.7])
+
+    assert on_a_line.numpy() == x[1]
+    assert on_a_grid.numpy().tolist() == [x[1], x[1]]

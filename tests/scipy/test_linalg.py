@@ -25,6 +25,9 @@ ROWS = [
     ("solve", [A, V], {}),
     ("solve", [A, W], {"transposed": True}),
     ("solve", [SYMMETRIC, V], {"assume_a": "pos"}),
+    ("solve", [A, V], {"assume_a": "gen"}),
+    ("solve", [np.triu(A), V], {"assume_a": "upper triangular"}),
+    ("solve", [np.tril(A), W], {"assume_a": "lower triangular", "transposed": True}),
     ("solve_triangular", [A, V], {}),
     ("solve_triangular", [A, W], {"lower": True, "trans": 1}),
     ("solve_triangular", [A, W], {"lower": True, "trans": "C", "unit_diagonal": True}),
@@ -86,7 +89,7 @@ def test_values_and_slopes(name, args, options):
     wanted = getattr(scipy.linalg, name)(*args, **options)
     np.testing.assert_allclose(ours(*args, **options).numpy(), wanted, rtol=1e-10, atol=1e-11)
     values = {f"x{i}": arg for i, arg in enumerate(args)}
-    is_symmetric = name in ("cholesky", "eigvalsh") or "assume_a" in options
+    is_symmetric = name in ("cholesky", "eigvalsh") or options.get("assume_a") == "pos"
 
     def call(**values):
         # These read one triangle; the gradient is that of a matrix that stays symmetric.
@@ -174,6 +177,7 @@ def test_complex_triangular_systems():
         (lambda: linalg.lu_solve(linalg.lu_factor(A), V, 5), "trans must be 0, 1 or 2"),
         (lambda: linalg.solve_banded((1, 1), BANDS, V), "diagonals as rows"),
         (lambda: linalg.qr(A, mode="raw"), "mode of qr must be"),
+        (lambda: linalg.solve(A, V, assume_a="nice"), "assume_a must be one of"),
         (lambda: linalg.polar(A, side="up"), "side must be 'left' or 'right'"),
         (lambda: linalg.toeplitz(A), "toeplitz needs vectors"),
         (lambda: linalg.block_diag(np.ones((2, 2, 2))), "block_diag needs matrices"),
@@ -183,6 +187,121 @@ def test_complex_triangular_systems():
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+TURN = np.eye(3) + 0.4 * np.triu(np.ones((3, 3)), 1)
+AWKWARD = {
+    "a negative eigenvalue": TURN @ np.diag([-4.0, 1.0, 9.0]) @ np.linalg.inv(TURN),
+    "two equal negative ones": np.array([[-2.0, 1.0], [0.0, -2.0]]),
+    "complex ones on the left": TURN @ np.diag([-4 + 0.1j, -1 - 2j, 1j]) @ np.linalg.inv(TURN),
+    "no right angles": A + 1j * B,
+    "Hermitian and indefinite": A + A.T + 1j * (B - B.T),
+}
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm"])
+@pytest.mark.parametrize("x", AWKWARD.values(), ids=AWKWARD)
+def test_roots_and_logarithms_of_complex_matrices_are_those_of_scipy(name, x):
+    found = getattr(linalg, name)(x.astype(complex)).numpy()
+
+    np.testing.assert_allclose(found, getattr(scipy.linalg, name)(x), rtol=1e-11, atol=1e-12)
+
+
+def _is_on_the_cpu(x):
+    return "cpu" in str(x.device).lower()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "fractional_matrix_power"])
+@pytest.mark.parametrize(
+    "x", [np.diag([-4.0, 1.0]), np.array([[1.0, 2.0], [2.0, 1.0]])], ids=["diagonal", "full"]
+)
+def test_real_matrices_without_a_real_root_raise_or_give_nan(name, x):
+    options = (0.3,) if name == "fractional_matrix_power" else ()
+    given = tf.constant(x)
+    if _is_on_the_cpu(given):
+        with pytest.raises(ValueError, match="an eigenvalue is negative or 0"):
+            getattr(linalg, name)(given, *options)
+        return
+
+    assert np.isnan(getattr(linalg, name)(given, *options).numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm"])
+def test_slopes_of_functions_on_their_branch_cut(name):
+    """Along directions that keep the negative eigenvalue real: the branch does not change."""
+    x, direction = AWKWARD["a negative eigenvalue"], TURN @ np.diag([1.0, 0.5, -2.0])
+    weights = A[:3, :3] + 1j * B[:3, :3]
+
+    def along(step):
+        moved = tf.constant(x) + step * tf.constant(direction @ np.linalg.inv(TURN))
+        y = getattr(linalg, name)(tf.cast(moved, "complex128"))
+        return tf.reduce_sum(tf.math.real(y * tf.constant(weights)))
+
+    check(lambda step: along(step), {"step": np.float64(0.0)}, ["step"])
+
+
+def test_second_derivatives_of_complex_roots():
+    x = AWKWARD["complex ones on the left"][:2, :2]
+
+    def slope(step):
+        def root(s):
+            y = linalg.sqrtm(
+                tf.constant(x) + tf.cast(s, "complex128") * tf.constant(A[:2, :2] + 0j)
+            )
+            return tf.math.real(tf.reduce_sum(y * (1 + 2j)))
+
+        return tf.grad(root)(step)
+
+    check(slope, {"step": np.float64(0.1)}, ["step"])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 12])
+def test_real_schur_forms(size):
+    x = np.random.default_rng(size).normal(size=(2, size, size))
+    t, z = (part.numpy() for part in linalg.schur(x))
+
+    np.testing.assert_allclose(z @ t @ z.swapaxes(-1, -2), x, atol=1e-12)
+    np.testing.assert_allclose(z @ z.swapaxes(-1, -2), [np.eye(size)] * 2, atol=1e-12)
+    assert not np.tril(t, -2).any()
+    below = np.diagonal(t, -1, -2, -1) != 0
+    assert not (below[:, 1:] & below[:, :-1]).any()
+    for one, given in zip(t, x, strict=True):
+        assert (np.diag(one, -1) != 0).sum() == (scipy.linalg.eigvals(given).imag > 0).sum()
+        for k in np.flatnonzero(np.diag(one, -1)):
+            assert one[k, k] == pytest.approx(one[k + 1, k + 1])
+            assert one[k, k + 1] * one[k + 1, k] < 0
+
+
+SCHUR = {
+    "real": A,
+    "complex": A + 1j * B,
+    "a triple eigenvalue": np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, -1.0], [0.0, -1.0, -1.0]]),
+    "a permutation": np.eye(5)[[4, 0, 1, 2, 3]],
+    "triangular": np.triu(A),
+    "zero": np.zeros((3, 3)),
+}
+
+
+@pytest.mark.parametrize("x", SCHUR.values(), ids=SCHUR)
+def test_complex_schur_forms(x):
+    t, z = (part.numpy() for part in linalg.schur(x, "complex"))
+
+    np.testing.assert_allclose(z @ t @ z.conj().T, x, atol=1e-12)
+    np.testing.assert_allclose(z @ z.conj().T, np.eye(len(x)), atol=1e-12)
+    assert not np.tril(t, -1).any()
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["t", "z"])
+def test_sizes_of_entries_of_schur_forms_have_slopes(part):
+    check(lambda x: abs(linalg.schur(x, "complex")[part]), {"x": A}, ["x"])
+
+
+def test_the_schur_form_of_what_is_no_number_is_none():
+    t, z = linalg.schur(np.where(np.eye(3) > 0, np.nan, A[:3, :3]))
+
+    assert np.isnan(t.numpy()).all()
+    assert np.isnan(z.numpy()).all()
 
 
 def test_every_name_is_scipys():

@@ -177,6 +177,21 @@ def test_entries_at_the_same_place_count_together():
     assert A.sum_duplicates().nnz == 2
 
 
+@pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_places_given_on_the_host_are_looked_at_for_any_device(form):
+    parts = ([1.0, 2.0, 4.0], [0, 0, 1], [0, 2, 3])
+    wanted = theirs(form, parts, shape=(2, 2)).toarray() ** 2
+    register_backend(strict.StrictBackend())
+    try:
+        with tf.device("strict:0"):
+            agree(ours(form, parts, shape=(2, 2)).power(2), wanted)
+            with pytest.raises(ArgumentError, match="2 places in a line got places from 0 to 2"):
+                ours(form, ([1.0, 2.0], [0, 2], [0, 1, 2]), shape=(2, 2))
+    finally:
+        unregister_backend("strict")
+
+
 def test_matrices_from_diagonals_and_blocks():
     for m, n, k in ((3, None, 0), (3, 4, 1), (4, 3, -2)):
         agree(sparse.eye_array(m, n, k=k), reference.eye_array(m, n, k=k))
@@ -191,6 +206,45 @@ def test_matrices_from_diagonals_and_blocks():
     agree(sparse.vstack([A, B]), np.vstack([dense(), dense(seed=1)]))
     agree(sparse.hstack([A, B], format="csc"), np.hstack([dense(), dense(seed=1)]))
     agree(sparse.kron(A, B), np.kron(dense(), dense(seed=1)))
+
+
+def test_tables_of_blocks_and_triangles():
+    A, B, C = dense(), dense(seed=1), dense(3, 5, seed=2)
+    table = [[A, None], [C, B[:3]]]
+
+    agree(sparse.block_array(table), reference.block_array(table))
+    agree(sparse.bmat(table, format="csr"), reference.block_array(table))
+    agree(sparse.block_diag([A, C, B]), reference.block_diag([A, C, B]))
+    agree(sparse.identity(3), np.eye(3))
+    for k in (-2, 0, 1):
+        agree(sparse.tril(A, k), np.tril(A, k))
+        agree(sparse.triu(sparse.csr_array(A), k, format="csc"), np.triu(A, k))
+
+
+def test_random_matrices():
+    found = sparse.random_array((20, 30), density=0.1, format="csr", dtype="float32", rng=3)
+    again = sparse.random_array((20, 30), density=0.1, rng=3)
+
+    assert (found.nnz, found.dtype, found.shape, found.format) == (60, tf.float32, (20, 30), "csr")
+    values = found.data.numpy()
+    assert values.min() > 0
+    assert values.max() < 1
+    agree(again.tocsr().astype("float32"), found.toarray().numpy())
+    assert again.count_nonzero() == 60
+
+
+@each_format
+def test_elements_that_are_zero(form):
+    a = dense()
+    data, places = np.append(a[a != 0], 0.0), np.nonzero(a)
+    row, column = np.append(places[0], 3), np.append(places[1], 4)
+    A = ours(form, (data, (row, column)), shape=(4, 5))
+
+    assert A.nnz == A.eliminate_zeros().nnz + 1
+    assert A.count_nonzero() == np.count_nonzero(a)
+    agree(A.eliminate_zeros(), a)
+    for found, wanted in zip(A.nonzero(), np.nonzero(a), strict=True):
+        assert found.numpy().tolist() == wanted.tolist()
 
 
 ROWS, COLUMNS = np.array([0, 0, 1, 3, 3, 3, 2]), np.array([1, 4, 0, 2, 3, 2, 4])
@@ -213,6 +267,11 @@ SAMPLES = [
         "sum", lambda d, e: (matrix_of(d) + matrix_of(e).tocsr()).sum(0), [normal(7), normal(7)]
     ),
     Sample("multiply", lambda d, x: matrix_of(d).multiply(x).toarray(), [normal(7), normal(4, 5)]),
+    Sample(
+        "blocks",
+        lambda d, e: sparse.block_array([[matrix_of(d), None], [None, matrix_of(e)]]).toarray(),
+        [normal(7), normal(7)],
+    ),
     Sample("diagonal", lambda d: matrix_of(d).diagonal(1), [normal(7)]),
     Sample(
         "diags",
@@ -279,6 +338,9 @@ def test_gradients_of_a_product_of_two_sparse_arrays():
         (lambda: sparse.coo_array((2, 2))[..., 0], ArgumentError, "one or two indices"),
         (lambda: sparse.diags([[1.0], [2.0]], [0, 0]), ArgumentError, "no offset twice"),
         (lambda: sparse.diags([[1.0, 2.0]], [0], shape=(3, 3)), ShapeError, "has 3 elements"),
+        (lambda: sparse.block_array([[None, np.eye(2)]]), ShapeError, "a block in each row"),
+        (lambda: sparse.block_array([[np.eye(2)], []]), ShapeError, "as many blocks"),
+        (lambda: sparse.random_array((2, 2), density=2), ArgumentError, "between 0 and 1"),
         (lambda: sparse.vstack([np.ones((1, 2)), np.ones((1, 3))]), ShapeError, "blocks that fit"),
     ],
 )

@@ -12,7 +12,9 @@ import tapegrad as tf
 from tapegrad.scipy import stats
 from tests.scipy.distributions import ROWS, Row
 
-each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+MOVING = [row for row in ROWS if row.name != "randint"]
+"""Those with parameters that are not whole numbers."""
+each_row = pytest.mark.parametrize("row", MOVING, ids=lambda row: row.name)
 Values = dict[str, np.ndarray[Any, Any]]
 
 
@@ -85,7 +87,7 @@ def test_slopes_of_the_density(row):
     check(lambda x, **rest: method(x, **rest), values, followed(row))
 
 
-TAILS = [(row, method) for row in ROWS for method in row.tails]
+TAILS = [(row, method) for row in MOVING for method in row.tails]
 
 
 @pytest.mark.parametrize(("row", "method"), TAILS, ids=lambda value: getattr(value, "name", value))
@@ -104,7 +106,7 @@ def _finite(y: Any) -> Any:
     return tf.where(y == -np.inf, 0.0, y)
 
 
-QUANTILES = [row for row in ROWS if "ppf" not in row.lacks and not row.is_discrete]
+QUANTILES = [row for row in MOVING if "ppf" not in row.lacks and not row.is_discrete]
 
 
 @pytest.mark.parametrize("row", QUANTILES, ids=lambda row: row.name)
@@ -118,7 +120,7 @@ def test_slopes_of_the_quantiles(row):
 @each_row
 @pytest.mark.parametrize("method", ["mean", "var", "entropy"])
 def test_slopes_of_the_moments(row, method):
-    if method in row.lacks or row.name == "cauchy":
+    if method in row.lacks or row.name in ("cauchy", "halfcauchy", "levy"):
         return
     function = getattr(getattr(stats, row.name), method)
 

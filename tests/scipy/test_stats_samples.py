@@ -55,8 +55,8 @@ def test_the_same_seed_draws_the_same(row):
     np.testing.assert_array_equal(
         first.numpy(), dist(**row.shapes).rvs(size=(3, 2), random_state=11).numpy()
     )
-    other = dist.rvs(**row.shapes, size=(30, 2), random_state=12).numpy()
-    assert (other != dist.rvs(**row.shapes, size=(30, 2), random_state=11).numpy()).any()
+    other = dist.rvs(**row.shapes, size=(300, 2), random_state=12).numpy()
+    assert (other != dist.rvs(**row.shapes, size=(300, 2), random_state=11).numpy()).any()
 
 
 def test_a_generator_moves_on():

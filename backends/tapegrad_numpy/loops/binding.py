@@ -6,6 +6,7 @@ import ctypes
 import functools
 import math
 import os
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,10 +70,10 @@ def thread_count() -> int:
     return min(cores, MOST_THREADS)
 
 
-def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
-    """The function on arrays: results are allocated here, all else happens in C."""
-    arrays = [(given.dtype, given.shape) for given in loop.inputs]
-    arrays += [(output.dtype, output.shape) for output in loop.outputs]
+def builtin(
+    arrays: Sequence[tuple[Any, Sequence[int]]], inputs: int, kernel: Kernel, address: int
+) -> Callable[..., int]:
+    """A function of arrays, inputs first; it returns 0, or something else if one does not fit."""
     described = [
         number
         for dtype, shape in arrays
@@ -80,37 +81,37 @@ def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
     ]
     fixed = (
         id(np.ndarray), *_python_functions(), thread_count(),
-        len(loop.inputs), len(arrays), kernel.slots,
+        inputs, len(arrays), kernel.slots,
     )  # fmt: skip
-    function = _builtin(address, (*fixed, *described, *kernel.numbers))
-    outputs = [(output.shape, np.dtype(output.dtype)) for output in loop.outputs]
+    return _builtin(address, (*fixed, *described, *kernel.numbers))
+
+
+def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
+    """The function on arrays: results are allocated here, all else happens in C."""
+    arrays = [(given.dtype, given.shape) for given in loop.inputs]
+    arrays += [(output.dtype, output.shape) for output in loop.outputs]
+    function = builtin(arrays, len(loop.inputs), kernel, address)
     careful = functools.partial(_with_any_arrays, function, loop.inputs, loop.outputs)
-    empty = np.empty
-    if len(outputs) == 1:
-        ((shape, dtype),) = outputs
-
-        def run_one(arrays: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, ...]:
-            target = targets[0]
-            if target is None:
-                target = empty(shape, dtype)
-            if function(*arrays, target):
-                return careful(arrays, (target,))
-            return (target,)
-
-        return run_one
-
-    def run(arrays: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, ...]:
-        results = tuple(
-            [
-                empty(*described) if target is None else target
-                for target, described in zip(targets, outputs)
-            ]
-        )
-        if function(*arrays, *results):
-            return careful(arrays, results)
-        return results
-
+    scope: dict[str, Any] = {"function": function, "careful": careful, "empty": np.empty}
+    for k, output in enumerate(loop.outputs):
+        scope[f"s{k}"], scope[f"d{k}"] = output.shape, np.dtype(output.dtype)
+    exec(_run_code(len(loop.inputs), len(loop.outputs)), scope)
+    run: Run = scope["run"]
     return run
+
+
+@functools.cache
+def _run_code(inputs: int, outputs: int) -> types.CodeType:
+    """Straight-line Python: to go through lists of arrays takes longer than a small loop."""
+    given = "".join(f"a{k}, " for k in range(inputs))
+    made = "".join(f"t{k}, " for k in range(outputs))
+    lines = ["def run(arrays, targets):"]
+    lines += [f"    {given}= arrays"] if inputs else []
+    lines.append(f"    {made}= targets")
+    lines += [f"    if t{k} is None: t{k} = empty(s{k}, d{k})" for k in range(outputs)]
+    lines.append(f"    if function({given}{made}): return careful(arrays, ({made}))")
+    lines.append(f"    return ({made})")
+    return compile("\n".join(lines), "<a compiled loop>", "exec")
 
 
 def _with_any_arrays(

@@ -1,12 +1,15 @@
-"""The hooks "loop" and "loops": fused loops become functions on NumPy arrays, by C."""
+"""The hooks "loop", "loops" and "fixed": C for fused loops, and for products of fixed shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from tapegrad_numpy.loops.recycling import recycled
+from tapegrad_numpy.products import KERNELS as PRODUCTS
 
 
 class _Maker:
@@ -36,4 +39,27 @@ def make(loop: Any) -> Callable[..., Any] | None:
     return make_all([loop])[0]
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"loop": make, "loops": make_all}
+def matvecs(a: Any, *xs: Any, transpose: bool) -> list[Any]:
+    """Return the products of a matrix (or its transpose) with several vectors."""
+    return [np.matmul(x, a) if transpose else np.matmul(a, x) for x in xs]
+
+
+class _Fixer:
+    """Makes kernels of calls whose shapes are known, in one go; None where nothing is gained."""
+
+    plain: Mapping[str, Callable[..., Any]] = {**PRODUCTS, "matvecs": matvecs}
+    names = frozenset({"matmul", "matvec", "matvecs"})
+    """The primitives that it may be asked for."""
+
+    def __call__(self, requests: Sequence[Any]) -> list[Callable[..., Any] | None]:
+        fixed = import_module("tapegrad_numpy.loops.fixed")
+        made: list[Callable[..., Any] | None] = fixed.make_fixed(requests, self.plain)
+        return made
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "loop": make,
+    "loops": make_all,
+    "fixed": _Fixer(),
+    "matvecs": matvecs,
+}

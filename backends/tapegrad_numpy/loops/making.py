@@ -28,20 +28,33 @@ _WORTH_A_PROCESS = 6
 
 def make_all(loops: Sequence[Loop]) -> list[Run | None]:
     """Compile loops, those that are not known yet in one go; None for what C cannot do here."""
-    compiler = find()
-    if compiler is None or sys.implementation.name != "cpython" or not structs_are_known():
+    if _compiler() is None:
         return [None] * len(loops)
     kernels = [_written(loop) for loop in loops]
-    keys = [kernel and _key(compiler, kernel) for kernel in kernels]
-    functions = _functions(compiler, {k: n for k, n in zip(keys, kernels) if k and n})
     made: list[Run | None] = []
-    for loop, kernel, key in zip(loops, kernels, keys):
-        address = functions.get(key) if key else None
+    for loop, kernel, address in zip(loops, kernels, addresses_of(kernels)):
         run = bound(loop, kernel, address) if kernel and address else None
         if run is not None and kernel is not None:
             run.__dict__["source"] = kernel.text  # for people who want to see it
         made.append(run)
     return made
+
+
+def addresses_of(kernels: Sequence[Kernel | None]) -> list[int | None]:
+    """Where the compiled functions of kernels are; None for those that there are none of."""
+    compiler = _compiler()
+    if compiler is None:
+        return [None] * len(kernels)
+    keys = [kernel and _key(compiler, kernel) for kernel in kernels]
+    functions = _functions(compiler, {k: n for k, n in zip(keys, kernels) if k and n})
+    return [functions.get(key) if key else None for key in keys]
+
+
+def _compiler() -> Compiler | None:
+    """The compiler, if what it makes can be called from this Python."""
+    if sys.implementation.name != "cpython" or not structs_are_known():
+        return None
+    return find()
 
 
 def _written(loop: Loop) -> Kernel | None:

@@ -6,6 +6,7 @@ of them. The forms that combine elements are in combining.py.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -56,9 +57,16 @@ class Formula(NamedTuple):
     functions: frozenset[str]
 
 
+@functools.cache
+def _name(dtype: Any) -> str:
+    """The name of a dtype, which NumPy puts together anew each time it is asked."""
+    return str(dtype.name)
+
+
 def storage(dtype: Any) -> str:
     """The C type of an element in memory."""
-    return "unsigned char" if dtype.name == "bool" else TYPES[dtype.name]
+    name = _name(dtype)
+    return "unsigned char" if name == "bool" else TYPES[name]
 
 
 def formula(
@@ -93,7 +101,7 @@ def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
             continue
         seen.add(id(node))
         waiting += node.operands
-        if node.dtype is not None and node.dtype.name not in _DTYPES:
+        if node.dtype is not None and _name(node.dtype) not in _DTYPES:
             raise UntraceableError(f"Loops in C do not compute with {node.dtype.name}.")
 
 
@@ -130,7 +138,7 @@ class Writer:
 
     def input_type(self, index: int) -> str:
         dtype = self.loop.inputs[index].dtype
-        if dtype.name not in _DTYPES:
+        if _name(dtype) not in _DTYPES:
             raise UntraceableError(f"Loops in C do not read {dtype.name}.")
         return storage(dtype)
 
@@ -231,7 +239,7 @@ class Writer:
         return f"const {self.input_type(index)} *"
 
     def _load(self, index: int, place: str) -> str:
-        if self.loop.inputs[index].dtype.name == "bool":
+        if _name(self.loop.inputs[index].dtype) == "bool":
             return f"const bool x{index} = {place} != 0;"
         return f"const {self.input_type(index)} x{index} = {place};"
 

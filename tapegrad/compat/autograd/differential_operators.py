@@ -18,6 +18,7 @@ from tapegrad.compat.autograd.values import is_traced, own_structure, plain_stru
 from tapegrad.compat.autograd.vspaces import vspace
 from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from tapegrad.core import nest
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 Function = Callable[..., Any]
@@ -36,7 +37,8 @@ def grad(fun: Function, x: Any) -> Any:
     12.0
     """
     recording = Recording(fun, x)
-    return recording.vjp(_one(recording.output, "grad"))
+    _check_scalar(recording.output, "grad")
+    return recording.gradient()
 
 
 @unary_to_nary
@@ -48,7 +50,8 @@ def value_and_grad(fun: Function, x: Any) -> Any:
     (8.0, 12.0)
     """
     recording = Recording(fun, x)
-    return recording.value, recording.vjp(_one(recording.output, "value_and_grad"))
+    _check_scalar(recording.output, "value_and_grad")
+    return recording.value, recording.gradient()
 
 
 @unary_to_nary
@@ -265,15 +268,16 @@ def checkpoint(fun: Function) -> Function:
     return call
 
 
-def _one(output: Any, operator: str) -> Any:
-    """The cotangent to start from: one, for the only entry of a real value."""
+def _check_scalar(output: Any, operator: str) -> None:
+    """Refuse values that have no gradient: they are not one real number."""
+    if type(output) is Tensor and output.dtype.is_floating and not output.shape:
+        return
     space = vspace(output)
     if space.size != 1:
         raise ArgumentTypeError(
             f"{operator} takes functions that return a real scalar. Got {space}; use jacobian, "
             "elementwise_grad or holomorphic_grad."
         )
-    return space.ones()
 
 
 __all__ = [

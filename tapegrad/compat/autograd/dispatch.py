@@ -11,8 +11,10 @@ from typing import Any
 from tapegrad.compat.autograd.primitives import call_primitive, primitive_jvps, primitive_vjps
 from tapegrad.compat.autograd.values import (
     MissingDerivativeError,
+    holds_arrays,
     holds_tensors,
     map_leaves,
+    on_host,
     plain,
     plain_structure,
     raw,
@@ -40,6 +42,9 @@ ABOUT = {
 }
 
 
+# These bring an array of NumPy's to the device.
+_PLACING = {"array", "asanyarray", "asarray"}
+
 # HIPS autograd joins what these give, and so do we.
 _ITERATORS = (GeneratorType, map, zip, filter)
 
@@ -47,7 +52,8 @@ _ITERATORS = (GeneratorType, map, zip, filter)
 def dispatched(name: str, host: Function, on_tensors: Function | None) -> Function:
     """Return the function that calls `host` on plain values and `on_tensors` on tensors.
 
-    Arrays made on a device other than the CPU are tensors. A user's `defvjp` on the function
+    Arrays made on a device other than the CPU are tensors; what is computed of NumPy's arrays
+    alone stays on the host. A user's `defvjp` on the function
     that is returned takes the place of tapegrad's derivative.
 
     >>> double = dispatched("double", lambda x: 2 * x, lambda x: x + x)
@@ -59,7 +65,8 @@ def dispatched(name: str, host: Function, on_tensors: Function | None) -> Functi
         if args and isinstance(args[0], _ITERATORS):
             args = (list(args[0]), *args[1:])
         if not (holds_tensors(args) or (kwargs and holds_tensors(kwargs.values()))):
-            if on_tensors is None or not uses_tensors():
+            stays = name not in _PLACING and (holds_arrays(args) or holds_arrays(kwargs.values()))
+            if on_tensors is None or not uses_tensors() or stays:
                 return host(*args, **kwargs)
             return _untraced(on_tensors(*args, **kwargs))
         if call in primitive_vjps or call in primitive_jvps:
@@ -162,7 +169,7 @@ class Borrowed:
             raise AttributeError(name)
         known = getattr(self._on_tensors, name, None)
         if known is not None:
-            return _plain_results(known) if callable(known) else known
+            return plain_results(known) if callable(known) else known
         found = getattr(self._host(name), name)
         if isinstance(found, type) or not callable(found):
             return found
@@ -179,13 +186,16 @@ class Borrowed:
         return getattr(found, attribute) if attribute else found
 
 
-def _plain_results(function: Function) -> Function:
+def plain_results(function: Function) -> Function:
     """A function of tensors whose results are plain values where nobody traces them."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if (call in primitive_vjps or call in primitive_jvps) and holds_tensors(args):
             return call_primitive(call, call, args, kwargs)
-        return _untraced(function(*args, **kwargs))
+        given = (*args, *kwargs.values())
+        result = _untraced(function(*args, **kwargs))
+        stays = uses_tensors() and holds_arrays(given) and not holds_tensors(given)
+        return map_leaves(on_host, result) if stays else result
 
     call.__name__ = getattr(function, "__name__", "call")
     call.__doc__ = getattr(function, "__doc__", None)

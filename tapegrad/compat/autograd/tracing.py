@@ -20,6 +20,8 @@ from tapegrad.compat.autograd.values import (
     as_tensor,
     is_source,
     is_tensor,
+    map_leaves,
+    on_host,
     own,
     own_structure,
     refuse,
@@ -39,12 +41,20 @@ class Argument:
     """A function's argument: its leaves that are differentiated by, and the rest."""
 
     def __init__(self, value: Any) -> None:
-        if not nest.is_nested(value) and not is_source(value):
-            raise refuse(value)
         self._structure = value
-        self._leaves = [source(x) if is_source(x) else x for x in nest.flatten(value)]
-        self._is_source = [is_source(x) for x in nest.flatten(value)]
+        self._is_nested = nest.is_nested(value)
+        if not self._is_nested:
+            if not is_source(value):
+                raise refuse(value)
+            self._leaves = self.sources = [source(value)]
+            self._is_source = [True]
+            self._is_host = [not is_tensor(value)]
+            return
+        leaves = nest.flatten(value)
+        self._is_source = [is_source(x) for x in leaves]
+        self._leaves = [source(x) if flag else x for x, flag in zip(leaves, self._is_source)]
         self.sources = [x for x, flag in zip(self._leaves, self._is_source) if flag]
+        self._is_host = [not is_tensor(x) for x, flag in zip(leaves, self._is_source) if flag]
 
     def value(self) -> Any:
         """Return what the function is called with.
@@ -52,10 +62,19 @@ class Argument:
         It gets twins of the sources, so that writing into one leaves the source what it is.
         """
         twins = [wrap(x.array, x.node) if type(x) is Tensor else x for x in self._leaves]
-        return nest.pack_sequence_as(self._structure, twins)
+        return nest.pack_sequence_as(self._structure, twins) if self._is_nested else twins[0]
 
     def pack(self, parts: list[Any], rest: Callable[[Any], Any]) -> Any:
-        """Return one part per source in the structure of the argument."""
+        """Return one part per source in the structure of the argument, each where its source was.
+
+        Who differentiates by an array of NumPy's gets one, also if the work was done on a GPU.
+        """
+        parts = [
+            on_host(part) if is_host else part
+            for part, is_host in zip(parts, self._is_host, strict=True)
+        ]
+        if not self._is_nested:
+            return parts[0]
         waiting = iter(parts)
         leaves = [
             next(waiting) if flag else rest(leaf)
@@ -63,9 +82,14 @@ class Argument:
         ]
         return nest.pack_sequence_as(self._structure, leaves)
 
+    def result(self, output: Any) -> Any:
+        """Return what the function gave to the caller, on the host if all sources were there."""
+        found = own_structure(output)
+        return map_leaves(on_host, found) if all(self._is_host) else found
+
     def split(self, tangents: Any) -> list[Any]:
         """Return the tangents of the sources out of a structure like the argument."""
-        leaves = nest.flatten(tangents) if nest.is_nested(self._structure) else [tangents]
+        leaves = nest.flatten(tangents) if self._is_nested else [tangents]
         if len(leaves) != len(self._leaves):
             raise ArgumentError(
                 f"A tangent must be built like its argument, with {len(self._leaves)} leaves. "
@@ -101,11 +125,20 @@ class Recording:
     @property
     def value(self) -> Any:
         """What the function returned."""
-        return own_structure(self.output)
+        return self._argument.result(self.output)
 
     def is_connected(self, leaf: Any) -> bool:
         """Whether a leaf of the output depends on the argument."""
         return is_tensor(leaf) and is_followed(leaf, self._tape.token)
+
+    def gradient(self) -> Any:
+        """Return the cotangent of the argument for that of a real scalar output, which is 1."""
+        sources = self._argument.sources
+        if not self.is_connected(self.output):
+            grads = [creation.zeros_like(x) for x in sources]
+        else:
+            grads = self._tape.gradient(self.output, sources, None, "zero")
+        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
 
     def vjp(self, g: Any) -> Any:
         """Return the cotangent of the argument for a cotangent of the output."""
@@ -155,13 +188,13 @@ def pushed(fun: Function, x: Any, g: Any) -> tuple[Any, Any]:
 
     def tangent(leaf: Any) -> Any:
         if is_tensor(leaf):
-            return own(accumulator.jvp(leaf, "zero"))
+            return argument.result(accumulator.jvp(leaf, "zero"))
         return vspace(leaf).zeros()
 
     leaves = nest.flatten(output) if nest.is_nested(output) else [output]
     moved = [tangent(leaf) for leaf in leaves]
     along = nest.pack_sequence_as(output, moved) if nest.is_nested(output) else moved[0]
-    return own_structure(output), along
+    return argument.result(output), along
 
 
 def _fitted(g: Any, like: Any) -> Any:

@@ -1,7 +1,8 @@
 """What this package takes and gives: plain NumPy values outside, tensors while a trace runs.
 
 A value is *traced* while an active recorder follows it. On the CPU everything else is an array
-or a number of NumPy's; on another device it is a tensor that nobody follows.
+or a number of NumPy's. On another device it is a tensor that nobody follows if it was made there;
+who gives arrays or numbers of NumPy's gets such back, though the work in between is done there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
+from tapegrad.core import host, nest
 from tapegrad.core.device import current_device
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import Token, active_stack
@@ -21,6 +22,7 @@ from tapegrad.numpy.values import as_array
 from tapegrad.ops import arithmetic, cast
 
 FLOATS = (float, complex, np.floating, np.complexfloating, np.ndarray)
+_DOUBLE = np.dtype("float64")
 _WIDE = {"longdouble": "float64", "clongdouble": "complex128"}
 
 
@@ -130,6 +132,25 @@ def holds_tensors(values: Any) -> bool:
     return False
 
 
+def holds_arrays(values: Any) -> bool:
+    """Whether there is an array of NumPy's among the values, or in lists and tuples among them.
+
+    >>> holds_arrays(([np.ones(2), 1.0],)), holds_arrays(([1.0, 2.0], 3))
+    (True, False)
+    """
+    for value in values:
+        if isinstance(value, np.ndarray):
+            return True
+        if type(value) in (list, tuple) and holds_arrays(value):
+            return True
+    return False
+
+
+def on_host(value: Any) -> Any:
+    """Return a tensor that nobody follows as NumPy's array or number; all else as it is."""
+    return value.numpy()[()] if type(value) is Tensor and not is_traced(value) else value
+
+
 def as_tensor(value: Any) -> Any:
     """Return a value as a tensor with NumPy's dtype; wider floats than tensors have are cut.
 
@@ -147,6 +168,8 @@ def as_tensor(value: Any) -> Any:
 
 def source(value: Any) -> Any:
     """Return an argument to differentiate by as a tensor with an identity of its own."""
+    if type(value) is float or (type(value) is np.ndarray and value.dtype == _DOUBLE):
+        return wrap(host.place(np.array(value)))
     tensor = as_tensor(value)
     if not tensor.dtype.is_differentiable:
         tensor = cast.cast(tensor, "float64")

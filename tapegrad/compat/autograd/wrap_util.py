@@ -27,19 +27,22 @@ def unary_to_nary(unary_operator: Function) -> Function:
     def nary_operator(fun: Function, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Function:
         _check_argnum(argnum)
         _check_function(fun, get_name(unary_operator))
+        name, words = get_name(fun), get_doc(fun)
 
         @wrap_nary_f(fun, unary_operator, argnum)
         def nary_f(*args: Any, **kwargs: Any) -> Any:
             _check_count(fun, argnum, args)
 
-            @wraps(fun)
             def unary_f(x: Any) -> Any:
+                if argnum == 0:
+                    return fun(x, *args[1:], **kwargs)
                 values = list(args)
                 pairs = [(argnum, x)] if isinstance(argnum, int) else zip(argnum, x, strict=True)
                 for number, value in pairs:
                     values[number] = value
                 return fun(*values, **kwargs)
 
+            unary_f.__name__, unary_f.__doc__ = name, words
             x = args[argnum] if isinstance(argnum, int) else tuple(args[i] for i in argnum)
             return unary_operator(unary_f, x, *op_args, **op_kwargs)
 

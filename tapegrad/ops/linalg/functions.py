@@ -20,6 +20,9 @@ from tapegrad.errors import ArgumentError
 from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.common import adjoint_of, as_matrices, batches, identity_like, product
 from tapegrad.ops.linalg.solve import inv_p
+from tapegrad.ops.linalg.triangular_functions import by_schur
+from tapegrad.ops.linalg.triangular_functions import logarithm as triangular_logarithm
+from tapegrad.ops.linalg.triangular_functions import root as triangular_root
 from tapegrad.ops.slicing import slice_p
 
 
@@ -34,7 +37,8 @@ def _analytic(name: str, forward: Any) -> Primitive:
         corner = (*[slice(None)] * (len(x.shape) - 2), slice(0, n), slice(n, 2 * n))
         return slice_p(primitive(concat([above, below], -2)), index=corner)
 
-    primitive.vjps(lambda t, x: along(adjoint_of(x), t))
+    # tr(G L(A, E)) = tr(L(A, G) E): f is never asked at A^H, which may lie on another branch.
+    primitive.vjps(lambda t, x: adjoint_of(along(x, adjoint_of(t))))
     primitive.jvps(lambda t, x: along(x, t))
     return primitive
 
@@ -81,14 +85,28 @@ def _expm(xp: Any, x: Any) -> Any:
 
 
 def _sqrtm(xp: Any, x: Any) -> Any:
-    """The product form of the Denman-Beavers iteration (Cheng, Higham, Kenney and Laub 2001)."""
+    """The product form of the Denman-Beavers iteration (Cheng, Higham, Kenney and Laub 2001).
+
+    Where an eigenvalue of a real matrix is negative or 0, `rest` has one that stays so, and never
+    comes near the identity: then the root is not real, and NaN is given. Only rounding can make
+    it positive, when it is next to 0, where no other comes after the first step. Complex matrices
+    may have such eigenvalues.
+    """
+    if xp.isdtype(x.dtype, "complex floating"):
+        return by_schur(xp, x, triangular_root)
     one = _identity(xp, x)
     root, rest = x, x
-    for _ in range(_MOST_STEPS):
+    is_real = _norms(xp, x) >= 0
+    for step in range(_MOST_STEPS):
         inverse = xp.linalg.inv(rest)
+        if step:
+            is_real = is_real & (_norms(xp, inverse) < 0.1 / float(xp.finfo(x.dtype).eps))
         root = xp.matmul(root, one + inverse) * 0.5
         rest = (one + (rest + inverse) * 0.5) * 0.5
-    return root
+    is_real = is_real & (_norms(xp, rest - one) < 0.01)
+    distance = _norms(xp, xp.matmul(root, root) - x)
+    is_real = is_real & (distance <= _norms(xp, x) * float(xp.finfo(x.dtype).eps) ** 0.5)
+    return xp.where(is_real, root, xp.full_like(root, float("nan")))
 
 
 _NODES, _WEIGHTS = (v.tolist() for v in np.polynomial.legendre.leggauss(8))
@@ -99,6 +117,8 @@ def _logm(xp: Any, x: Any) -> Any:
 
     The approximant is Gauss quadrature of z / (1 + s z) over s from 0 to 1 (Higham 2001).
     """
+    if xp.isdtype(x.dtype, "complex floating"):
+        return by_schur(xp, x, triangular_logarithm)
     one = _identity(xp, x)
     for _ in range(_MOST_ROOTS):
         x = _sqrtm(xp, x)
@@ -125,7 +145,10 @@ def expm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 
 
 def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
-    """Return the principal square root: no eigenvalue may be 0 or negative.
+    """Return the principal square root, of the dtype of the input.
+
+    That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
+    raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
 
     >>> import tapegrad
     >>> sqrtm([[4.0, 0.0], [0.0, 4.0]]).numpy().round(5).tolist()
@@ -135,7 +158,10 @@ def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 
 
 def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
-    """Return the principal logarithm: no eigenvalue may be 0 or negative.
+    """Return the principal logarithm, of the dtype of the input.
+
+    That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
+    raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
 
     >>> import tapegrad
     >>> logm([[1.0, 1.0], [0.0, 1.0]]).numpy().round(5).tolist()

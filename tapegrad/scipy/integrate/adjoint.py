@@ -4,11 +4,15 @@ The memory does not grow with the number of steps: the state is integrated back 
 cotangent and with the gradients of the parameters. What the field reads besides its arguments,
 variables for example, gets gradients as well. Derivatives of the gradients are those of the
 backward integration, found in the same way.
+
+Stiff equations cannot be integrated back. Implicit methods keep their steps instead, and each has
+the derivatives of the equations that it solves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
@@ -24,8 +28,11 @@ from tapegrad.ops.joining import concat, stack
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.integrate.steps import Control, integrate
+from tapegrad.scipy.integrate.control import Control
+from tapegrad.scipy.integrate.radau import Radau
+from tapegrad.scipy.integrate.steps import integrate
 from tapegrad.scipy.operands import operand
+from tapegrad.scipy.optimize.implicit import is_recorded, quietly
 
 Function = Callable[..., Any]
 
@@ -43,18 +50,21 @@ def flow(
     y0, times and params get gradients (times do not with `every_step`).
 
     >>> from tapegrad.scipy.operands import operands
+    >>> from tapegrad.scipy.integrate.explicit import RK45
     >>> y0, times, rate = operands(1.0, [0.0, 1.0], 2.0)
-    >>> control = Control(rtol=1e-8, atol=1e-8)
+    >>> control = Control(rtol=1e-8, atol=1e-8, method=RK45)
     >>> _, y = flow(lambda t, y, k: k * y, y0, times, [rate], control)
     >>> round(float(y[1]), 5)
     7.38906
     """
+    if isinstance(control.method, Radau):
+        return _by_steps(field, y0, times, params, control, every_step)
     found: list[float] = []
 
     def solve(y0: Any, times: Any, *params: Any) -> Any:
         points = [float(t) for t in read_on_host(times, "the times of an integration")]
         constants = [stop_gradient(p) if _is_followed(p) else p for p in params]
-        found[:], states = integrate(
+        found[:], states, _ = integrate(
             lambda t, y: field(t, y, *constants), y0, points, control, every_step
         )
         points = list(found)
@@ -77,7 +87,34 @@ def flow(
 
 
 def _fresh(control: Control) -> Control:
-    return Control(control.rtol, control.atol, control.max_step)
+    return replace(control, first_step=None, calls=0)
+
+
+def _by_steps(
+    field: Function,
+    y0: Any,
+    times: Any,
+    params: Sequence[Any],
+    control: Control,
+    every_step: bool,
+) -> tuple[list[float], Any]:
+    """Integrate implicitly; if somebody records, go along the same steps where it is seen."""
+    points = [float(t) for t in read_on_host(times, "the times of an integration")]
+
+    def bound(t: float, y: Any) -> Any:
+        return field(t, y, *params)
+
+    with quietly():
+        found, states, steps = integrate(bound, y0, points, control, every_step)
+    if is_recorded():
+        wanted, y, seen = set(found), y0, [y0]
+        for step in steps:
+            length = step.end - step.start
+            y = Radau().moved(bound, step.start, y, length, step.stages)
+            if step.end in wanted:
+                seen.append(y)
+        states = seen
+    return found, stack(states)
 
 
 def _split(states: Any, count: int) -> list[Any]:

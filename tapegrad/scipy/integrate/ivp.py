@@ -13,10 +13,17 @@ import numpy as np
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.gather import place_next_to, take_p
 from tapegrad.ops.shape import moveaxis
 from tapegrad.scipy.integrate.adjoint import flow
-from tapegrad.scipy.integrate.steps import Control
+from tapegrad.scipy.integrate.control import Control, Method
+from tapegrad.scipy.integrate.events import as_events, end_of_integration, happened
+from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
+from tapegrad.scipy.integrate.radau import Radau
+from tapegrad.scipy.integrate.solution import OdeSolution
 from tapegrad.scipy.operands import operand, operands
+
+METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,12 @@ class OdeResult:
     t: Any
     y: Any
     nfev: int
+    sol: OdeSolution | None = None
+    t_events: list[Any] | None = None
+    y_events: list[Any] | None = None
+    njev: int = 0
     status: int = 0
-    message: str = "The solver successfully reached the end of the integration interval."
+    message: str = "Reached the end of the span."
     success: bool = True
 
 
@@ -85,7 +96,7 @@ def odeint(
     def field(t: float, y: Any, *params: Any) -> Any:
         return _like_state(func(t, y, *params) if tfirst else func(y, t, *params), y)
 
-    control = Control(float(rtol), float(atol), hmax or math.inf, h0 or None)
+    control = Control(float(rtol), float(atol), RK45, hmax or math.inf, h0 or None)
     return flow(field, y0, times, params, control)[1]
 
 
@@ -95,6 +106,9 @@ def solve_ivp(
     y0: Any,
     method: str = "RK45",
     t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
     args: Any = (),
     *,
     rtol: float = 1e-3,
@@ -104,39 +118,82 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve y' = fun(t, y, *args) over t_span; `.t` and `.y` hold the times and the states.
 
-    The states are at `t_eval`, or after every step without. y0, args and variables that `fun`
-    reads get gradients by the adjoint method. The method is RK45.
+    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are at
+    `t_eval`, or after every step without. `dense_output` gives `.sol`, the solution at any time.
+    `events` are functions of time and state, with SciPy's attributes `terminal` and `direction`.
+
+    y0, args and variables that `fun` reads get gradients: by the adjoint method, with 'Radau' by
+    the equations of each step. Times and states of events have first derivatives.
 
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], rtol=1e-8)
     >>> found.y.numpy().round(4).tolist()
     [[1.0, 0.3679]]
     """
-    if method != "RK45":
-        raise ArgumentError(f"The method of solve_ivp must be 'RK45'. Got {method!r}.")
+    if method not in METHODS:
+        raise ArgumentError(
+            f"The method of solve_ivp must be one of {', '.join(METHODS)}. Got {method!r}."
+        )
     start, end = (float(t) for t in t_span)
     asked = None if t_eval is None else [float(t) for t in t_eval]
-    y0, times, params = _parameters(y0, _all_times(start, end, asked), args)
+    _check_asked(start, end, asked)
+    y0, _, params = _parameters(y0, [start], () if args is None else args)
 
     def field(t: float, y: Any, *params: Any) -> Any:
         return _like_state(fun(t, y, *params), y)
 
-    control = Control(float(rtol), float(atol), float(max_step), first_step)
-    found, states = flow(field, y0, times, params, control, every_step=asked is None)
-    if asked is not None:
-        states = states[found.index(asked[0]) : found.index(asked[-1]) + 1] if asked else states[:0]
-        found = asked
-    t = as_constant(np.array(found))
-    return OdeResult(t, moveaxis(states, 0, -1), control.calls)
+    def bound(t: float, y: Any) -> Any:
+        return field(t, y, *params)
+
+    functions = as_events(events)
+    control = Control(float(rtol), float(atol), METHODS[method], float(max_step), first_step)
+    ending = end_of_integration(bound, y0, (start, end), functions, params, control)
+    end = end if ending is None else ending[0]
+    wanted = _within(asked, start, end)
+    every = wanted is None or dense_output or bool(functions)
+    times = operand(_all_times(start, end, every, wanted))
+    found, states = flow(field, y0, times, params, control, every_step=every)
+    solution = OdeSolution(bound, control.method, found, states)
+    moments, points = happened(functions, solution, bound, params, ending)
+    if wanted is not None:
+        states = take_p(states, place_next_to(states, _places(found, wanted)), axis=0)
+        found = wanted
+    return OdeResult(
+        as_constant(np.array(found)),
+        moveaxis(states, 0, -1),
+        control.calls,
+        solution if dense_output else None,
+        moments if functions else None,
+        points if functions else None,
+        control.matrices,
+        status=0 if ending is None else 1,
+        message=OdeResult.message if ending is None else "An event ended the integration.",
+    )
 
 
-def _all_times(start: float, end: float, asked: list[float] | None) -> list[float]:
-    """The times at which steps must end: the span's, and between them those asked for."""
-    if asked is None:
-        return [start, end]
+def _check_asked(start: float, end: float, asked: list[float] | None) -> None:
     low, high = min(start, end), max(start, end)
-    order = asked if start <= end else asked[::-1]
-    is_ordered = all(a < b for a, b in pairwise(order))
-    if not is_ordered or any(not low <= t <= high for t in asked):
+    order = asked or []
+    order = order if start <= end else order[::-1]
+    if any(a >= b for a, b in pairwise(order)) or any(not low <= t <= high for t in order):
         raise ArgumentError("t_eval must lie within t_span and go from its start to its end.")
-    before = [] if asked and asked[0] == start else [start]
-    return [*before, *asked] if asked else [start]
+
+
+def _within(asked: list[float] | None, start: float, end: float) -> list[float] | None:
+    """The times asked for that come before the end, which an event may have moved."""
+    if asked is None:
+        return None
+    sign = 1.0 if end >= start else -1.0
+    return [t for t in asked if sign * t <= sign * end]
+
+
+def _all_times(
+    start: float, end: float, goes_to_end: bool, asked: list[float] | None
+) -> list[float]:
+    """The times at which steps must end: the span's, and between them those asked for."""
+    times = [start, *(asked or []), *([end] if goes_to_end else [])]
+    return list(dict.fromkeys(times))
+
+
+def _places(found: list[float], wanted: list[float]) -> np.ndarray[Any, Any]:
+    numbers = {t: i for i, t in enumerate(found)}
+    return np.array([numbers[t] for t in wanted], np.int64)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.operand import normalize_axis
-from tapegrad.errors import ShapeError
-from tapegrad.ops.creation import numpy_dtype_of, zeros_for
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.creation import as_constant, numpy_dtype_of, zeros_for
 from tapegrad.ops.cumulative import cumsum
 from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.joining import concat
 from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import where
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.slicing import slice_p
 from tapegrad.scipy.operands import operand, operands
@@ -64,28 +67,156 @@ def cumulative_trapezoid(
 
 
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return the integral of an odd number of samples by parabolas, at points x or `dx` apart.
+    """Return the integral of samples by parabolas, at points x or `dx` apart.
+
+    An even number of samples has an interval too many for pairs; it gets the parabola through the
+    last three points (Cartwright's correction, as SciPy has it).
 
     >>> round(float(simpson([0.0, 1.0, 4.0])), 6)
     2.666667
     """
     y = operand(y)
     axis = normalize_axis(axis, len(y.shape), "simpson")
+    count = int(y.shape[axis])
+    if count < 3:
+        if count < 2:
+            raise ShapeError(f"simpson needs at least 2 samples. Got {count}.")
+        return trapezoid(y, x, dx, axis)
+    y, gap = _gaps(y, x, dx, axis, "simpson")
+    if count % 2:
+        return _pairs(y, gap)
+    pieces = _backward(_last(y, -3, None), _last(gap, -2, None))
+    return _pairs(_last(y, None, -1), _last(gap, None, -1)) + sum_over(pieces, -1)
+
+
+def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any]:
+    """Samples along the last axis, and the widths between them."""
+    y, x = operands(y, dx if x is None else x)
     y = moveaxis(y, axis, -1)
-    count = int(y.shape[-1])
-    if count < 3 or count % 2 == 0:
-        raise ShapeError(f"simpson needs an odd number of samples, at least 3. Got {count}.")
-    first, middle, last = _last(y, 0, -2, 2), _last(y, 1, -1, 2), _last(y, 2, None, 2)
-    if x is None:
-        y, dx = operands(y, dx)
-        return sum_over(first + 4 * middle + last, -1) * dx / 3
-    y, x = operands(y, x)
+    if not x.shape:
+        return y, x + zeros_for(y, (int(y.shape[-1]) - 1,), numpy_dtype_of(y))
     x = moveaxis(x, axis, -1) if len(x.shape) > 1 else x
-    gap = _last(x, 1, None) - _last(x, None, -1)
+    if x.shape[-1] != y.shape[-1]:
+        raise ShapeError(
+            f"{name} needs as many points as samples. Got {x.shape[-1]} and {y.shape[-1]}."
+        )
+    return y, _last(x, 1, None) - _last(x, None, -1)
+
+
+def _pairs(y: Any, gap: Any) -> Any:
+    """The sum over pairs of intervals, each under its parabola."""
+    first, middle, last = _last(y, 0, -2, 2), _last(y, 1, -1, 2), _last(y, 2, None, 2)
     left, right = _last(gap, 0, None, 2), _last(gap, 1, None, 2)
     whole, ratio = left + right, left / right
     parts = first * (2 - 1 / ratio) + middle * whole * whole / (left * right) + last * (2 - ratio)
     return sum_over(whole / 6 * parts, -1)
+
+
+def _forward(y: Any, gap: Any) -> Any:
+    """The area of each interval but the last, under the parabola that goes one point further."""
+    return _under_parabola(
+        _last(y, None, -2),
+        _last(y, 1, -1),
+        _last(y, 2, None),
+        _last(gap, None, -1),
+        _last(gap, 1, None),
+    )
+
+
+def _backward(y: Any, gap: Any) -> Any:
+    """The area of each interval but the first, under the parabola that begins a point before."""
+    return _under_parabola(
+        _last(y, 2, None),
+        _last(y, 1, -1),
+        _last(y, None, -2),
+        _last(gap, 1, None),
+        _last(gap, None, -1),
+    )
+
+
+def _under_parabola(near: Any, middle: Any, far: Any, own: Any, other: Any) -> Any:
+    """The area between `near` and `middle`, `own` apart, `far` being `other` further on."""
+    share, square = own / (own + other), own * own / ((own + other) * other)
+    return own / 6 * ((3 - share) * near + (3 + square + share) * middle - square * far)
+
+
+def cumulative_simpson(
+    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
+) -> Any:
+    """Return the integrals up to each sample but the first, by parabolas.
+
+    With `initial`, that stands in front and is added to all.
+
+    >>> cumulative_simpson([0.0, 1.0, 4.0, 9.0], initial=0.0).numpy().round(4).tolist()
+    [0.0, 0.3333, 2.6667, 9.0]
+    """
+    y = operand(y)
+    axis = normalize_axis(axis, len(y.shape), "cumulative_simpson")
+    count = int(y.shape[axis])
+    if count < 3:
+        start = None if initial is None else 0.0
+        sums = cumulative_trapezoid(y, x, dx, axis, start)
+        return sums if initial is None else sums + initial
+    y, gap = _gaps(y, x, dx, axis, "cumulative_simpson")
+    ahead, behind = _forward(y, gap), _backward(y, gap)
+    ahead = concat([ahead, _last(ahead, -1, None)], -1)
+    behind = concat([_last(behind, 0, 1), behind], -1)
+    takes_ahead = np.arange(count - 1) % 2 == 0
+    takes_ahead[-1] = False
+    sums = cumsum(where(place_next_to(y, takes_ahead), ahead, behind), -1)
+    if initial is not None:
+        front = zeros_for(sums, (*sums.shape[:-1], 1), numpy_dtype_of(sums))
+        sums = concat([front, sums], -1) + initial
+    return moveaxis(sums, -1, axis)
+
+
+def romb(y: Any, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Return the integral of 2^k + 1 samples by Romberg's extrapolation of trapezoids.
+
+    >>> round(float(romb([0.0, 1.0, 4.0, 9.0, 16.0])), 6)
+    21.333333
+    """
+    y, dx = operands(y, dx)
+    axis = normalize_axis(axis, len(y.shape), "romb")
+    y = moveaxis(y, axis, -1)
+    intervals = int(y.shape[-1]) - 1
+    if intervals < 1 or intervals & (intervals - 1):
+        raise ShapeError(f"romb needs 2^k + 1 samples. Got {intervals + 1}.")
+    step = intervals
+    rows = []
+    while step:
+        samples = _last(y, None, None, step)
+        inner = sum_over(samples, -1) - 0.5 * (samples[..., 0] + samples[..., -1])
+        rows.append(inner * (dx * float(step)))
+        step //= 2
+    for order in range(1, len(rows)):
+        share = 1.0 / (4.0**order - 1.0)
+        rows = [fine + (fine - crude) * share for crude, fine in pairwise(rows)]
+    return rows[0]
+
+
+def newton_cotes(rn: Any, equal: int = 0) -> tuple[Any, float]:
+    """Return the weights of the rule through samples at 0..n (or at `rn`), and its error's factor.
+
+    >>> weights, factor = newton_cotes(2)
+    >>> weights.numpy().round(4).tolist(), round(factor, 6)
+    ([0.3333, 1.3333, 0.3333], -0.011111)
+    """
+    places = np.arange(rn + 1) if isinstance(rn, int) else np.asarray(rn, float)
+    count = len(places) - 1
+    is_equal = bool(equal) or isinstance(rn, int) or bool(np.all(np.diff(places) == 1))
+    if places[0] != 0 or places[-1] != count:
+        raise ArgumentError(f"The places of newton_cotes go from 0 to {count}. Got {rn!r}.")
+    share = places / count
+    # Polynomials of Legendre keep the system well conditioned; only the first has an integral.
+    table = np.polynomial.legendre.legvander(2 * share - 1, count).T
+    wanted = np.zeros(count + 1)
+    wanted[0] = 1.0
+    weights = np.linalg.solve(table, wanted)
+    power = count + 2 if is_equal and count % 2 == 0 else count + 1
+    missed = 1.0 / (power + 1) - float(share**power @ weights)
+    factor = missed * math.exp((power + 1) * math.log(count) - math.lgamma(power + 1))
+    return as_constant(weights * count), factor
 
 
 def fixed_quad(

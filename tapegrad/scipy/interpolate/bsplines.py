@@ -82,6 +82,7 @@ class BSpline:
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        given = t
         (t,), (c,) = operands(t), operands(c)
         if k not in range(100):
             raise ArgumentError(f"BSpline needs a whole degree from 0 on. Got {k!r}.")
@@ -97,7 +98,7 @@ class BSpline:
                 f"BSpline of degree {k} with {t.shape[0]} knots needs {count} coefficients along "
                 f"axis {axis}. Got shape {tuple(c.shape)}."
             )
-        values = known(t)
+        values = known(t, given)
         if values is not None and (np.diff(values) < 0).any():
             raise ArgumentError("BSpline needs knots that do not decrease.")
         self._set(t, move_axis(c, axis, 0), int(k), extrapolate, axis)

@@ -27,20 +27,51 @@ MOST_COMPARISONS = 2**22
 """Beyond so many pairs of points and values a device searches by halving."""
 
 
-def known(x: Any) -> np.ndarray[Any, Any] | None:
+def known(x: Any, given: Any = None) -> np.ndarray[Any, Any] | None:
     """Return the values of one tensor on the host, else None: looking would mean waiting.
+
+    What was `given` for the tensor may have been a number, a list or an array of the host: its
+    values are known wherever the tensor is, here in the tensor's dtype.
 
     >>> import tapegrad
     >>> known(tapegrad.constant([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
     array = x.array if isinstance(x, Tensor) else x
-    return array if isinstance(array, np.ndarray) else None
+    if isinstance(array, np.ndarray):
+        return array
+    if not is_plain(given):
+        return None
+    values, dtype = np.asarray(given), numpy_dtype_of(x)
+    return (values if dtype.kind == "c" else values.real).astype(dtype)
 
 
-def check_increasing(x: Any, name: str, what: str = "x") -> None:
+def is_plain(value: Any) -> bool:
+    """Whether this is a number, an array of the host, or a list of such.
+
+    >>> import tapegrad
+    >>> is_plain([1.0, np.ones(2)]), is_plain([tapegrad.constant(1.0)])
+    (True, False)
+    """
+    if isinstance(value, list | tuple):
+        return all(is_plain(part) for part in value)
+    return isinstance(value, int | float | complex | np.ndarray | np.generic)
+
+
+def known_ends(x: Any, given: Any) -> tuple[Any, Any] | None:
+    """Return the least and the greatest of points in any order, where they can be seen.
+
+    >>> import tapegrad
+    >>> known_ends(tapegrad.constant([2.0, 1.0, 4.0]), None)
+    (np.float32(1.0), np.float32(4.0))
+    """
+    values = known(x, given)
+    return None if values is None or not values.size else (values.min(), values.max())
+
+
+def check_increasing(x: Any, name: str, what: str = "x", given: Any = None) -> None:
     """Refuse points out of order, where they can be seen."""
-    values = known(x)
+    values = known(x, given)
     if values is not None and not (np.diff(values, axis=-1) > 0).all():
         raise ArgumentError(f"{name} needs {what} in increasing order, no value twice.")
 
@@ -49,6 +80,7 @@ def points_and_values(
     x: Any, y: Any, axis: int, name: str, least: int = 2, *, ordered: bool = True
 ) -> tuple[Any, Any, int]:
     """Return points, values with the axis of the points in front, and that axis."""
+    given = x
     x, y = operands(x, y)
     if is_complex(x):
         x = real(x)
@@ -63,7 +95,7 @@ def points_and_values(
             f"Got shape {tuple(y.shape)}."
         )
     if ordered:
-        check_increasing(x, name)
+        check_increasing(x, name, given=given)
     return x, move_axis(y, axis, 0), axis
 
 

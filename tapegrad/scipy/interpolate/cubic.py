@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -45,9 +47,10 @@ class CubicSpline(CubicHermiteSpline):
         bc_type: Any = "not-a-knot",
         extrapolate: Any = None,
     ) -> None:
+        given = y
         x, y, axis = points_and_values(x, y, axis, "CubicSpline")
         if isinstance(bc_type, str) and bc_type == "periodic":
-            _check_closed(y)
+            _check_closed(y, given, axis)
             slopes = _periodic_slopes(x, y)
             extrapolate = "periodic" if extrapolate is None else extrapolate
         else:
@@ -55,8 +58,11 @@ class CubicSpline(CubicHermiteSpline):
         self._set(hermite_coefficients(x, y, slopes), x, extrapolate, axis)
 
 
-def _check_closed(y: Any) -> None:
+def _check_closed(y: Any, given: Any, axis: int) -> None:
     values = known(y)
+    if values is None:
+        values = known(y, given)
+        values = None if values is None else np.moveaxis(values, axis, 0)
     if values is not None and abs(values[0] - values[-1]).max() > 1e-15 + 1e-15 * abs(values).max():
         raise ArgumentError(
             "CubicSpline with bc_type 'periodic' needs the first and the last value to be equal."

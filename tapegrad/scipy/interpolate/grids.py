@@ -25,7 +25,9 @@ from tapegrad.scipy.interpolate.common import (
     beside,
     check_increasing,
     interval,
+    is_plain,
     known,
+    known_ends,
     take,
 )
 from tapegrad.scipy.interpolate.hermite import pchip_slopes
@@ -46,9 +48,10 @@ Fit = tuple[list[Any], Any]
 class RegularGridInterpolator:
     """A function of several variables on a grid; differentiable in values, grid and places.
 
-    Out of bounds it raises on the CPU, and gives NaN where a look at the places would mean waiting
-    for a device. Splines are fitted along each axis by itself, exactly: SciPy's own solver stops
-    at 1e-6, so that its results differ by that much.
+    Out of bounds it raises on the CPU, and on any device for lists and arrays of the host. It gives
+    NaN where a look at the places would mean waiting for a device. Splines are fitted along each
+    axis by itself, exactly: SciPy's own solver stops at 1e-6, so that its results differ by that
+    much.
 
     >>> f = RegularGridInterpolator(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]])
     >>> f([[0.5, 1.0], [1.0, 0.5]]).numpy().tolist()
@@ -78,8 +81,9 @@ class RegularGridInterpolator:
             )
         self.grid: tuple[Any, ...] = ()
         for axis, line in enumerate(grid):
-            line, values = _in_order(line, values, axis)
+            line, values = _in_order(line, values, axis, points[axis])
             self.grid = (*self.grid, line)
+        self._ends = [known_ends(line, given) for line, given in zip(grid, points, strict=True)]
         self.values = values
         self._fit: tuple[str, Fit] | None = None
         if self.method in _DEGREES:
@@ -92,7 +96,7 @@ class RegularGridInterpolator:
         orders = [0] * len(places) if nu is None else [int(n) for n in nu]
         if nu is not None and method not in _DEGREES:
             raise ArgumentError(f"Derivatives nu= need a spline method. Got {method!r}.")
-        self._check_bounds(places)
+        self._check_bounds(places, xi)
         if method == "pchip":
             y = _by_pchip(self.values, self.grid, places)
         else:
@@ -145,8 +149,23 @@ class RegularGridInterpolator:
             beyond = out if beyond is None else logical_or(beyond, out)
         return beyond
 
-    def _check_bounds(self, places: list[Any]) -> None:
-        beyond = known(self._outside(places)) if self.bounds_error else None
+    def _outside_as_given(self, xi: Any) -> Any:
+        """Return the same for places given on the host, else None."""
+        ends = [pair for pair in self._ends if pair is not None]
+        if len(ends) < len(self.grid) or not is_plain(xi):
+            return None
+        given = np.stack(np.broadcast_arrays(*xi), axis=-1) if isinstance(xi, tuple) else xi
+        values = np.asarray(given).real.astype(numpy_dtype_of(self.grid[0]))
+        first, last = np.array(ends).T
+        values = values.reshape(-1, len(ends))
+        return ((values < first) | (values > last)).any(axis=1)
+
+    def _check_bounds(self, places: list[Any], xi: Any) -> None:
+        if not self.bounds_error:
+            return
+        beyond = known(self._outside(places))
+        if beyond is None:
+            beyond = self._outside_as_given(xi)
         if beyond is not None and beyond.any():
             raise ArgumentError(
                 f"A place is out of the grid, number {int(np.argmax(beyond))} of them. Pass "
@@ -164,16 +183,16 @@ def _checked_method(method: Any) -> str:
     return name
 
 
-def _in_order(line: Any, values: Any, axis: int) -> tuple[Any, Any]:
+def _in_order(line: Any, values: Any, axis: int, given: Any) -> tuple[Any, Any]:
     if len(line.shape) != 1 or line.shape[0] != values.shape[axis]:
         raise ShapeError(
             f"The grid needs {values.shape[axis]} points along axis {axis}, as many as there are "
             f"values. Got shape {tuple(line.shape)}."
         )
-    host = known(line)
+    host = known(line, given)
     if host is not None and host.size > 1 and (np.diff(host) < 0).all():
         return flip(line), flip(values, axis)
-    check_increasing(line, "RegularGridInterpolator", f"the points of axis {axis}")
+    check_increasing(line, "RegularGridInterpolator", f"the points of axis {axis}", given)
     return line, values
 
 

@@ -16,7 +16,9 @@ from tapegrad.scipy.interpolate.common import (
     as_columns,
     beside,
     interval,
+    is_plain,
     known,
+    known_ends,
     place_among,
     points_and_values,
     query,
@@ -32,8 +34,8 @@ _STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
 class interp1d:  # noqa: N801  # SciPy's name
     """A function of one variable through given points, differentiable in values and points.
 
-    Out of range it raises on the CPU, and gives NaN where a look at the points asked for would
-    mean waiting for a device, or inside a recorded function.
+    Out of range it raises on the CPU, and on any device for lists and arrays of the host. It gives
+    NaN where a look at the points would mean waiting for a device, or inside a recorded function.
 
     >>> f = interp1d([0.0, 1.0, 2.0], [0.0, 10.0, 40.0])
     >>> f([0.5, 1.5]).numpy().tolist()
@@ -51,7 +53,9 @@ class interp1d:  # noqa: N801  # SciPy's name
         fill_value: Any = math.nan,
         assume_sorted: bool = False,
     ) -> None:
+        given = x
         x, y, self.axis = points_and_values(x, y, axis, "interp1d", least=1, ordered=False)
+        self._ends = known_ends(x, given)
         if not assume_sorted:
             order = argsort_p(x, axis=0, descending=False, stable=True)
             x, y = take(x, order), take(y, order)
@@ -72,7 +76,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         low, high = q < self.x[0], q > self.x[-1]
         y = self._at(q)
         if not self._extrapolates:
-            self._check_bounds(q, low, high)
+            self._check_bounds(q, x, low, high)
             y = self._filled(y, low, high)
         return arranged(y, shape, self.axis)
 
@@ -102,14 +106,17 @@ class interp1d:  # noqa: N801  # SciPy's name
         middle = half[1:] + half[:-1]
         return clip(place_among(middle, q, right=self._kind == "nearest-up"), 0, last)
 
-    def _check_bounds(self, q: Any, low: Any, high: Any) -> None:
-        beyond = known(logical_or(low, high)) if self.bounds_error else None
+    def _check_bounds(self, q: Any, given: Any, low: Any, high: Any) -> None:
+        values = known(q, given) if self.bounds_error else None
+        if values is None or self._ends is None:
+            return
+        first, last = self._ends
+        beyond = known(logical_or(low, high))
+        if beyond is None and is_plain(given):
+            beyond = (values < first) | (values > last)
         if beyond is not None and beyond.any():
-            values, ends = known(q), known(self.x)
-            assert values is not None
-            assert ends is not None
             raise ArgumentError(
-                f"interp1d knows values from {ends[0]} to {ends[-1]}. Got {values[beyond][0]}; "
+                f"interp1d knows values from {first} to {last}. Got {values[beyond][0]}; "
                 "pass fill_value, or fill_value='extrapolate'."
             )
 

@@ -47,6 +47,7 @@ class PPoly:
     axis: int
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        given = x
         c, x = operands(c, x)
         if is_complex(x):
             x = real(x)
@@ -61,7 +62,7 @@ class PPoly:
                 "PPoly needs one breakpoint more than intervals. Got "
                 f"{c.shape[1]} intervals and breakpoints of shape {tuple(x.shape)}."
             )
-        check_increasing(x, "PPoly")
+        check_increasing(x, "PPoly", given=given)
         self._set(c, x, extrapolate, axis)
 
     def _set(self, c: Any, x: Any, extrapolate: Any, axis: int) -> None:

@@ -37,7 +37,7 @@ class KroghInterpolator:
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
         name = "KroghInterpolator"
         self.xi, self.yi, self.axis = points_and_values(xi, yi, axis, name, 1, ordered=False)
-        self.c = _divided_differences(self.xi, self.yi)
+        self.c = _divided_differences(self.xi, self.yi, _runs(self.xi, xi))
         self.n = self.xi.shape[0]
 
     def __call__(self, x: Any) -> Any:
@@ -57,9 +57,8 @@ class KroghInterpolator:
         return arranged(newton(self.c, self.xi, q, der + 1)[der], shape, self.axis)
 
 
-def _divided_differences(x: Any, y: Any) -> Any:
+def _divided_differences(x: Any, y: Any, same: list[int]) -> Any:
     """The coefficients of Newton's form, by columns of the triangle of differences."""
-    same = _runs(x)
     column = [y[k - same[k]] for k in range(x.shape[0])]
     found = [column[0]]
     for order in range(1, x.shape[0]):
@@ -73,9 +72,9 @@ def _divided_differences(x: Any, y: Any) -> Any:
     return stack(found)
 
 
-def _runs(x: Any) -> list[int]:
+def _runs(x: Any, given: Any) -> list[int]:
     """How often each point stood before without another between, where it can be seen."""
-    values = known(x)
+    values = known(x, given)
     if values is None or values.ndim != 1:
         return [0] * x.shape[0]
     runs = [0]
@@ -114,7 +113,7 @@ class BarycentricInterpolator:
         name = "BarycentricInterpolator"
         self.xi, self.yi, self.axis = points_and_values(xi, yi, axis, name, 1, ordered=False)
         self.n = self.xi.shape[0]
-        values = known(self.xi)
+        values = known(self.xi, xi)
         if values is not None and len(np.unique(values)) < values.size:
             raise ArgumentError("BarycentricInterpolator needs points of which no two are equal.")
 
@@ -136,7 +135,7 @@ class BarycentricInterpolator:
     def _in_newtons_form(self) -> KroghInterpolator:
         made = KroghInterpolator.__new__(KroghInterpolator)
         made.xi, made.yi, made.axis, made.n = self.xi, self.yi, self.axis, self.n
-        made.c = _divided_differences(self.xi, self.yi)
+        made.c = _divided_differences(self.xi, self.yi, [0] * self.n)
         return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.autodiff.transforms import jvp
@@ -9,6 +10,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.ops.diagonal import tril, triu
 from tapegrad.ops.gather import gather
 from tapegrad.ops.linalg import decompositions, eigen, functions, norms, solve
+from tapegrad.ops.linalg import schur as rotations
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import expand_dims
@@ -91,41 +93,99 @@ def eigvals(a: Any) -> Any:
     return eigen.eigvals(operand(a))
 
 
-def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False) -> Any:
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
     """Return eigenvalues (smallest first) and eigenvectors of a symmetric or Hermitian matrix.
 
-    With a positive definite `b` they solve a @ v = w * b @ v.
+    With a positive definite `b` they solve a @ v = w * b @ v. `subset_by_index` is the first and
+    the last to return; all are computed.
 
     >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).numpy().tolist()
     [2.0, 3.0]
     """
     a = operand(a)
     a = a if lower else adjoint_of(a)
+    chosen = _subset(a, subset_by_index)
     if b is None:
-        return eigen.eigvalsh(a) if eigvals_only else eigen.eigh(a)
-    a, b = operands(_mirrored(a), b)
+        parts = [eigen.eigvalsh(a)] if eigvals_only else eigen.eigh(a)
+        parts = _chosen(parts, chosen)
+        return parts[0] if eigvals_only else tuple(parts)
+    a, b = operands(mirrored(a), b)
     factor = decompositions.cholesky(b if lower else adjoint_of(b))
     half = solve.triangular_solve(factor, a)
     whole = adjoint_of(solve.triangular_solve(factor, adjoint_of(half)))
     if eigvals_only:
-        return eigen.eigvalsh(whole)
-    values, vectors = eigen.eigh(whole)
+        return _chosen([eigen.eigvalsh(whole)], chosen)[0]
+    values, vectors = _chosen(eigen.eigh(whole), chosen)
     return values, solve.triangular_solve(factor, vectors, adjoint=True)
 
 
-def _mirrored(a: Any) -> Any:
+def _subset(a: Any, wanted: tuple[int, int] | None) -> Any:
+    if wanted is None:
+        return ()
+    first, last = (int(place) for place in wanted)
+    if not 0 <= first <= last < a.shape[-1]:
+        raise ArgumentError(
+            f"subset_by_index must be two places from 0 to {a.shape[-1] - 1}, the first not after "
+            f"the last. Got {wanted!r}."
+        )
+    return (..., slice(first, last + 1))
+
+
+def _chosen(parts: Sequence[Any], index: Any) -> list[Any]:
+    return [slice_p(part, index=index) if index else part for part in parts]
+
+
+def mirrored(a: Any) -> Any:
     """The Hermitian matrix of which the lower triangle is given."""
     below = tril(a, -1)
     return tril(a) + adjoint_of(below)
 
 
-def eigvalsh(a: Any, b: Any = None, *, lower: bool = True) -> Any:
+def eigvalsh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
     """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first.
 
     >>> eigvalsh([[2.0, 0.0], [0.0, 3.0]]).numpy().tolist()
     [2.0, 3.0]
     """
-    return eigh(a, b, lower=lower, eigvals_only=True)
+    return eigh(a, b, lower=lower, eigvals_only=True, subset_by_index=subset_by_index)
+
+
+def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+    """Return t and z with a = z @ t @ z^H: z unitary, t upper triangular.
+
+    With output 'real', a real matrix has a real t with 2 × 2 blocks on its diagonal where
+    eigenvalues are complex; that form has no derivative. 'complex' has one where no two
+    eigenvalues are equal, for functions that do not depend on the phases of columns.
+
+    >>> t, z = schur([[0.0, 2.0], [-2.0, 0.0]])
+    >>> t.numpy().tolist()
+    [[0.0, 2.0], [-2.0, 0.0]]
+    """
+    return rotations.schur(operand(a), output)
+
+
+def hessenberg(a: Any, calc_q: bool = False) -> Any:
+    """Return h that is 0 below its first subdiagonal, and with `calc_q` q: a = q @ h @ q^H.
+
+    >>> h = hessenberg([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0], [4.0, 1.0, 1.0]])
+    >>> h.numpy()[:, 0].round(6).tolist()
+    [1.0, -5.0, 0.0]
+    """
+    h, q = rotations.hessenberg(operand(a))
+    return (h, q) if calc_q else h
 
 
 def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
@@ -165,7 +225,10 @@ def expm_frechet(A: Any, E: Any, compute_expm: bool = True) -> Any:
 
 
 def logm(A: Any) -> Any:
-    """Return the logarithm of a matrix.
+    """Return the logarithm of a matrix, real for real ones.
+
+    Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
+    device it gives NaN. Cast it to a complex dtype for the complex one.
 
     >>> logm([[1.0, 0.0], [0.0, 1.0]]).numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
@@ -174,7 +237,10 @@ def logm(A: Any) -> Any:
 
 
 def sqrtm(A: Any) -> Any:
-    """Return the principal square root of a matrix.
+    """Return the principal square root of a matrix, real for real ones.
+
+    Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
+    device it gives NaN. Cast it to a complex dtype for the complex one.
 
     >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]

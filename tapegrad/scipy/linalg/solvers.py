@@ -4,38 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
 from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part, set_diag
 from tapegrad.ops.fft import fft, ifft
 from tapegrad.ops.gather import gather
+from tapegrad.ops.joining import concat
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.linalg import decompositions, sylvester
+from tapegrad.ops.linalg import decompositions, eigen, sylvester
 from tapegrad.ops.linalg import solve as solving
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.determinants import det as determinant
 from tapegrad.ops.matrix_product import conjugate
-from tapegrad.ops.products import kron
+from tapegrad.ops.products import kron, matmul
+from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.shape import expand_dims, matrix_transpose
+from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
+from tapegrad.ops.squares import sum_of_squares
+from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.operands import operand, operands
 
+_FORMS = (
+    *(None, "gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"),
+    *("diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular"),
+)
 _TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 def solve(a: Any, b: Any, *, assume_a: str | None = None, transposed: bool = False) -> Any:
     """Return x with a @ x = b; `assume_a='pos'` factorises a positive definite matrix.
 
+    Triangular ones are solved as such; other forms that SciPy knows take the general way.
+
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
     [1.0, 0.5]
     """
+    if assume_a not in _FORMS:
+        names = ", ".join(repr(form) for form in _FORMS)
+        raise ArgumentError(f"assume_a must be one of {names}. Got {assume_a!r}.")
     a, b = operands(a, b)
     if assume_a in ("pos", "positive definite"):
+        # Of a real matrix the transpose is itself, of a complex one the conjugate.
+        a = conjugate(a) if transposed else a
         return cho_solve((decompositions.cholesky(a), True), b)
-    a = matrix_transpose(a) if transposed else a
-    return solving.solve(a, b)
+    if assume_a in ("upper triangular", "lower triangular"):
+        is_lower = assume_a == "lower triangular"
+        return solve_triangular(a, b, trans=1 if transposed else 0, lower=is_lower)
+    return solving.solve(matrix_transpose(a) if transposed else a, b)
 
 
 def solve_triangular(
@@ -75,6 +97,38 @@ def pinv(a: Any, *, rtol: float | None = None) -> Any:
     [[0.5, 0.0]]
     """
     return solving.pinv(operand(a), rtol)
+
+
+def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
+    """Return the Moore-Penrose inverse of a Hermitian matrix, of which one triangle is read.
+
+    >>> pinvh([[2.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    a = operand(a)
+    return solving.pinv(mirrored(a if lower else adjoint_of(a)), rtol)
+
+
+def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any]:
+    """Return the x that minimises |a @ x - b|, |a @ x - b|² by column, rank and singular values.
+
+    Singular values below cond times the largest count as 0. For more rows than columns there are
+    squares whatever the rank is (SciPy has none below full rank), for others there are none.
+
+    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].numpy().round(6).tolist()
+    [2.0]
+    """
+    a, b = operands(a, b)
+    m, n = (int(size) for size in a.shape[-2:])
+    if cond is None:
+        cond = float(np.finfo(numpy_dtype_of(a)).eps)
+    x = matmul(solving.pinv(a, cond), b)
+    values = eigen.svdvals(a)
+    largest = slice_p(values, index=(..., slice(0, 1)))
+    rank = total(cast(values > cond * largest, "int32"), -1)
+    if m > n:
+        return x, sum_of_squares(matmul(a, x) - b, 0), rank, values
+    return x, slice_p(values, index=(slice(0, 0),)), rank, values
 
 
 def det(a: Any) -> Any:
@@ -185,6 +239,25 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     return solve(toeplitz(column, row), b)
 
 
+def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
+    """Return a @ x for a Toeplitz matrix, its first column or (column, row), by Fourier transforms.
+
+    >>> matmul_toeplitz([2.0, 0.0], [2.0, 4.0]).numpy().round(6).tolist()
+    [4.0, 8.0]
+    """
+    column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    column = operand(column)
+    column, row, x = operands(column, conjugate(column) if row is None else row, x)
+    m, n = int(column.shape[0]), int(row.shape[0])
+    # The first column of a circulant matrix in whose corner this one stands.
+    tail = slice_p(row, index=(slice(n - 1, 0, -1),))
+    bins = fft(concat([column, tail], 0))
+    bins = bins if len(x.shape) == 1 else expand_dims(bins, -1)
+    y = ifft(bins * fft(x, m + n - 1, axis=0), axis=0)
+    y = slice_p(y, index=(slice(0, m), ...))
+    return y if is_complex(column) else real(y)
+
+
 def solve_circulant(c: Any, b: Any) -> Any:
     """Return x with a @ x = b for a circulant matrix, by Fourier transforms of its first column.
 
@@ -215,6 +288,15 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """
     a, q = operands(a, q)
     return sylvester.solve_sylvester(a, adjoint_of(a), q)
+
+
+def solve_lyapunov(a: Any, q: Any) -> Any:
+    """Return x with a @ x + x @ a^H = q: another name of `solve_continuous_lyapunov`.
+
+    >>> solve_lyapunov([[2.0]], [[8.0]]).numpy().tolist()
+    [[2.0]]
+    """
+    return solve_continuous_lyapunov(a, q)
 
 
 def solve_discrete_lyapunov(a: Any, q: Any) -> Any:

@@ -1,5 +1,35 @@
-"""SciPy's minimisation on tensors, with gradients by the tape."""
+"""SciPy's optimisation on tensors: gradients by the tape, and derivatives of what is found.
 
-from tapegrad.scipy.optimize.minimizing import OptimizeResult, minimize
+minimizing    minimize; scalar_minima: minimize_scalar
+roots         root, fsolve; scalar_roots: root_scalar, newton, brentq, bisect
+fitting       least_squares, curve_fit
+implicit      how a tape around sees the derivatives of a solution
+"""
 
-__all__ = ["OptimizeResult", "minimize"]
+from tapegrad.scipy.optimize.boxes import Bounds
+from tapegrad.scipy.optimize.constraints import LinearConstraint, NonlinearConstraint
+from tapegrad.scipy.optimize.fitting import curve_fit, least_squares
+from tapegrad.scipy.optimize.minimizing import minimize
+from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
+from tapegrad.scipy.optimize.roots import fsolve, root
+from tapegrad.scipy.optimize.scalar_minima import minimize_scalar
+from tapegrad.scipy.optimize.scalar_roots import RootResults, bisect, brentq, newton, root_scalar
+
+__all__ = [
+    "Bounds",
+    "LinearConstraint",
+    "NonlinearConstraint",
+    "OptimizeError",
+    "OptimizeResult",
+    "RootResults",
+    "bisect",
+    "brentq",
+    "curve_fit",
+    "fsolve",
+    "least_squares",
+    "minimize",
+    "minimize_scalar",
+    "newton",
+    "root",
+    "root_scalar",
+]

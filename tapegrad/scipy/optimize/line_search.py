@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_ENOUGH, _FLAT = 1e-4, 0.9
+_ENOUGH = 1e-4
 _MOST_TRIALS = 30
 
 
@@ -21,29 +21,31 @@ class Trial:
     point: Any = None
 
 
-def search(at: Callable[[float], Trial], start: Trial, first: float) -> Trial | None:
+def search(
+    at: Callable[[float], Trial], start: Trial, first: Trial, flat: float = 0.9
+) -> Trial | None:
     """Return a trial that descends enough and where the slope has flattened, or None.
 
-    After Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
+    `first` is the trial to begin with. After Nocedal and Wright, Numerical Optimization,
+    algorithms 3.5 and 3.6.
 
     >>> def at(step):
     ...     return Trial(step, (step - 2) ** 2, 2 * (step - 2))
-    >>> search(at, at(0.0), 1.0).step
+    >>> search(at, at(0.0), at(1.0)).step
     1.0
     """
-    before, step = start, first
+    before, trial = start, first
     for count in range(_MOST_TRIALS):
-        trial = at(step)
         if not math.isfinite(trial.value):
-            step = 0.5 * (before.step + step)
+            trial = at(0.5 * (before.step + trial.step))
             continue
         if _is_too_high(trial, start) or (count and trial.value >= before.value):
-            return _zoom(at, start, before, trial)
-        if abs(trial.slope) <= -_FLAT * start.slope:
+            return _zoom(at, start, before, trial, flat)
+        if abs(trial.slope) <= -flat * start.slope:
             return trial
         if trial.slope >= 0:
-            return _zoom(at, start, trial, before)
-        before, step = trial, 2 * step
+            return _zoom(at, start, trial, before, flat)
+        before, trial = trial, at(2 * trial.step)
     return None
 
 
@@ -51,14 +53,16 @@ def _is_too_high(trial: Trial, start: Trial) -> bool:
     return trial.value > start.value + _ENOUGH * trial.step * start.slope
 
 
-def _zoom(at: Callable[[float], Trial], start: Trial, low: Trial, high: Trial) -> Trial | None:
+def _zoom(
+    at: Callable[[float], Trial], start: Trial, low: Trial, high: Trial, flat: float
+) -> Trial | None:
     """Narrow an interval that holds a good step; `low` is the best trial so far."""
     for _ in range(_MOST_TRIALS):
         trial = at(_between(low, high))
         if _is_too_high(trial, start) or not trial.value < low.value:
             high = trial
         else:
-            if abs(trial.slope) <= -_FLAT * start.slope:
+            if abs(trial.slope) <= -flat * start.slope:
                 return trial
             if trial.slope * (high.step - low.step) >= 0:
                 high = low

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -160,6 +162,29 @@ class SparseArray:
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
         """Return the array with entries of another dtype."""
         return self._like(cast(self.data, dtype))
+
+    def nonzero(self) -> tuple[Any, Any]:
+        """Return rows and columns of the elements that are not zero; the host looks at them."""
+        single = self.sum_duplicates()
+        values = on_host(single.data, "nonzero")
+        rows, columns = on_host(single.row, "nonzero"), on_host(single.col, "nonzero")
+        order = np.lexsort((columns, rows))
+        kept = place_next_to(single.row, order[values[order] != 0])
+        return take_p(single.row, kept, axis=0), take_p(single.col, kept, axis=0)
+
+    def count_nonzero(self) -> int:
+        """Return how many elements are not zero; the host looks at them."""
+        return int(np.count_nonzero(on_host(self.sum_duplicates().data, "count_nonzero")))
+
+    def eliminate_zeros(self) -> Any:
+        """Return an array without entries that are zero; the host looks at them.
+
+        SciPy's method changes the array itself.
+        """
+        kept = np.flatnonzero(on_host(self.data, "eliminate_zeros"))
+        order = place_next_to(self.row, kept)
+        data, row, col = (take_p(part, order, axis=0) for part in (self.data, self.row, self.col))
+        return self.from_parts(data, row, col, self.shape, self.has_canonical_format)
 
     def copy(self) -> Any:
         """Return an array with the same entries."""

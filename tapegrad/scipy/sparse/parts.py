@@ -20,6 +20,7 @@ from tapegrad.scipy.sparse.structure import (
     as_index,
     check_range,
     flat_places,
+    known,
     rows_from_pointers,
 )
 
@@ -81,8 +82,8 @@ def _from_coordinates(data: Any, coordinates: Any, shape: tuple[int, int] | None
             for index in (row, col)
         ]
         shape = ends[0], ends[1]
-    check_range(row, shape[0], "rows")
-    check_range(col, shape[1], "columns")
+    check_range(row, coordinates[0], shape[0], "rows")
+    check_range(col, coordinates[1], shape[1], "columns")
     return Entries(data, row, col, shape, "coo", False)
 
 
@@ -103,9 +104,10 @@ def _from_pointers(
             f"A {format} array of shape {shape} needs a pointer more than "
             f"{'rows' if format == 'csr' else 'columns'}. Got {lines + 1}."
         )
-    check_range(minor, shape[1 if format == "csr" else 0], "places in a line")
+    check_range(minor, indices, shape[1 if format == "csr" else 0], "places in a line")
     row, col = (major, minor) if format == "csr" else (minor, major)
-    return Entries(data, row, col, shape, format, all_different(row, col, shape[1]))
+    is_canonical = all_different(known(starts, pointers), known(minor, indices))
+    return Entries(data, row, col, shape, format, is_canonical)
 
 
 def _check_lengths(data: Any, row: Any, col: Any) -> None:

@@ -37,10 +37,23 @@ def as_index(value: Any, like: Any, what: str) -> Any:
     return index if numpy_dtype_of(index) == np.int64 else cast(index, "int64")
 
 
-def check_range(index: Any, length: int, what: str) -> None:
-    """Refuse places beyond the shape, where they can be seen without waiting."""
+def known(index: Any, given: Any) -> np.ndarray[Any, Any] | None:
+    """Return indices that are on the host, or were when they were given; else None.
+
+    >>> known(None, [0, 2])
+    array([0, 2])
+    """
     array = index.array if isinstance(index, Tensor) else index
-    if not isinstance(array, np.ndarray) or not array.size:
+    if isinstance(array, np.ndarray):
+        return array
+    is_host = isinstance(given, list | tuple | range | np.ndarray)
+    return np.asarray(given, dtype=np.int64) if is_host else None
+
+
+def check_range(index: Any, given: Any, length: int, what: str) -> None:
+    """Refuse places beyond the shape, where they can be seen without waiting."""
+    array = known(index, given)
+    if array is None or not array.size:
         return
     if array.min() < 0 or array.max() >= length:
         raise ArgumentError(
@@ -48,12 +61,18 @@ def check_range(index: Any, length: int, what: str) -> None:
         )
 
 
-def all_different(row: Any, column: Any, columns: int) -> bool:
-    """Whether no two entries share a place; on a device that is taken for granted."""
-    arrays = [index.array if isinstance(index, Tensor) else None for index in (row, column)]
-    if not all(isinstance(array, np.ndarray) for array in arrays):
+def all_different(
+    pointers: np.ndarray[Any, Any] | None, minor: np.ndarray[Any, Any] | None
+) -> bool:
+    """Whether no two entries share a place; for indices unknown here that is taken for granted.
+
+    >>> all_different(np.array([0, 1, 3]), np.array([0, 0, 1]))
+    True
+    """
+    if pointers is None or minor is None:
         return True
-    keys = np.asarray(arrays[0]) * max(columns, 1) + np.asarray(arrays[1])
+    line = np.searchsorted(pointers[1:-1], np.arange(len(minor)), side="right")
+    keys = line * (minor.max(initial=0) + 1) + minor
     return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
 
 

@@ -1,17 +1,19 @@
-"""The gamma function itself and what is made of it: beta, factorials, binomials, zeta."""
+"""The gamma function itself and what is made of it: beta, factorials, binomials."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.core.convert import NUMBERS
+import numpy as np
+
+from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.cast import cast
 from tapegrad.ops.exponential import exp, log1p
 from tapegrad.ops.rounding import floor, rint
 from tapegrad.ops.selection import where
 from tapegrad.ops.special import betaln, lgamma
-from tapegrad.ops.special import zeta as hurwitz_zeta
 from tapegrad.ops.trigonometric import sin
 from tapegrad.scipy.operands import operand, operands
 
@@ -123,16 +125,39 @@ def _falling(z: Any, m: Any) -> Any:
     return where(m > -z, 0.0, where(is_short, y, math.inf))
 
 
-def factorial(n: Any, exact: bool = False) -> Any:
-    """Return n! as Γ(n + 1), and 0 for negative n; `exact` gives a Python int for a Python int.
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """Return n! as Γ(n + 1), and 0 for negative n.
+
+    `exact` gives a Python int for a Python int, and int64 for an array of integers: those above 20
+    have no factorial in int64, which is refused on the host and gives the largest int64 elsewhere.
 
     >>> round(float(factorial(4)), 9), factorial(20, exact=True)
     (24.0, 2432902008176640000)
+    >>> factorial([3, 5], exact=True).numpy().tolist()
+    [6, 120]
     """
+    if extend != "zero":
+        raise ArgumentError(f"factorial knows extend='zero' only. Got {extend!r}.")
     if exact:
-        return math.factorial(_whole(n, "factorial")) if n >= 0 else 0
+        return _exact_factorial(n)
     n = operand(n)
     return where(n < 0, 0.0, exp(lgamma(where(n < 0, 0.0, n) + 1)))
+
+
+def _exact_factorial(n: Any) -> Any:
+    if isinstance(n, int | np.integer | float):
+        whole = _whole(n, "factorial")
+        return math.factorial(whole) if whole >= 0 else 0
+    if isinstance(n, list | tuple | np.ndarray) and np.any(np.asarray(n) > 20):
+        raise ArgumentError(f"factorial with exact=True is int64, which ends with 20!. Got {n}.")
+    n = as_operand(n)
+    if not n.dtype.is_integer:
+        raise ArgumentError(f"factorial with exact=True needs integers. Got {n.dtype}.")
+    n = cast(n, "int64")
+    y = where(n < 0, n * 0, n * 0 + 1)
+    for k in range(2, 21):
+        y = where(n >= k, y * k, y)
+    return where(n > 20, n * 0 + (2**63 - 1), y)
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
@@ -153,15 +178,6 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 
 def _whole(value: Any, name: str) -> int:
-    if type(value) not in NUMBERS or int(value) != value:
+    if not isinstance(value, int | np.integer | float) or int(value) != value:
         raise ArgumentError(f"{name} with exact=True needs Python integers. Got {value!r}.")
     return int(value)
-
-
-def zeta(x: Any, q: Any = None) -> Any:
-    """Return Hurwitz' zeta function for x > 1; Riemann's without q. Only q has a derivative.
-
-    >>> round(float(zeta(2.0)), 6)
-    1.644934
-    """
-    return hurwitz_zeta(*operands(x, 1.0 if q is None else q))

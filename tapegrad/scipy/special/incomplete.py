@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
 from tapegrad.ops import special as primitives
 from tapegrad.ops.creation import numpy_dtype_of
@@ -34,17 +33,11 @@ from tapegrad.ops.shape import broadcast_arrays, expand_dims
 from tapegrad.ops.special import betaln, digamma, lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operands
+from tapegrad.scipy.special.slopes import is_followed
 
 _PLACES = np.arange(-4.0, 5.0, 0.1)
 _NODES = np.exp(_PLACES - np.exp(-_PLACES))
 _WEIGHTS = 0.1 * _NODES * (1 + np.exp(-_PLACES))
-
-
-def _is_followed(x: Any) -> bool:
-    """Whether a tape or an accumulator follows the value."""
-    while type(x) in INTERPRETERS:
-        x = x.tensor
-    return getattr(x, "node", None) is not None
 
 
 def _constants(*values: Any) -> list[Any]:
@@ -78,7 +71,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     0.6875
     """
     a, b, x = operands(a, b, x)
-    if not (_is_followed(a) or _is_followed(b)):
+    if not (is_followed(a) or is_followed(b)):
         return primitives.betainc(a, b, x)
     return _betainc(*broadcast_arrays(a, b, x))
 
@@ -162,7 +155,7 @@ def gammainc(a: Any, x: Any) -> Any:
     0.632121
     """
     a, x = operands(a, x)
-    if not _is_followed(a):
+    if not is_followed(a):
         return primitives.igamma(a, x)
     return _gammainc(*broadcast_arrays(a, x))
 
@@ -174,7 +167,7 @@ def gammaincc(a: Any, x: Any) -> Any:
     0.367879
     """
     a, x = operands(a, x)
-    if not _is_followed(a):
+    if not is_followed(a):
         return primitives.igammac(a, x)
     return _gammaincc(*broadcast_arrays(a, x))
 

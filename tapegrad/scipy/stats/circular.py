@@ -8,17 +8,20 @@ from typing import Any
 from tapegrad.ops.along_axis import take_along_axis
 from tapegrad.ops.bessel import bessel_i0e, bessel_i1e
 from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import log, log1p
+from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.reduction import argmax
-from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.rounding import rint
+from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.special import spence
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import asin, atan2, cos, sin
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.draws import uniform
+from tapegrad.scipy.stats.inverse import quantile
+from tapegrad.scipy.stats.quadrature import column, integral_between
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 _ROUNDS = 40
@@ -52,6 +55,39 @@ def _vonmises_draw(source: Source, shape: Shape, dtype: Any, kappa: Any) -> Any:
     return where(uniform(source, shape, dtype) < 0.5, -angle, angle)
 
 
+def _vonmises_tail(x: Any, kappa: Any) -> Any:
+    """The probability between x >= 0 and π; far from the peak of a large kappa nothing is left."""
+    (kappa_,) = column(kappa)
+    end = minimum(x + 14 / sqrt(maximum(kappa, 1e-6)), math.pi)
+    return integral_between(x, stop_gradient(end), lambda u: exp(_vonmises_log_density(u, kappa_)))
+
+
+def _vonmises_cdf(x: Any, kappa: Any) -> Any:
+    """As in SciPy it goes on beyond the circle: it grows by 1 with each turn."""
+    turns = rint(stop_gradient(x) / (2 * math.pi))
+    angle = x - 2 * math.pi * turns
+    tail = _vonmises_tail(where(angle < 0, -angle, angle), kappa)
+    return turns + where(angle < 0, tail, 1 - tail)
+
+
+def _vonmises_ppf(q: Any, kappa: Any) -> Any:
+    return quantile(
+        q,
+        (kappa,),
+        lambda q, x, kappa: _vonmises_cdf(x, kappa) - q,
+        lambda x, kappa: exp(_vonmises_log_density(x, kappa)),
+        lambda s, kappa: s,
+        math.pi,
+    )
+
+
+def _vonmises_var(kappa: Any) -> Any:
+    (kappa_,) = column(kappa)
+    zero = 0.0 * kappa
+    end = stop_gradient(minimum(14 / sqrt(maximum(kappa, 1e-6)), math.pi))
+    return 2 * integral_between(zero, end, lambda u: u * u * exp(_vonmises_log_density(u, kappa_)))
+
+
 vonmises = Continuous(
     "vonmises",
     "kappa",
@@ -60,7 +96,12 @@ vonmises = Continuous(
     entropy=lambda kappa: (
         _LOG_TWO_PI + log(bessel_i0e(kappa)) + kappa * (1 - bessel_i1e(kappa) / bessel_i0e(kappa))
     ),
+    cdf=_vonmises_cdf,
+    sf=lambda x, kappa: _vonmises_cdf(-x, kappa),
+    ppf=_vonmises_ppf,
+    isf=lambda q, kappa: -_vonmises_ppf(q, kappa),
     mean=lambda kappa: 0.0 * kappa,
+    var=_vonmises_var,
     draw=_vonmises_draw,
 )
 

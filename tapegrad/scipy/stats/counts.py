@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import log1p
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import betaln, entr
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.sigmoids import log_sigmoid, sigmoid
+from tapegrad.ops.special import betaln, entr, lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.stats.quadrature import column, integral_over_all, mean_log_gamma
 from tapegrad.scipy.stats.search import first_reaching
 
 
@@ -74,6 +77,16 @@ def _positive(x: Any) -> Any:
     return where(x > 0, x, 1.0)
 
 
+def _binom_entropy(n: Any, p: Any) -> Any:
+    n_, p_ = column(n, p)
+
+    def mean_log_factorial(p: Any, p_: Any) -> Any:
+        return mean_log_gamma(n * p, lambda drop: -expm1(n_ * log1p(p_ * drop)), 0.0 * n + 1)
+
+    ways = mean_log_factorial(p, p_) + mean_log_factorial(1 - p, 1 - p_) - lgamma(n + 1)
+    return ways + n * (entr(p) + entr(1 - p))
+
+
 binom = Discrete(
     "binom",
     "n p",
@@ -84,6 +97,7 @@ binom = Discrete(
     sf=lambda k, n, p: betainc(k + 1, _positive(n - k), p),
     mean=lambda n, p: n * p,
     var=lambda n, p: n * p * (1 - p),
+    entropy=_binom_entropy,
     ppf=_binom_ppf,
     draw=draw_binomial,
 )
@@ -91,6 +105,60 @@ binom = Discrete(
 
 def _betabinom_log_density(k: Any, n: Any, a: Any, b: Any) -> Any:
     return _log_choose(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
+
+
+def _mixed(a: Any, b: Any, places: list[Any], value: Any) -> Any:
+    """The mean of value(u) over logits u of a beta variable; it changes fast at the places."""
+    a_, b_, log_total = column(a, b, betaln(a, b))
+    wide = sqrt(1 / maximum(a, 1.0) + 1 / maximum(b, 1.0))
+
+    def share(u: Any) -> Any:
+        return exp(a_ * log_sigmoid(u) + b_ * log_sigmoid(-u) - log_total) * value(u)
+
+    center = log(maximum(a, 1.0)) - log(maximum(b, 1.0))
+    scales = wide / minimum(a, 1.0), wide / minimum(b, 1.0)
+    return integral_over_all([center, *places], scales, share)
+
+
+def _betabinom_sf(k: Any, n: Any, a: Any, b: Any) -> Any:
+    """The mean of the binomial tail, over the probability of success."""
+    n = n + 0.0 * k
+    k = maximum(minimum(k + 0.0 * n, n - 1), 0.0)
+    k_, n_ = column(stop_gradient(k), stop_gradient(n))
+    step = log(k + 1) - log(_positive(n - k))
+    peak = log(a + k + 1) - log(b + maximum(n - k - 1, 0.0))
+    return _mixed(a, b, [step, peak], lambda u: betainc(k_ + 1, _positive(n_ - k_), sigmoid(u)))
+
+
+def _betabinom_cdf(k: Any, n: Any, a: Any, b: Any) -> Any:
+    """The other tail: that of failures."""
+    return _betabinom_sf(n - k - 1, n, b, a)
+
+
+def _betabinom_ppf(q: Any, n: Any, a: Any, b: Any) -> Any:
+    n, a, b = stop_gradient(n), stop_gradient(a), stop_gradient(b)
+    return first_reaching(q, lambda k: where(k >= n, 1.0, _betabinom_cdf(k, n, a, b)), n)
+
+
+def _betabinom_entropy(n: Any, a: Any, b: Any) -> Any:
+    """By the means of four log-gamma functions: of successes, of failures, and with a and b."""
+
+    def mean(a: Any, b: Any, start: Any) -> Any:
+        n_, a_, b_ = column(n, a, b)
+
+        def rest(drop: Any) -> Any:
+            (wide,) = column(drop + 0.0 * n_)
+            (wide_n,) = column(n_)
+            return _mixed(
+                a_ + 0.0 * drop, b_, [], lambda u: -expm1(wide_n * log1p(sigmoid(u) * wide))
+            )
+
+        return mean_log_gamma(n * a / (a + b) + 0.0 * start, rest, start + 0.0 * n)
+
+    one = 0.0 * n + 1
+    gain = mean(a, b, one) + mean(b, a, one) - lgamma(n + 1)
+    loss = mean(a, b, a) + lgamma(a) + mean(b, a, b) + lgamma(b) - lgamma(n + a + b)
+    return gain - loss + betaln(a, b)
 
 
 def _betabinom_var(n: Any, a: Any, b: Any) -> Any:
@@ -108,6 +176,10 @@ betabinom = Discrete(
     support=lambda n, a, b: (0, n),
     valid=lambda n, a, b: _is_count(n) & (a > 0) & (b > 0),
     log_density=_betabinom_log_density,
+    cdf=_betabinom_cdf,
+    sf=_betabinom_sf,
+    ppf=_betabinom_ppf,
+    entropy=_betabinom_entropy,
     mean=lambda n, a, b: n * a / (a + b),
     var=_betabinom_var,
     draw=_betabinom_draw,

@@ -1,4 +1,7 @@
-"""Distributions with exponential tails or made from them: Laplace, logistic, Gumbel, Pareto."""
+"""Distributions with exponential tails or made from them: Laplace, logistic, Gumbel, Pareto.
+
+And the hyperbolic secant distribution, and half of the logistic one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.selection import where
 from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
+from tapegrad.ops.trigonometric import atan, atanh, cos, sin, tanh
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
 
@@ -65,12 +69,57 @@ logistic = Continuous(
     var=lambda: math.pi**2 / 3,
 )
 
+halflogistic = Continuous(
+    "halflogistic",
+    support=(0.0, math.inf),
+    inside=1.0,
+    log_density=lambda x: math.log(2) + log_sigmoid(x) + log_sigmoid(-x),
+    cdf=lambda x: tanh(0.5 * x),
+    sf=lambda x: 2 * sigmoid(-x),
+    logsf=lambda x: math.log(2) + log_sigmoid(-x),
+    ppf=lambda q: 2 * atanh(q),
+    isf=lambda q: log1p(-0.5 * q) - log(0.5 * q),
+    entropy=lambda: 2 - math.log(2),
+    mean=lambda: math.log(4),
+    var=lambda: math.pi**2 / 3 - math.log(4) ** 2,
+)
+
+
+def _hypsecant_cdf(x: Any) -> Any:
+    tail = 2 / math.pi * atan(exp(_fold(x)))
+    return where(x < 0, tail, 1 - tail)
+
+
+def _hypsecant_ppf(q: Any) -> Any:
+    is_left = q < 0.5
+    angle = 0.5 * math.pi * where(is_left, q, 1 - q)
+    side = log(sin(angle) / cos(angle))
+    return where(is_left, side, -side)
+
+
+hypsecant = Continuous(
+    "hypsecant",
+    log_density=lambda x: _fold(x) - log1p(exp(2 * _fold(x))) + math.log(2 / math.pi),
+    cdf=_hypsecant_cdf,
+    sf=lambda x: _hypsecant_cdf(-x),
+    ppf=_hypsecant_ppf,
+    isf=lambda q: -_hypsecant_ppf(q),
+    entropy=lambda: math.log(2 * math.pi),
+    mean=lambda: 0.0,
+    var=lambda: math.pi**2 / 4,
+)
+
 
 # Gumbel: the largest, or the smallest, of many
 
 
-def _gumbel_log_tail(x: Any) -> Any:
-    """log(1 - exp(-exp(-x))); far out it is -x itself, and the inner exponential is lost in 1."""
+def gumbel_log_tail(x: Any) -> Any:
+    """Return log(1 - exp(-exp(-x))): far out it is -x itself.
+
+    >>> import tapegrad
+    >>> float(gumbel_log_tail(tapegrad.constant(200.0)))
+    -200.0
+    """
     rest = bounded_exp(-x)
     return where(rest < 1e-30, -x, log_complement(where(rest < 1e-30, 1.0, rest)))
 
@@ -81,7 +130,7 @@ gumbel_r = Continuous(
     cdf=lambda x: exp(-bounded_exp(-x)),
     sf=lambda x: -expm1(-bounded_exp(-x)),
     logcdf=lambda x: -bounded_exp(-x),
-    logsf=_gumbel_log_tail,
+    logsf=gumbel_log_tail,
     ppf=lambda q: -log(-log(q)),
     isf=lambda q: -log(-log1p(-q)),
     entropy=lambda: 1 + _EULER,
@@ -94,7 +143,7 @@ gumbel_l = Continuous(
     log_density=lambda x: x - bounded_exp(x),
     cdf=lambda x: -expm1(-bounded_exp(x)),
     sf=lambda x: exp(-bounded_exp(x)),
-    logcdf=lambda x: _gumbel_log_tail(-x),
+    logcdf=lambda x: gumbel_log_tail(-x),
     logsf=lambda x: -bounded_exp(x),
     ppf=lambda q: log(-log1p(-q)),
     isf=lambda q: log(-log(q)),

@@ -29,7 +29,7 @@ Bounds = tuple[Any, Any]
 
 FORMULAS = frozenset(
     {"log_density", "cdf", "sf", "logcdf", "logsf", "ppf", "isf", "entropy", "mean", "var"}
-    | {"draw", "valid", "inside"}
+    | {"draw", "valid", "inside", "stand_in"}
 )
 
 
@@ -71,7 +71,8 @@ class Family(ABC):
     """A distribution whose parameters are given with each call; calling it freezes them.
 
     Formulas take the standard variable first, then the shape parameters. `support` is a pair of
-    bounds or a function of the shapes; `inside` is a point within (or such a function).
+    bounds or a function of the shapes; `inside` is a point within (or such a function). Shapes that
+    are not `valid` are computed with as `stand_in` (0.5 each), and give NaN.
     """
 
     def __init__(
@@ -148,7 +149,8 @@ class Family(ABC):
         valid = self._formulas.get("valid")
         is_valid = None if valid is None else valid(*shapes)
         if is_valid is not None:
-            shapes = [where(is_valid, shape, 0.5) for shape in shapes]
+            stand_in = self._formulas.get("stand_in", (0.5,) * len(shapes))
+            shapes = [where(is_valid, x, number) for x, number in zip(shapes, stand_in)]
         if is_number(scale, 1):
             return Given(x, shapes, loc, scale, is_valid)
         is_positive = scale > 0
@@ -290,6 +292,28 @@ class Family(ABC):
         """Return the (differential) entropy in nats."""
         return self._moment("entropy", lambda h, loc, scale: h + log(scale), args, kwargs)
 
+    def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
+        """Return the mean for "m" and the variance for "v", in this order; one of them by itself.
+
+        >>> from tapegrad.scipy.stats.positive import gamma
+        >>> [float(x) for x in gamma.stats(2.0, scale=3.0)]
+        [6.0, 18.0]
+        """
+        if not moments or set(moments) - set("mv"):
+            raise ArgumentError(
+                f"moments of {self.name} must be 'm', 'v' or 'mv'. Got {moments!r}."
+            )
+        methods = {"m": self.mean, "v": self.var}
+        found = tuple(methods[m](*args, **kwargs) for m in "mv" if m in moments)
+        return found[0] if len(found) == 1 else found
+
+    def _low_moment(self, order: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The mean of a power up to 2."""
+        mean = self.mean(*args, **kwargs)
+        if order == 0:
+            return 0.0 * mean + 1
+        return mean if order == 1 else self.var(*args, **kwargs) + mean * mean
+
     def support(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Return the ends of the support."""
         _, shapes, loc, scale, _ = self._all_given(args, kwargs)
@@ -309,6 +333,17 @@ class Family(ABC):
         else:
             y = self._formula("ppf")(uniform(source, shape, dtype), *shapes)
         return given.checked(y * scale + loc)
+
+
+def check_order(order: Any, name: str) -> int:
+    """Return the order of a moment, or raise a sentence.
+
+    >>> check_order(2, "norm")
+    2
+    """
+    if int(order) != order or order < 0:
+        raise ArgumentError(f"{name}.moment needs a whole number from 0 on. Got {order!r}.")
+    return int(order)
 
 
 def _log_share(p: Any, rest: Any) -> Any:

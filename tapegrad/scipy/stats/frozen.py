@@ -75,6 +75,10 @@ class Frozen:
         """Return the (differential) entropy in nats."""
         return self.dist.entropy(*self.args, **self.kwds)
 
+    def stats(self, moments: str = "mv") -> Any:
+        """Return the mean for "m" and the variance for "v"."""
+        return self.dist.stats(*self.args, moments=moments, **self.kwds)
+
     def support(self) -> tuple[Any, Any]:
         """Return the ends of the support."""
         low, high = self.dist.support(*self.args, **self.kwds)
@@ -95,6 +99,16 @@ class FrozenContinuous(Frozen):
     def logpdf(self, x: Any) -> Any:
         """Return the logarithm of the density at x."""
         return self.dist.logpdf(x, *self.args, **self.kwds)
+
+    def expect(self, func: Any = None) -> Any:
+        """Return the mean of a function of tensors."""
+        given = self.dist.read(self.args, self.kwds)
+        shapes = tuple(given[name] for name in self.dist.shapes)
+        return self.dist.expect(func, shapes, given["loc"], given["scale"])
+
+    def moment(self, order: int) -> Any:
+        """Return the mean of a power (not around the mean)."""
+        return self.dist.moment(order, *self.args, **self.kwds)
 
 
 class FrozenDiscrete(Frozen):

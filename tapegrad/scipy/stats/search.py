@@ -9,13 +9,11 @@ from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 
-_ROUNDS = 40
 
-
-def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any) -> Any:
+def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any, rounds: int = 40) -> Any:
     """Return the smallest whole number from 0 to `high` whose `cdf` is at least q.
 
-    `high` (a tensor, below 2**40) counts as such a number. The result has no gradient.
+    `high` (a tensor, below 2**rounds) counts as such a number. The result has no gradient.
 
     >>> from tapegrad.scipy.operands import operands
     >>> q, high = operands(0.7, 10.0)
@@ -25,7 +23,7 @@ def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any) -> Any:
     q = stop_gradient(q)
     high = floor(stop_gradient(high)) + 0.0 * q
     low = 0.0 * high - 1
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         middle = floor(0.5 * (low + high))
         # Once both are neighbours the middle is `low`, of which nothing is asked any more.
         is_enough = (middle > low) & (cdf(where(middle > low, middle, high)) >= q)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.errors import ArgumentError, ShapeError
+import numpy as np
+
+from tapegrad.errors import ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part
 from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.linalg.decompositions import cholesky
+from tapegrad.ops.linalg.eigen import eigh
 from tapegrad.ops.linalg.solve import triangular_solve
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.powers import sqrt
 from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.reduction import max as largest_of
 from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
+from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
 
@@ -24,7 +32,8 @@ class MultivariateNormal:
     """The normal distribution of vectors along the last axis; SciPy's `multivariate_normal`.
 
     `cov` may be a number (for all components), a vector (of variances) or a matrix, which must
-    be positive definite: it is factorised by Cholesky.
+    be positive definite: it is factorised by Cholesky. With `allow_singular` eigenvalues are taken,
+    those that are nearly 0 count for nothing, and points off the others have no density.
 
     >>> multivariate_normal = MultivariateNormal()
     >>> round(float(multivariate_normal.logpdf([0.0, 1.0], [0.0, 0.0], 1.0)), 4)
@@ -35,41 +44,90 @@ class MultivariateNormal:
         self, mean: Any = None, cov: Any = 1, allow_singular: bool = False, seed: Any = None
     ) -> FrozenMultivariateNormal:
         """Return the distribution with its parameters held."""
-        _refuse_singular(allow_singular)
-        return FrozenMultivariateNormal(self, mean, cov, seed)
+        return FrozenMultivariateNormal(self, mean, cov, allow_singular, seed)
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the logarithm of the density at x."""
-        _refuse_singular(allow_singular)
-        x, mean, cov = _parameters(x, mean, cov)
+        x, mean, cov = vector_parameters("multivariate_normal", x, mean, cov)
         size = int(mean.shape[0])
-        points = reshape_p(_as_points(x, size) - mean, shape=(-1, size))
-        factor = cholesky(cov)
-        z = triangular_solve(factor, matrix_transpose(points))
-        half = 0.5 * sum_over(z * z, 0)
-        y = -half - _log_volume(factor) - 0.5 * size * math.log(2 * math.pi)
-        rank = len(x.shape)
-        shape = tuple(x.shape) if size == 1 and rank < 2 else tuple(x.shape)[:-1]
+        points, shape = as_points("multivariate_normal", x, size)
+        gap = reshape_p(points - mean, shape=(-1, size))
+        if allow_singular:
+            y = _singular_log_density(gap, cov)
+        else:
+            square, log_volume = whitened(gap, cov)
+            y = -0.5 * square - log_volume - 0.5 * size * math.log(2 * math.pi)
         return reshape_p(y, shape=shape)
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the density at x."""
         return exp(self.logpdf(x, mean, cov, allow_singular))
 
-    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+    def entropy(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the differential entropy."""
-        _, mean, cov = _parameters(0.0, mean, cov)
+        _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
         size = int(mean.shape[0])
+        if allow_singular:
+            values, _, is_part = _spectrum(cov)
+            whole = where(is_part, 0.0 * values + 1 + math.log(2 * math.pi), 0.0)
+            return 0.5 * sum_over(log(where(is_part, values, 1.0)) + whole, -1)
         return _log_volume(cholesky(cov)) + 0.5 * size * (1 + math.log(2 * math.pi))
 
-    def rvs(self, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
+    def rvs(
+        self,
+        mean: Any = None,
+        cov: Any = 1,
+        size: Any = 1,
+        random_state: Any = None,
+        allow_singular: bool = False,
+    ) -> Any:
         """Draw `[*size, components]` vectors (axes of length 1 left out); both get gradients."""
-        _, mean, cov = _parameters(0.0, mean, cov)
+        _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
         count = int(mean.shape[0])
         shape = (*as_shape(size), count)
         noise = draws.normal(draws.source_of(random_state), shape, numpy_dtype_of(mean))
-        y = matmul(reshape_p(noise, shape=(-1, count)), matrix_transpose(cholesky(cov))) + mean
+        root = _singular_root(cov) if allow_singular else cholesky(cov)
+        y = matmul(reshape_p(noise, shape=(-1, count)), matrix_transpose(root)) + mean
         return reshape_p(y, shape=tuple(n for n in shape if n != 1))
+
+
+def whitened(gap: Any, cov: Any) -> tuple[Any, Any]:
+    """Return the squared length of vectors in units of a covariance, and half its log-determinant.
+
+    >>> import tapegrad
+    >>> square, _ = whitened(tapegrad.constant([[2.0, 0.0]]), tapegrad.eye(2))
+    >>> square.numpy().tolist()
+    [4.0]
+    """
+    factor = cholesky(cov)
+    z = triangular_solve(factor, matrix_transpose(gap))
+    return sum_over(z * z, 0), _log_volume(factor)
+
+
+def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
+    """Eigenvalues, eigenvectors, and which values are not those of a rounding error."""
+    values, vectors = eigh(cov)
+    largest = largest_of(absolute(stop_gradient(values)), -1, keepdims=True)
+    factor = 1e6 if numpy_dtype_of(cov) == np.float64 else 1e3
+    tolerance = factor * float(np.finfo(numpy_dtype_of(cov)).eps)
+    return values, vectors, values > tolerance * largest
+
+
+def _singular_log_density(gap: Any, cov: Any) -> Any:
+    values, vectors, is_part = _spectrum(cov)
+    safe = where(is_part, values, 1.0)
+    along = matmul(gap, vectors)
+    square = sum_over(where(is_part, along * along / safe, 0.0), -1)
+    volume = sum_over(log(safe) + where(is_part, 0.0 * values + math.log(2 * math.pi), 0.0), -1)
+    off = sum_over(where(is_part, 0.0, along * along), -1)
+    tolerance = 1e3 * float(np.finfo(numpy_dtype_of(cov)).eps)
+    is_off = sqrt(stop_gradient(off)) > tolerance
+    return where(is_off, -math.inf, -0.5 * (square + volume))
+
+
+def _singular_root(cov: Any) -> Any:
+    values, vectors, is_part = _spectrum(cov)
+    return vectors * where(is_part, sqrt(where(is_part, values, 1.0)), 0.0)
 
 
 class FrozenMultivariateNormal:
@@ -80,36 +138,36 @@ class FrozenMultivariateNormal:
     3.531
     """
 
-    def __init__(self, dist: MultivariateNormal, mean: Any, cov: Any, seed: Any = None) -> None:
+    def __init__(
+        self,
+        dist: MultivariateNormal,
+        mean: Any,
+        cov: Any,
+        allow_singular: bool = False,
+        seed: Any = None,
+    ) -> None:
         self.dist = dist
         self.mean = mean
         self.cov = cov
+        self.allow_singular = allow_singular
         self.seed = seed
 
     def logpdf(self, x: Any) -> Any:
         """Return the logarithm of the density at x."""
-        return self.dist.logpdf(x, self.mean, self.cov)
+        return self.dist.logpdf(x, self.mean, self.cov, self.allow_singular)
 
     def pdf(self, x: Any) -> Any:
         """Return the density at x."""
-        return self.dist.pdf(x, self.mean, self.cov)
+        return self.dist.pdf(x, self.mean, self.cov, self.allow_singular)
 
     def entropy(self) -> Any:
         """Return the differential entropy."""
-        return self.dist.entropy(self.mean, self.cov)
+        return self.dist.entropy(self.mean, self.cov, self.allow_singular)
 
     def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
         """Draw vectors."""
         state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.mean, self.cov, size, state)
-
-
-def _refuse_singular(allow_singular: bool) -> None:
-    if allow_singular:
-        raise ArgumentError(
-            "multivariate_normal needs a positive definite cov: allow_singular=True is not "
-            "offered. Leave out the components that follow from the others."
-        )
+        return self.dist.rvs(self.mean, self.cov, size, state, self.allow_singular)
 
 
 def _log_volume(factor: Any) -> Any:
@@ -117,36 +175,47 @@ def _log_volume(factor: Any) -> Any:
     return sum_over(log(matrix_diag_part(factor)), -1)
 
 
-def _parameters(x: Any, mean: Any, cov: Any) -> tuple[Any, Any, Any]:
-    """Return x, the mean as a vector and the covariances as a matrix."""
+def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any, Any]:
+    """Return x, the mean as a vector and the covariances as a matrix.
+
+    >>> _, mean, cov = vector_parameters("multivariate_normal", 0.0, None, [1.0, 2.0])
+    >>> mean.shape, cov.shape
+    ((2,), (2, 2))
+    """
     x, center, cov = operands(x, 0.0 if mean is None else mean, cov)
     rank = len(cov.shape)
     size = int(cov.shape[0]) if rank else 1
     if len(center.shape) > 1 or rank > 2 or (rank == 2 and cov.shape[0] != cov.shape[1]):
         raise ShapeError(
-            "multivariate_normal needs a vector as mean and a number, vector or square matrix as "
+            f"{name} needs a vector as mean and a number, vector or square matrix as "
             f"cov. Got shapes {tuple(center.shape)} and {tuple(cov.shape)}."
         )
     if not rank and center.shape:
         size = int(center.shape[0])
     if center.shape and center.shape[0] != size:
         raise ShapeError(
-            f"multivariate_normal needs as many means as rows of cov. Got {center.shape[0]} "
-            f"and {size}."
+            f"{name} needs as many means as rows of cov. Got {center.shape[0]} and {size}."
         )
     center = broadcast_p(center, shape=(size,))
     return x, center, cov if rank == 2 else matrix_diag(broadcast_p(cov, shape=(size,)))
 
 
-def _as_points(x: Any, size: int) -> Any:
+def as_points(name: str, x: Any, size: int) -> tuple[Any, tuple[int, ...]]:
+    """Return x with its components along the last axis, and the shape of an answer.
+
+    >>> import tapegrad
+    >>> points, shape = as_points("multivariate_normal", tapegrad.zeros((4, 2)), 2)
+    >>> points.shape, shape
+    ((4, 2), (4,))
+    """
     if size == 1 and len(x.shape) < 2:
-        return reshape_p(x, shape=(*x.shape, 1))
+        return reshape_p(x, shape=(*x.shape, 1)), tuple(x.shape)
     if not x.shape or x.shape[-1] != size:
         raise ShapeError(
-            f"multivariate_normal needs x with {size} components along the last axis. "
+            f"{name} needs x with {size} components along the last axis. "
             f"Got shape {tuple(x.shape)}."
         )
-    return x
+    return x, tuple(x.shape)[:-1]
 
 
 multivariate_normal = MultivariateNormal()

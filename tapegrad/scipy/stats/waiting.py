@@ -19,6 +19,7 @@ from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.stats.quadrature import column, mean_log_gamma
 from tapegrad.scipy.stats.search import first_reaching
 
 
@@ -58,10 +59,11 @@ def _nbinom_log_density(k: Any, n: Any, p: Any) -> Any:
 def _nbinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
     """Poisson counts whose rate is drawn from a gamma distribution."""
     rate = draws.gamma(source, shape, dtype, n) * (1 - p) / p
-    return _poisson_draw(source, shape, dtype, rate)
+    return poisson_draw(source, shape, dtype, rate)
 
 
-def _poisson_draw(source: Source, shape: Shape, dtype: Any, mu: Any) -> Any:
+def poisson_draw(source: Source, shape: Shape, dtype: Any, mu: Any) -> Any:
+    """Draw Poisson counts as floating numbers."""
     return cast(random_draws.draw_poisson(source, shape, mu, "int64"), dtype)
 
 
@@ -81,6 +83,23 @@ def _far(mean: Any, var: Any) -> Any:
     return mean + 40 * (sqrt(var) + var / (mean + 1) + 1)
 
 
+def _poisson_entropy(mu: Any) -> Any:
+    (mu_,) = column(mu)
+    factorial = mean_log_gamma(mu, lambda drop: -expm1(mu_ * drop), 0.0 * mu + 1)
+    return mu - times_log(mu, mu) + factorial
+
+
+def _nbinom_entropy(n: Any, p: Any) -> Any:
+    mean = n * (1 - p) / p
+    n_, odds = column(n, (1 - p) / p)
+
+    def rest(drop: Any) -> Any:
+        return -expm1(-n_ * log1p(-odds * drop))
+
+    ways = mean_log_gamma(mean, rest, 0.0 * mean + 1) - mean_log_gamma(mean, rest, n + 0.0 * p)
+    return ways - n * log(p) - times_log1p(mean, -p)
+
+
 nbinom = Discrete(
     "nbinom",
     "n p",
@@ -91,6 +110,7 @@ nbinom = Discrete(
     sf=lambda k, n, p: betainc(k + 1, n, 1 - p),
     mean=lambda n, p: n * (1 - p) / p,
     var=lambda n, p: n * (1 - p) / (p * p),
+    entropy=_nbinom_entropy,
     ppf=_nbinom_ppf,
     draw=_nbinom_draw,
 )
@@ -105,6 +125,7 @@ poisson = Discrete(
     sf=lambda k, mu: gammainc(k + 1, mu),
     mean=lambda mu: mu,
     var=lambda mu: mu,
+    entropy=_poisson_entropy,
     ppf=_poisson_ppf,
-    draw=_poisson_draw,
+    draw=poisson_draw,
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.compat.autograd.dispatch import Borrowed as _Borrowed
-from tapegrad.compat.autograd.scipy.beyond import erf, erfc, iv, ive
+from tapegrad.compat.autograd.scipy.beyond import erf, erfc
 from tapegrad.scipy import special as _tensors
 
 _names = _Borrowed(_tensors, "scipy.special")
-__all__ = ["erf", "erfc", "iv", "ive"]
+__all__ = ["erf", "erfc"]
 __all__ += [name for name in _tensors.__all__ if name not in __all__]
 
 

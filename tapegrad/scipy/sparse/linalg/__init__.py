@@ -1,6 +1,29 @@
-"""Solving sparse systems: spsolve, cg, bicgstab, gmres, with gradients by an adjoint solve."""
+"""Sparse systems and eigenvalues, with gradients.
 
-from tapegrad.scipy.sparse.linalg.functions import LinearOperator
-from tapegrad.scipy.sparse.linalg.solvers import bicgstab, cg, gmres, norm, spsolve
+direct     spsolve, splu, factorized
+solvers    cg, bicgstab, gmres, minres, and norm; krylov: their rounds
+eigen      eigsh, svds; exponential: expm_multiply
+"""
 
-__all__ = ["LinearOperator", "bicgstab", "cg", "gmres", "norm", "spsolve"]
+from tapegrad.scipy.sparse.linalg.direct import SuperLU, factorized, splu, spsolve
+from tapegrad.scipy.sparse.linalg.eigen import eigsh, svds
+from tapegrad.scipy.sparse.linalg.exponential import expm_multiply
+from tapegrad.scipy.sparse.linalg.functions import LinearOperator, aslinearoperator
+from tapegrad.scipy.sparse.linalg.solvers import bicgstab, cg, gmres, minres, norm
+
+__all__ = [
+    "LinearOperator",
+    "SuperLU",
+    "aslinearoperator",
+    "bicgstab",
+    "cg",
+    "eigsh",
+    "expm_multiply",
+    "factorized",
+    "gmres",
+    "minres",
+    "norm",
+    "splu",
+    "spsolve",
+    "svds",
+]

@@ -15,7 +15,11 @@ from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.arithmetic import add
 from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.joining import stack
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand
+from tapegrad.scipy.sparse.arrays import coo_array
+from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
 
 Apply = Callable[[Any], Any]
@@ -54,7 +58,37 @@ class LinearOperator:
         self.dtype = dtype
 
     def __matmul__(self, x: Any) -> Any:
-        return self.matvec(x)
+        x = operand(x)
+        return self.matvec(x) if len(x.shape) == 1 else self.matmat(x)
+
+    dot = __matmul__
+
+    def matmat(self, X: Any) -> Any:
+        """Return the operator times the columns of a matrix."""
+        return stack([self.matvec(X[:, i]) for i in range(int(X.shape[1]))], axis=1)
+
+    @property
+    def H(self) -> LinearOperator:  # noqa: N802  # SciPy's name
+        """The adjoint."""
+        back = self.rmatvec or adjoint_of(self.matvec)
+        return LinearOperator(self.shape[::-1], back, self.matvec, dtype=self.dtype)
+
+    def adjoint(self) -> LinearOperator:
+        """Return the adjoint."""
+        return self.H
+
+
+def aslinearoperator(A: Any) -> LinearOperator:
+    """Return a matrix, sparse or not, as a LinearOperator.
+
+    >>> aslinearoperator([[1.0, 2.0], [3.0, 4.0]]).H.matvec([1.0, 0.0]).numpy().tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(A, LinearOperator):
+        return A
+    matrix = A if isinstance(A, SparseArray) else coo_array(A)
+    turned = matrix.transpose().conj()
+    return LinearOperator(matrix.shape, matrix.__matmul__, turned.__matmul__, dtype=matrix.dtype)
 
 
 def as_function(A: Any) -> tuple[Apply, Apply] | None:

@@ -147,6 +147,32 @@ def bicgstab(
     return run(step, (x, r, zero, zero, one, one, one), r, goal, limit)
 
 
+def minres(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None) -> Found:
+    """Minimal residuals for Hermitian systems, which may be indefinite, by three-term rounds.
+
+    Directions are kept so that what the operator makes of them is orthonormal.
+    """
+    r = b - apply(x)
+
+    def scaled(p: Any, image: Any) -> tuple[Any, Any]:
+        size = length(image)
+        return ratio(p, size), ratio(image, size)
+
+    def step(state: State) -> State:
+        x, r, p, image, before, image_before = state
+        pace = inner(image, r)
+        x, r = x + pace * p, r - pace * image
+        new, far = image, apply(image)
+        for _ in range(2):  # once more for what rounding left
+            for old, image_of_old in ((p, image), (before, image_before)):
+                share = inner(image_of_old, far)
+                new, far = new - share * old, far - share * image_of_old
+        return x, r, *scaled(new, far), p, image
+
+    zero = zeros_like(r)
+    return run(step, (x, r, *scaled(r, apply(r)), zero, zero), r, goal, limit)
+
+
 def gmres(
     apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, precondition: Apply, restart: int
 ) -> Found:

@@ -1,4 +1,4 @@
-"""Sparse systems of equations: solved by iteration or as dense ones, with implicit gradients.
+"""Sparse systems of equations solved by iteration, with implicit gradients.
 
 With A x = b, a change of A and b moves x by A^-1 (db - dA x). So the gradient of b is a solution of
 the adjoint system, and that of each entry of A follows from it and x; how x was found is forgotten.
@@ -10,12 +10,10 @@ from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.convert import NUMBERS
-from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
+from tapegrad.errors import ArgumentError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.gather import take_p
-from tapegrad.ops.linalg.solve import solve_p
 from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.selection import maximum, where
@@ -24,6 +22,7 @@ from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
+from tapegrad.scipy.sparse.linalg.direct import check_side, square
 from tapegrad.scipy.sparse.linalg.functions import (
     Apply,
     Iterate,
@@ -31,24 +30,6 @@ from tapegrad.scipy.sparse.linalg.functions import (
     check_result,
     solved,
 )
-
-
-def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """Return x with A x = b for a vector or the columns of a matrix b.
-
-    The system is solved as a dense one, on the device; for large ones take an iteration.
-    Gradients go to the entries of A and to b.
-
-    >>> spsolve(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0]).numpy().tolist()
-    [1.0, 0.5]
-    """
-    matrix = _square(A, "spsolve")
-    right = b.toarray() if isinstance(b, SparseArray) else operand(b)
-    _check_side(matrix, right, "spsolve", most=2)
-    dense, right = operands(matrix.toarray(), right)
-    columns = right if len(right.shape) == 2 else reshape_p(right, shape=(right.shape[0], 1))
-    x = solve_p(dense, columns, adjoint=False)
-    return x if len(right.shape) == 2 else reshape_p(x, shape=tuple(right.shape))
 
 
 def cg(
@@ -133,6 +114,33 @@ def gmres(
     return _solved("gmres", iterate, A, b, x0, M, maxiter, callback)
 
 
+def minres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Any = None,
+) -> tuple[Any, Any]:
+    """Return x with A x = b by minimal residuals, and 0 or the number of rounds that failed.
+
+    A is Hermitian and may be indefinite. There is no preconditioner.
+
+    >>> x, info = minres(coo_array([[2.0, 0.0], [0.0, -4.0]]), [2.0, 2.0])
+    >>> x.numpy().round(6).tolist(), int(info)
+    ([1.0, -0.5], 0)
+    """
+    if M is not None:
+        raise ArgumentError("minres takes no preconditioner M here. Use gmres, or cg.")
+
+    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
+        return krylov.minres(apply, b, x, _goal(b, rtol, 0.0), maxiter)
+
+    return _solved("minres", iterate, A, b, x0, None, maxiter, callback)
+
+
 def _solved(
     name: str,
     iterate: Iterate,
@@ -147,9 +155,9 @@ def _solved(
         raise ArgumentError(f"{name} takes no callback: its rounds may run on a device.")
     functions = as_function(A)
     if functions is None:
-        matrix = _square(A, name)
+        matrix = square(A, name)
         data, right = operands(matrix.data, operand(b))
-        _check_side(matrix, right, name, most=1)
+        check_side(matrix, right, name, most=1)
     else:
         right = operand(b)
         check_result(functions[0], right, name)
@@ -172,7 +180,7 @@ def _preconditioner(M: Any, name: str) -> tuple[Apply, Apply]:
     if functions is not None:
         ahead, back = functions
         return (lambda v: stop_gradient(ahead(v))), (lambda v: stop_gradient(back(v)))
-    matrix = _constant(_square(M, name))
+    matrix = _constant(square(M, name))
     turned = matrix.transpose().conj()
     return (lambda v: matrix @ v), (lambda v: turned @ v)
 
@@ -210,22 +218,6 @@ class _System:
     def _adjoint(self) -> _System:
         """The system with the transposed places; the entries are given conjugated."""
         return _System(self.iterate, self.matrix.transpose(), self.near[::-1])
-
-
-def _square(A: Any, name: str) -> SparseArray:
-    matrix = A if isinstance(A, SparseArray) else coo_array(A)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ShapeError(f"{name} needs a square matrix. Got shape {matrix.shape}.")
-    return matrix
-
-
-def _check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
-    if not 1 <= len(right.shape) <= most or right.shape[0] != matrix.shape[0]:
-        kind = "vector" if most == 1 else "vector or matrix"
-        raise ShapeError(
-            f"{name} with a matrix of shape {matrix.shape} needs a {kind} with as many rows. "
-            f"Got shape {tuple(right.shape)}."
-        )
 
 
 def _constant(matrix: SparseArray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from tapegrad.compat.autograd.dispatch import Borrowed as _Borrowed
@@ -31,7 +32,8 @@ __all__ += [name for name in _tensors.__all__ if name not in __all__]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _tensors.__all__:
+    found = getattr(_tensors, name) if name in _tensors.__all__ else None
+    if found is not None and not isinstance(found, FunctionType | type):
         return _Borrowed(getattr(_tensors, name), f"scipy.stats:{name}")
     return _Borrowed(_tensors, "scipy.stats").find(name)
 

@@ -1,0 +1,45 @@
+"""NumPy's `polynomial`: six families, as functions and as classes, with derivatives.
+
+    from tapegrad.numpy.polynomial import Chebyshev, legendre
+
+    Chebyshev([1.0, 2.0, 3.0])(0.5)
+    legendre.legval(0.5, [1.0, 2.0, 3.0])
+
+Coefficients and points may be tensors that a tape follows.
+"""
+
+from __future__ import annotations
+
+from tapegrad.numpy.polynomial import (
+    chebyshev,
+    hermite,
+    hermite_e,
+    laguerre,
+    legendre,
+    polynomial,
+    polyutils,
+)
+from tapegrad.numpy.polynomial.series import (
+    Chebyshev,
+    Hermite,
+    HermiteE,
+    Laguerre,
+    Legendre,
+    Polynomial,
+)
+
+__all__ = [
+    "Chebyshev",
+    "Hermite",
+    "HermiteE",
+    "Laguerre",
+    "Legendre",
+    "Polynomial",
+    "chebyshev",
+    "hermite",
+    "hermite_e",
+    "laguerre",
+    "legendre",
+    "polynomial",
+    "polyutils",
+]

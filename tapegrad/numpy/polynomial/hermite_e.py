@@ -1,0 +1,47 @@
+"""Hermite's polynomials as in probability theory: the functions of `numpy.polynomial.hermite_e`."""
+
+from __future__ import annotations
+
+from tapegrad.numpy.polynomial.families import HERMITE_E as _FAMILY
+from tapegrad.numpy.polynomial.series import HermiteE
+
+hermeadd = _FAMILY.add
+hermesub = _FAMILY.sub
+hermemulx = _FAMILY.mulx
+hermemul = _FAMILY.mul
+hermediv = _FAMILY.div
+hermepow = _FAMILY.pow
+hermeval = _FAMILY.val
+hermeval2d = _FAMILY.val2d
+hermeval3d = _FAMILY.val3d
+hermegrid2d = _FAMILY.grid2d
+hermegrid3d = _FAMILY.grid3d
+hermevander = _FAMILY.vander
+hermevander2d = _FAMILY.vander2d
+hermevander3d = _FAMILY.vander3d
+hermeder = _FAMILY.der
+hermeint = _FAMILY.int
+hermefromroots = _FAMILY.fromroots
+hermeroots = _FAMILY.roots
+hermecompanion = _FAMILY.companion
+hermefit = _FAMILY.fit
+hermetrim = _FAMILY.trim
+hermeline = _FAMILY.line
+hermegauss = _FAMILY.gauss
+hermeweight = _FAMILY.weight
+herme2poly = _FAMILY.to_powers
+poly2herme = _FAMILY.from_powers
+
+# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
+hermedomain = _FAMILY.numpys.hermedomain
+hermezero = _FAMILY.numpys.hermezero
+hermeone = _FAMILY.numpys.hermeone
+hermex = _FAMILY.numpys.hermex
+
+__all__ = [
+    "HermiteE", "herme2poly", "hermeadd", "hermecompanion", "hermeder", "hermediv",
+    "hermedomain", "hermefit", "hermefromroots", "hermegauss", "hermegrid2d", "hermegrid3d",
+    "hermeint", "hermeline", "hermemul", "hermemulx", "hermeone", "hermepow", "hermeroots",
+    "hermesub", "hermetrim", "hermeval", "hermeval2d", "hermeval3d", "hermevander",
+    "hermevander2d", "hermevander3d", "hermeweight", "hermex", "hermezero", "poly2herme",
+]  # fmt: skip

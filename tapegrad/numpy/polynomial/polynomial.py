@@ -1,0 +1,47 @@
+"""Powers of x: the functions of `numpy.polynomial.polynomial`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tapegrad.numpy.polynomial.evaluation import value_from_roots as polyvalfromroots
+from tapegrad.numpy.polynomial.families import POWERS as _FAMILY
+from tapegrad.numpy.polynomial.series import Polynomial
+
+polyadd = _FAMILY.add
+polysub = _FAMILY.sub
+polymulx = _FAMILY.mulx
+polymul = _FAMILY.mul
+polydiv = _FAMILY.div
+polypow = partial(_FAMILY.pow, maxpower=None)
+polyval = _FAMILY.val
+polyval2d = _FAMILY.val2d
+polyval3d = _FAMILY.val3d
+polygrid2d = _FAMILY.grid2d
+polygrid3d = _FAMILY.grid3d
+polyvander = _FAMILY.vander
+polyvander2d = _FAMILY.vander2d
+polyvander3d = _FAMILY.vander3d
+polyder = _FAMILY.der
+polyint = _FAMILY.int
+polyfromroots = _FAMILY.fromroots
+polyroots = _FAMILY.roots
+polycompanion = _FAMILY.companion
+polyfit = _FAMILY.fit
+polytrim = _FAMILY.trim
+polyline = _FAMILY.line
+polyvalnd = _FAMILY.valnd
+
+# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
+polydomain = _FAMILY.numpys.polydomain
+polyzero = _FAMILY.numpys.polyzero
+polyone = _FAMILY.numpys.polyone
+polyx = _FAMILY.numpys.polyx
+
+__all__ = [
+    "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit",
+    "polyfromroots", "polygrid2d", "polygrid3d", "polyint", "polyline", "polymul", "polymulx",
+    "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval", "polyval2d",
+    "polyval3d", "polyvalfromroots", "polyvalnd", "polyvander", "polyvander2d", "polyvander3d",
+    "polyx", "polyzero",
+]  # fmt: skip

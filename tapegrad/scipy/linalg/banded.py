@@ -1,0 +1,138 @@
+"""Hermitian matrices given by their diagonals. The bands are put into full matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.diagonal import matrix_diag
+from tapegrad.ops.gather import gather, place_next_to
+from tapegrad.ops.joining import concat
+from tapegrad.ops.linalg import decompositions, eigen
+from tapegrad.ops.linalg.common import adjoint_of
+from tapegrad.scipy.linalg.decompositions import mirrored
+from tapegrad.scipy.linalg.solvers import cho_solve
+from tapegrad.scipy.operands import operand, operands
+
+
+def _band_places(count: int, size: int, lower: bool) -> tuple[Any, Any]:
+    """Row and column in the matrix of every entry of the bands; rows outside of it are beyond."""
+    columns = np.broadcast_to(np.arange(size), (count, size))
+    rows = columns + np.arange(count)[:, None] - (0 if lower else count - 1)
+    return rows, columns
+
+
+def _with_zero(x: Any) -> Any:
+    flat = reshape_p(x, shape=(x.size,))
+    return concat([flat, place_next_to(flat, np.zeros(1, numpy_dtype_of(x)))], 0)
+
+
+def _triangle_of(ab: Any, lower: bool, name: str) -> Any:
+    """The triangular matrix that has these bands; what lies outside of it is not read."""
+    if len(ab.shape) != 2:
+        raise ShapeError(f"{name} needs diagonals as rows. Got shape {tuple(ab.shape)}.")
+    count, size = (int(n) for n in ab.shape)
+    rows, columns = _band_places(count, size, lower)
+    is_inside = (rows >= 0) & (rows < size)
+    places = np.full((size, size), count * size)
+    entries = np.arange(count * size).reshape(count, size)
+    places[rows[is_inside], columns[is_inside]] = entries[is_inside]
+    return gather(_with_zero(ab), place_next_to(ab, places))
+
+
+def _bands_of(x: Any, count: int, lower: bool) -> Any:
+    size = int(x.shape[-1])
+    rows, columns = _band_places(count, size, lower)
+    is_inside = (rows >= 0) & (rows < size)
+    places = np.where(is_inside, rows * size + columns, size * size)
+    return gather(_with_zero(x), place_next_to(x, places))
+
+
+def _whole_of(ab: Any, lower: bool, name: str) -> Any:
+    """The Hermitian matrix with these bands."""
+    part = _triangle_of(ab, lower, name)
+    return mirrored(part if lower else adjoint_of(part))
+
+
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+    """Return x with a @ x = b for a positive definite matrix given by half of its diagonals.
+
+    Upper form has `ab[u + i - j, j] = a[i, j]` for i <= j, lower form `ab[i - j, j] = a[i, j]`.
+
+    >>> solveh_banded([[0.0, 0.0], [2.0, 4.0]], [2.0, 2.0]).numpy().round(6).tolist()
+    [1.0, 0.5]
+    """
+    ab, b = operands(ab, b)
+    return cho_solve((decompositions.cholesky(_whole_of(ab, lower, "solveh_banded")), True), b)
+
+
+def cholesky_banded(ab: Any, lower: bool = False) -> Any:
+    """Return the Cholesky factor of a matrix of bands, as bands of the same form.
+
+    >>> cholesky_banded([[4.0, 9.0]]).numpy().tolist()
+    [[2.0, 3.0]]
+    """
+    ab = operand(ab)
+    factor = decompositions.cholesky(_whole_of(ab, lower, "cholesky_banded"))
+    return _bands_of(factor if lower else adjoint_of(factor), int(ab.shape[0]), lower)
+
+
+def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
+    """Return x with a @ x = b, given what `cholesky_banded` made of a, and its form.
+
+    >>> cho_solve_banded((cholesky_banded([[4.0]]), False), [8.0]).numpy().tolist()
+    [2.0]
+    """
+    cb, lower = cb_and_lower
+    cb, b = operands(cb, b)
+    return cho_solve((_triangle_of(cb, lower, "cho_solve_banded"), lower), b)
+
+
+def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> Any:
+    """Return eigenvalues (smallest first) and eigenvectors of a Hermitian matrix of bands.
+
+    >>> eig_banded([[2.0, 1.0]], eigvals_only=True).numpy().tolist()
+    [1.0, 2.0]
+    """
+    x = _whole_of(operand(a_band), lower, "eig_banded")
+    return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
+
+
+def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
+    """Return the eigenvalues, smallest first, of a Hermitian matrix of bands.
+
+    >>> eigvals_banded([[2.0, 1.0]]).numpy().tolist()
+    [1.0, 2.0]
+    """
+    return eig_banded(a_band, lower, eigvals_only=True)
+
+
+def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
+    """Return eigenvalues (smallest first) and eigenvectors; d is the diagonal, e beside it.
+
+    >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).numpy().round(6).tolist()
+    [1.0, 3.0]
+    """
+    d, e = operands(d, e)
+    if len(d.shape) != 1 or len(e.shape) != 1 or e.shape[0] != d.shape[0] - 1:
+        raise ShapeError(
+            "eigh_tridiagonal needs a diagonal and one less beside it. Got shapes "
+            f"{tuple(d.shape)} and {tuple(e.shape)}."
+        )
+    size = int(d.shape[0])
+    beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
+    x = matrix_diag(d) + beside + adjoint_of(beside)
+    return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
+
+
+def eigvalsh_tridiagonal(d: Any, e: Any) -> Any:
+    """Return the eigenvalues, smallest first, of a symmetric tridiagonal matrix.
+
+    >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0]).numpy().round(6).tolist()
+    [1.0, 3.0]
+    """
+    return eigh_tridiagonal(d, e, eigvals_only=True)

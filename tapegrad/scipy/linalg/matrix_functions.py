@@ -1,0 +1,117 @@
+"""Functions of square matrices: powers, sine and cosine and their kin, the sign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.ops.complex_numbers import complex as join_parts
+from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg import functions
+from tapegrad.ops.linalg.solve import solve
+from tapegrad.ops.products import matmul
+from tapegrad.scipy.operands import operand
+
+
+def fractional_matrix_power(A: Any, t: float) -> Any:
+    """Return the matrix to any power, exp(t log(A)); by products where t is a whole number.
+
+    As for `logm`, real matrices with eigenvalues that are negative or 0 have to be made complex.
+
+    >>> fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).numpy().round(6).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    A = operand(A)
+    if float(t).is_integer():
+        return functions.matrix_power(A, int(t))
+    if t == 0.5:
+        return functions.sqrtm(A)
+    return functions.expm(functions.logm(A) * float(t))
+
+
+def _turns(A: Any) -> tuple[Any, Any]:
+    """The exponentials of iA and -iA of a complex matrix."""
+    return functions.expm(A * 1j), functions.expm(A * -1j)
+
+
+def _imaginary(A: Any) -> Any:
+    return join_parts(A * 0.0, A)
+
+
+def cosm(A: Any) -> Any:
+    """Return the cosine of a matrix.
+
+    >>> cosm([[0.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    A = operand(A)
+    if not is_complex(A):
+        return real(functions.expm(_imaginary(A)))
+    one, other = _turns(A)
+    return (one + other) * 0.5
+
+
+def sinm(A: Any) -> Any:
+    """Return the sine of a matrix.
+
+    >>> sinm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    A = operand(A)
+    if not is_complex(A):
+        return imag(functions.expm(_imaginary(A)))
+    one, other = _turns(A)
+    return (one - other) * -0.5j
+
+
+def tanm(A: Any) -> Any:
+    """Return the tangent of a matrix.
+
+    >>> tanm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    A = operand(A)
+    return solve(cosm(A), sinm(A))
+
+
+def coshm(A: Any) -> Any:
+    """Return the hyperbolic cosine of a matrix.
+
+    >>> coshm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    A = operand(A)
+    return (functions.expm(A) + functions.expm(-A)) * 0.5
+
+
+def sinhm(A: Any) -> Any:
+    """Return the hyperbolic sine of a matrix.
+
+    >>> sinhm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    A = operand(A)
+    return (functions.expm(A) - functions.expm(-A)) * 0.5
+
+
+def tanhm(A: Any) -> Any:
+    """Return the hyperbolic tangent of a matrix.
+
+    >>> tanhm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    A = operand(A)
+    up, down = functions.expm(A), functions.expm(-A)
+    return solve(up + down, up - down)
+
+
+def signm(A: Any) -> Any:
+    """Return the sign of a matrix: its eigenvalues become 1 or -1, by the sign of their real part.
+
+    None may have a real part of 0.
+
+    >>> signm([[2.0, 0.0], [0.0, -3.0]]).numpy().round(6).tolist()
+    [[1.0, 0.0], [0.0, -1.0]]
+    """
+    A = operand(A)
+    return solve(functions.sqrtm(matmul(A, A)), A)

@@ -1,0 +1,203 @@
+"""Matrices that have a name and depend on numbers only, and those made of one or two vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.creation import as_constant, numpy_dtype_of
+from tapegrad.ops.diagonal import matrix_diag
+from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.joining import concat
+from tapegrad.ops.magnitude import abs as magnitude
+from tapegrad.ops.padding import pad
+from tapegrad.ops.shape import expand_dims
+from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.linalg.matrices import toeplitz
+from tapegrad.scipy.operands import operand, operands
+
+
+def _order(n: Any, name: str) -> int:
+    if int(n) != n or n < 0:
+        raise ArgumentError(f"{name} needs a whole number of rows. Got {n!r}.")
+    return int(n)
+
+
+def hilbert(n: int) -> Any:
+    """Return the matrix with the entries 1 / (i + j + 1).
+
+    >>> hilbert(2).numpy().round(4).tolist()
+    [[1.0, 0.5], [0.5, 0.3333]]
+    """
+    places = np.arange(_order(n, "hilbert"), dtype=np.float64)
+    return as_constant(1 / (places[:, None] + places + 1))
+
+
+def invhilbert(n: int) -> Any:
+    """Return the inverse of the Hilbert matrix, whose entries are whole numbers.
+
+    >>> invhilbert(2).numpy().tolist()
+    [[4.0, -6.0], [-6.0, 12.0]]
+    """
+    n = _order(n, "invhilbert")
+    values = [[_inverse_hilbert_entry(n, i, j) for j in range(n)] for i in range(n)]
+    return as_constant(np.array(values, np.float64).reshape(n, n))
+
+
+def _inverse_hilbert_entry(n: int, i: int, j: int) -> int:
+    ways = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
+    sign = -1 if (i + j) % 2 else 1
+    return sign * (i + j + 1) * ways
+
+
+def _pascal(n: int, kind: str, name: str) -> np.ndarray[Any, Any]:
+    lower = np.array([[math.comb(i, j) for j in range(n)] for i in range(n)]).reshape(n, n)
+    if kind not in ("symmetric", "lower", "upper"):
+        raise ArgumentError(
+            f"The kind of {name} must be 'symmetric', 'lower' or 'upper'. Got {kind!r}."
+        )
+    return lower
+
+
+def pascal(n: int, kind: str = "symmetric") -> Any:
+    """Return the matrix of binomial coefficients; `kind` is 'symmetric', 'lower' or 'upper'.
+
+    >>> pascal(3).numpy().tolist()
+    [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
+    """
+    lower = _pascal(_order(n, "pascal"), kind, "pascal").astype(np.float64)
+    wanted = {"symmetric": lower @ lower.T, "lower": lower, "upper": lower.T}
+    return as_constant(wanted[kind])
+
+
+def invpascal(n: int, kind: str = "symmetric") -> Any:
+    """Return the inverse of the Pascal matrix of this kind, whose entries are whole numbers.
+
+    >>> invpascal(3, "lower").numpy().tolist()
+    [[1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], [1.0, -2.0, 1.0]]
+    """
+    n = _order(n, "invpascal")
+    places = np.arange(n)
+    signs = 1 - 2 * ((places[:, None] + places) % 2)
+    lower = (_pascal(n, kind, "invpascal") * signs).astype(np.float64)
+    wanted = {"symmetric": lower.T @ lower, "lower": lower, "upper": lower.T}
+    return as_constant(wanted[kind])
+
+
+def hadamard(n: int) -> Any:
+    """Return the matrix of ones and minus ones with orthogonal rows; n is a power of 2.
+
+    >>> hadamard(2).numpy().tolist()
+    [[1.0, 1.0], [1.0, -1.0]]
+    """
+    n = _order(n, "hadamard")
+    if n < 1 or n & (n - 1):
+        raise ArgumentError(f"hadamard needs a power of 2. Got {n}.")
+    whole = np.ones((1, 1))
+    while len(whole) < n:
+        whole = np.block([[whole, whole], [whole, -whole]])
+    return as_constant(whole)
+
+
+def dft(n: int, scale: str | None = None) -> Any:
+    """Return the matrix of the Fourier transform; `scale` None, 'sqrtn' or 'n' divides it.
+
+    >>> dft(2).numpy().real.round(6).tolist()
+    [[1.0, 1.0], [1.0, -1.0]]
+    """
+    n = _order(n, "dft")
+    if scale not in (None, "sqrtn", "n"):
+        raise ArgumentError(f"The scale of dft must be None, 'sqrtn' or 'n'. Got {scale!r}.")
+    divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
+    places = np.arange(n)
+    # Whole turns are taken off first: sine and cosine are exact for small angles.
+    angles = (places[:, None] * places) % max(n, 1) * (-2 * math.pi / max(n, 1))
+    return as_constant((np.cos(angles) + 1j * np.sin(angles)) / divisor)
+
+
+def helmert(n: int, full: bool = False) -> Any:
+    """Return the orthogonal Helmert matrix, without its first row unless `full`.
+
+    >>> helmert(2).numpy().round(4).tolist()
+    [[0.7071, -0.7071]]
+    """
+    n = _order(n, "helmert")
+    counts = np.arange(1.0, n)
+    rows = np.tril(np.ones((n - 1, n))) - np.diag(counts, 1)[: n - 1, :n]
+    rows /= np.sqrt(counts * (counts + 1))[:, None]
+    whole = np.vstack([np.full((1, n), 1 / math.sqrt(n)), rows])
+    return as_constant(whole if full else rows)
+
+
+def leslie(f: Any, s: Any) -> Any:
+    """Return the matrix with f in its first row and s below the diagonal: births and survivals.
+
+    >>> leslie([1.0, 2.0], [0.5]).numpy().tolist()
+    [[1.0, 2.0], [0.5, 0.0]]
+    """
+    f, s = operands(f, s)
+    size = _length(f, "leslie")
+    if _length(s, "leslie") != size - 1:
+        raise ShapeError(f"leslie needs {size - 1} survivals beside {size} births. Got {s.shape}.")
+    below = pad(matrix_diag(s), [(0, 0), (0, 1)])
+    return concat([reshape_p(f, shape=(1, size)), below], 0)
+
+
+def fiedler(a: Any) -> Any:
+    """Return the matrix of the distances between all pairs of numbers.
+
+    >>> fiedler([1.0, 4.0]).numpy().tolist()
+    [[0.0, 3.0], [3.0, 0.0]]
+    """
+    a = operand(a)
+    return magnitude(expand_dims(a, -1) - expand_dims(a, -2))
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """Return the matrix that convolves vectors of length n with a: modes full, valid and same.
+
+    >>> convolution_matrix([1.0, 2.0], 2).numpy().tolist()
+    [[1.0, 0.0], [2.0, 1.0], [0.0, 2.0]]
+    """
+    if mode not in ("full", "valid", "same"):
+        raise ArgumentError(f"mode must be 'full', 'valid' or 'same'. Got {mode!r}.")
+    a = operand(a)
+    length, n = _length(a, "convolution_matrix"), _order(n, "convolution_matrix")
+    if not length or not n:
+        raise ArgumentError("convolution_matrix needs a vector and a length of at least 1.")
+    first = place_next_to(a, np.zeros(n, numpy_dtype_of(a)))
+    full = toeplitz(pad(a, [(0, n - 1)]), first)
+    rows, less = length + n - 1, min(length, n) - 1
+    if mode == "full":
+        return full
+    if mode == "valid":
+        return slice_p(full, index=(slice(less, rows - less), slice(None)))
+    start = (rows - max(length, n)) // 2
+    return slice_p(full, index=(slice(start, start + max(length, n)), slice(None)))
+
+
+def khatri_rao(a: Any, b: Any) -> Any:
+    """Return the Kronecker product column by column.
+
+    >>> khatri_rao([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]).numpy().tolist()
+    [[3.0, 8.0], [5.0, 12.0]]
+    """
+    a, b = operands(a, b)
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-1]:
+        raise ShapeError(
+            "khatri_rao needs matrices with the same number of columns. Got shapes "
+            f"{tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    whole = expand_dims(a, -2) * expand_dims(b, -3)
+    *lead, m, n, columns = whole.shape
+    return reshape_p(whole, shape=(*lead, m * n, columns))
+
+
+def _length(x: Any, name: str) -> int:
+    if len(x.shape) != 1:
+        raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
+    return int(x.shape[0])

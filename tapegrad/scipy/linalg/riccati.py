@@ -1,0 +1,131 @@
+"""Algebraic Riccati equations, whose solutions are the costs of optimal control.
+
+A solution is found without regard to derivatives. Newton's steps from there have the derivatives
+of the solution itself: each step doubles the orders that are right, so two give three orders.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.joining import concat
+from tapegrad.ops.linalg.common import adjoint_of, hermitian_part, identity_like, product
+from tapegrad.ops.linalg.solve import inv, lstsq, solve
+from tapegrad.ops.linalg.sylvester import solve_sylvester
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.selection import where
+from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.squares import euclidean_norm
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.linalg.solvers import solve_discrete_lyapunov
+from tapegrad.scipy.operands import operands
+
+_STEPS = 30
+_NEWTON_STEPS = 2
+
+
+def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+    """Return the stabilising x of a^H x + x a - x b r^-1 b^H x + q = 0.
+
+    If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
+    Derivatives are right up to the third; q and r have to stay Hermitian.
+
+    >>> solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]]).numpy().round(6).tolist()
+    [[2.0]]
+    """
+    a, b, q, r = _matrices("solve_continuous_are", a, b, q, r)
+    inner = product(b, solve(r, adjoint_of(b)))
+    x = _by_sign(*(stop_gradient(part) for part in (a, inner, q)))
+    for _ in range(_NEWTON_STEPS):
+        closed = a - product(inner, x)
+        right = q + product(product(x, inner), x)
+        x = hermitian_part(solve_sylvester(adjoint_of(closed), closed, -right))
+    flow = product(x, a)
+    missing = flow + adjoint_of(flow) - product(product(x, inner), x) + q
+    return _checked(x, missing, q)
+
+
+def _by_sign(a: Any, inner: Any, q: Any) -> Any:
+    """Read the solution off the sign of the Hamiltonian matrix (Roberts 1980)."""
+    n = int(a.shape[-1])
+    z = concat([concat([a, -inner], -1), concat([-q, -adjoint_of(a)], -1)], -2)
+    for _ in range(_STEPS):
+        inverse = inv(z)
+        scale = sqrt(_size(inverse) / _size(z))
+        z = (z * scale + inverse / scale) * 0.5
+    shifted = z + identity_like(z)
+    left = concat([_block(z, 0, 1, n), _block(shifted, 1, 1, n)], -2)
+    right = concat([_block(shifted, 0, 0, n), _block(z, 1, 0, n)], -2)
+    return hermitian_part(lstsq(left, -right))
+
+
+def _block(x: Any, row: int, column: int, n: int) -> Any:
+    places = (slice(i * n, (i + 1) * n) for i in (row, column))
+    return slice_p(x, index=(..., *places))
+
+
+def _size(x: Any) -> Any:
+    return euclidean_norm(x, axis=(-2, -1), keepdims=True)
+
+
+def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+    """Return the stabilising x of a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0.
+
+    If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
+    Derivatives are right up to the third; q and r have to stay Hermitian.
+
+    >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).numpy().round(6).tolist()
+    [[2.0]]
+    """
+    a, b, q, r = _matrices("solve_discrete_are", a, b, q, r)
+    x = _by_doubling(*(stop_gradient(part) for part in (a, b, q, r)))
+    for _ in range(_NEWTON_STEPS):
+        gain = _gain(a, b, r, x)
+        closed = a - product(b, gain)
+        cost = q + product(product(gain, r, adjoint_a=True), gain)
+        x = hermitian_part(solve_discrete_lyapunov(adjoint_of(closed), cost))
+    moved = product(product(a, x, adjoint_a=True), a - product(b, _gain(a, b, r, x)))
+    return _checked(x, moved - x + q, q)
+
+
+def _gain(a: Any, b: Any, r: Any, x: Any) -> Any:
+    back = product(b, x, adjoint_a=True)
+    return solve(r + product(back, b), product(back, a))
+
+
+def _by_doubling(a: Any, b: Any, q: Any, r: Any) -> Any:
+    """Double the horizon in every step (Chu, Fan, Lin and Wang 2004)."""
+    inner, x = product(b, solve(r, adjoint_of(b))), q
+    one = identity_like(a)
+    for _ in range(_STEPS):
+        mixed = one + product(inner, x)
+        step = solve(mixed, a)
+        spread = product(a, solve(mixed, inner))
+        x = hermitian_part(x + product(product(a, x, adjoint_a=True), step))
+        inner = hermitian_part(inner + product(spread, a, adjoint_b=True))
+        a = product(a, step)
+    return x
+
+
+def _checked(x: Any, missing: Any, q: Any) -> Any:
+    """The solution, or NaN where it does not solve the equation."""
+    limit = float(np.finfo(numpy_dtype_of(x)).eps) ** 0.5
+    is_solved = _size(missing) <= limit * (_size(x) + _size(q))
+    return where(stop_gradient(is_solved), x, float("nan"))
+
+
+def _matrices(name: str, a: Any, b: Any, q: Any, r: Any) -> list[Any]:
+    a, b, q, r = operands(a, b, q, r)
+    n, m = a.shape[-1], b.shape[-1] if len(b.shape) > 1 else 0
+    wanted = ((n, n), (n, m), (n, n), (m, m))
+    shapes = tuple(tuple(x.shape[-2:]) for x in (a, b, q, r))
+    if shapes != wanted:
+        raise ShapeError(
+            f"{name} needs square a, q of its size, b with as many rows, and r with a row for "
+            f"each column of b. Got shapes {', '.join(str(shape) for shape in shapes)}."
+        )
+    return [a, b, q, r]

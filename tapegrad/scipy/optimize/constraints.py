@@ -1,0 +1,136 @@
+"""Constraints in SciPy's forms, as one vector that must be zero and one that must not be negative.
+
+{"type": "eq" or "ineq", "fun": c, "args": ()}    c(x) = 0, or c(x) >= 0
+LinearConstraint(A, lb, ub)                      lb <= A x <= ub
+NonlinearConstraint(fun, lb, ub)                 lb <= fun(x) <= ub
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.gather import place_next_to, take_p
+from tapegrad.ops.joining import concat
+from tapegrad.ops.products import matvec
+from tapegrad.scipy.operands import operand, operands
+
+
+@dataclass(frozen=True)
+class LinearConstraint:
+    """lb <= A x <= ub, with bounds that are equal where equality is meant.
+
+    >>> LinearConstraint([[1.0, 1.0]], 1.0, 1.0).lb
+    1.0
+    """
+
+    A: Any
+    lb: Any = -np.inf
+    ub: Any = np.inf
+    keep_feasible: Any = False
+
+
+@dataclass(frozen=True)
+class NonlinearConstraint:
+    """lb <= fun(x) <= ub, with bounds that are equal where equality is meant.
+
+    >>> NonlinearConstraint(lambda x: x[0] * x[1], 0.0, 1.0).ub
+    1.0
+    """
+
+    fun: Callable[[Any], Any]
+    lb: Any
+    ub: Any
+    jac: Any = None
+    hess: Any = None
+    keep_feasible: Any = False
+
+
+Part = Callable[[Any], Any]
+
+
+def equal_and_positive(constraints: Any) -> tuple[list[Part], list[Part]]:
+    """Return functions of x whose vectors must be zero, and such that must not be negative.
+
+    >>> equal, positive = equal_and_positive({"type": "ineq", "fun": lambda x: x - 1.0})
+    >>> len(equal), len(positive)
+    (0, 1)
+    """
+    given = list(constraints) if isinstance(constraints, Sequence) else [constraints]
+    equal: list[Part] = []
+    positive: list[Part] = []
+    for constraint in given:
+        if isinstance(constraint, dict):
+            _read_dict(constraint, equal, positive)
+        elif hasattr(constraint, "A"):
+            _read_bounded(_linear(constraint.A), constraint, equal, positive)
+        elif hasattr(constraint, "fun"):
+            _read_bounded(constraint.fun, constraint, equal, positive)
+        else:
+            raise ArgumentError(
+                "A constraint is a dict with 'type' and 'fun', a LinearConstraint or a "
+                f"NonlinearConstraint. Got {type(constraint).__name__}."
+            )
+    return equal, positive
+
+
+def joined(parts: list[Part], x: Any, like: Any) -> Any:
+    """Return the values of several constraints as one vector."""
+    if not parts:
+        return like[:0]
+    values = [reshape_p(operands(part(x), like)[0], shape=(-1,)) for part in parts]
+    return values[0] if len(values) == 1 else concat(values, 0)
+
+
+def _read_dict(constraint: dict[str, Any], equal: list[Part], positive: list[Part]) -> None:
+    kind = str(constraint.get("type", "")).lower()
+    if kind not in ("eq", "ineq") or not callable(constraint.get("fun")):
+        raise ArgumentError(
+            "A constraint needs 'type', which is 'eq' or 'ineq', and 'fun', a function. "
+            f"Got the type {constraint.get('type')!r}."
+        )
+    args = tuple(constraint.get("args", ()))
+    function = constraint["fun"]
+    (equal if kind == "eq" else positive).append(lambda x: function(x, *args))
+
+
+def _linear(matrix: Any) -> Part:
+    def product(x: Any) -> Any:
+        rows, x = operands(matrix, reshape_p(x, shape=(-1,)))
+        rows = reshape_p(rows, shape=(-1, int(x.shape[0])))
+        return matvec(rows, x)
+
+    return product
+
+
+def _read_bounded(function: Part, ends: Any, equal: list[Part], positive: list[Part]) -> None:
+    low, high = np.atleast_1d(ends.lb).astype(float), np.atleast_1d(ends.ub).astype(float)
+    low, high = (end.copy() for end in np.broadcast_arrays(low, high))
+    if (low > high).any():
+        raise ArgumentError("A constraint's lower bound must not lie above its upper one.")
+    same = low == high
+    for places, side, sign, into in (
+        (same, low, 1.0, equal),
+        (~same & np.isfinite(low), low, 1.0, positive),
+        (~same & np.isfinite(high), high, -1.0, positive),
+    ):
+        if places.any():
+            into.append(_side(function, np.flatnonzero(places), side, sign))
+
+
+def _side(function: Part, places: np.ndarray[Any, Any], ends: Any, sign: float) -> Part:
+    """sign * (function - end) where a constraint has that end."""
+
+    def part(x: Any) -> Any:
+        value = reshape_p(operand(function(x)), shape=(-1,))
+        if len(ends) == 1:  # one bound for all elements
+            return sign * (value - float(ends[0]))
+        end = operands(ends[places].tolist(), value)[0]
+        return sign * (take_p(value, place_next_to(value, places), axis=0) - end)
+
+    return part

@@ -1,0 +1,214 @@
+"""Levenberg and Marquardt's method: Gauss and Newton's steps, damped as far as is needed.
+
+Systems of equations and sums of squares are solved by it, within bounds where there are some. The
+Jacobian comes from the tape. The host looks once at each trial of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tapegrad.autodiff.transforms import jacobian
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of, zeros_like
+from tapegrad.ops.diagonal import diag
+from tapegrad.ops.joining import concat
+from tapegrad.ops.linalg.decompositions import qr_p
+from tapegrad.ops.linalg.solve import triangular_solve_p
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.products import matvec
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.shape import matrix_transpose
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.optimize.boxes import Box
+from tapegrad.scipy.optimize.implicit import look
+from tapegrad.scipy.optimize.objective import dot, steepest
+
+Rho = Callable[[Any], tuple[Any, Any, Any]]
+"""A loss: its value and two derivatives at the squares of residuals."""
+
+_FIRST, _LEAST, _MOST = 1e-3, 1e-24, 1e20
+
+
+@dataclass
+class System:
+    """Residuals along flat vectors and their Jacobian, with counts of evaluations."""
+
+    fun: Callable[..., Any]
+    shape: tuple[int, ...]
+    args: tuple[Any, ...] = ()
+    jac: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
+    values: int = 0
+    matrices: int = 0
+
+    def residual(self, x: Any) -> Any:
+        """Return the residuals as a vector, for tapes around to see."""
+        value = self.fun(reshape_p(x, shape=self.shape), *self.args, **self.options)
+        return reshape_p(operands(value, x)[0], shape=(-1,))
+
+    def at(self, x: Any) -> Any:
+        """Return the residuals as constants."""
+        self.values += 1
+        return cast(stop_gradient(self.residual(x)), numpy_dtype_of(x))
+
+    def matrix(self, x: Any) -> Any:
+        """Return the Jacobian as a constant."""
+        self.matrices += 1
+        if not callable(self.jac):
+            return stop_gradient(jacobian(self.residual)(x))
+        given = self.jac(reshape_p(x, shape=self.shape), *self.args, **self.options)
+        return stop_gradient(reshape_p(operand(given), shape=(-1, int(x.shape[0]))))
+
+
+def check_jac(jac: Any) -> Any:
+    """Return a function for the Jacobian, or None where the tape is to find it.
+
+    >>> check_jac("2-point") is None
+    True
+    """
+    if callable(jac) or jac is None:
+        return jac
+    if jac in (False, "2-point", "3-point", "cs"):
+        return None  # ways to take differences, which the tape has no need for
+    raise ArgumentError(f"jac must be None or a function. Got {jac!r}.")
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """When to stop: by the gradient, the cost, the step, or the number of evaluations."""
+
+    ftol: float
+    xtol: float
+    gtol: float
+    most: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where the search ended; the status has the meaning that least_squares gives it."""
+
+    x: Any
+    residual: Any
+    matrix: Any
+    cost: float
+    optimality: float
+    status: int
+
+
+def squares(z: Any) -> tuple[Any, Any, Any]:
+    """Return the plain sum of squares as a loss."""
+    return z, None, None
+
+
+class _Point:
+    """A point with its residuals, scaled so that their squares are the loss to first order."""
+
+    def __init__(self, system: System, x: Any, rho: Rho) -> None:
+        self.x, self._system, self._rho = x, system, rho
+        self.residual = system.at(x)
+        self._z = rho(self.residual * self.residual)
+        self.cost = 0.5 * sum_over(self._z[0])
+        self.matrix: Any = None
+
+    def linearise(self) -> None:
+        """Compute the Jacobian and the gradient (the loss after Triggs' correction)."""
+        matrix, residual = self._system.matrix(self.x), self.residual
+        _, first, second = self._z
+        self.plain = matrix
+        if first is not None:
+            bend = first + 2.0 * second * residual * residual
+            root = sqrt(maximum(bend, 1e-10))
+            matrix = matrix * reshape_p(root, shape=(-1, 1))
+            residual = residual * first / root
+        self.matrix, self.scaled = matrix, residual
+        self.gradient = matvec(matrix_transpose(matrix), residual)
+
+
+def solve_damped(
+    system: System, x: Any, box: Box | None, stops: Tolerances, rho: Rho = squares
+) -> Fit:
+    """Minimise half the sum of squares, damping each step until it descends."""
+    x = x if box is None else box.inside(x)
+    here = _Point(system, x, rho)
+    here.linearise()
+    widths = zeros_like(here.gradient)
+    damping, status, optimality = _FIRST, 0, float("inf")
+    (cost,) = look("a step of least_squares", here.cost)
+    rounding = 8.0 * float(np.finfo(numpy_dtype_of(x)).eps)
+    while system.values < stops.most:
+        squared = sum_over(here.matrix * here.matrix, 0)
+        widths = maximum(widths, sqrt(squared))
+        step = _step(here, widths, damping, box)
+        there = _Point(system, here.x + step if box is None else box.inside(here.x + step), rho)
+        move = there.x - here.x
+        along = matvec(here.matrix, move)
+        expected = -dot(here.gradient, move) - 0.5 * dot(along, along)
+        reach = steepest(here.gradient) if box is None else box.reach(here.x, here.gradient)
+        numbers = (there.cost, expected, dot(move, move), dot(here.x, here.x), reach)
+        new, gain, moved, size, optimality = look("a step of least_squares", *numbers)
+        if optimality <= stops.gtol:
+            status = 1
+            break
+        ratio = _quality(cost, new, gain, rounding)
+        is_short = moved**0.5 <= stops.xtol * (stops.xtol + size**0.5)
+        is_flat = cost - new <= stops.ftol * cost and ratio > 0.25
+        if ratio > 0:
+            here, cost = there, new
+            here.linearise()
+        damping = _next_damping(damping, ratio)
+        if is_short or is_flat:
+            status = 4 if is_short and is_flat else 3 if is_short else 2
+            break
+        if damping > _MOST:
+            status = 3
+            break
+    return Fit(here.x, here.residual, here.plain, cost, optimality, status)
+
+
+def _quality(cost: float, new: float, gain: float, rounding: float) -> float:
+    """How much of the expected descent came true; what rounding hides is believed."""
+    if not gain > 0:
+        return -1.0
+    if gain <= rounding * cost and abs(cost - new) <= rounding * cost:
+        return 1.0
+    return (cost - new) / gain
+
+
+def _next_damping(damping: float, ratio: float) -> float:
+    if not ratio > 0.25:
+        return damping * 4.0
+    if ratio > 0.9:
+        return max(damping * 0.02, _LEAST)
+    return max(damping * 0.2, _LEAST) if ratio > 0.75 else damping
+
+
+def _step(here: _Point, widths: Any, damping: float, box: Box | None) -> Any:
+    """The step that minimises |J p + r|² + damping |D p|², by an orthogonal decomposition."""
+    matrix = here.matrix
+    if box is not None:
+        matrix = matrix * reshape_p(box.free(here.x, here.gradient), shape=(1, -1))
+    scale = where(widths > 0.0, widths, 1.0) * damping**0.5
+    rows = concat([matrix, diag(scale)], 0)
+    side = concat([-here.scaled, zeros_like(scale)], 0)
+    q, r = qr_p(rows)
+    turned = matvec(matrix_transpose(q), side)
+    column = reshape_p(turned, shape=(-1, 1))
+    return reshape_p(triangular_solve_p(r, column, lower=False, adjoint=False), shape=(-1,))
+
+
+def check_square(system: System, x: Any, name: str) -> None:
+    """Refuse a system with more or fewer equations than unknowns."""
+    count = int(system.residual(x).shape[0])
+    if count != int(x.shape[0]):
+        raise ShapeError(
+            f"{name} needs as many equations as unknowns. Got {count} and {int(x.shape[0])}."
+        )

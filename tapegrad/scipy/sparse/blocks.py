@@ -1,0 +1,136 @@
+"""Sparse matrices made from blocks, triangles of them, and random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.creation import as_constant
+from tapegrad.ops.gather import place_next_to, take_p
+from tapegrad.scipy.sparse.arrays import coo_array
+from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.sparse.construct import eye_array, hstack, vstack
+from tapegrad.scipy.sparse.structure import on_host
+
+
+def _as_sparse(value: Any) -> SparseArray:
+    return value if isinstance(value, SparseArray) else coo_array(value)
+
+
+def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
+    """Return the identity as a sparse matrix.
+
+    >>> identity(2).toarray().numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return eye_array(int(n), dtype=dtype, format=format)
+
+
+def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None) -> Any:
+    """Return a sparse matrix made of a table of blocks; None stands for zeros.
+
+    >>> block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray().numpy().tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    table = [[None if block is None else _as_sparse(block) for block in row] for row in blocks]
+    if not table or len({len(row) for row in table}) != 1:
+        raise ShapeError("block_array needs rows with as many blocks each.")
+    heights = [_side(row, 0) for row in table]
+    widths = [_side(column, 1) for column in zip(*table, strict=True)]
+    some = next(block for row in table for block in row if block is not None)
+    data, row_index, column_index = (part[:0] for part in (some.data, some.row, some.col))
+    rows = []
+    for row, height in zip(table, heights, strict=True):
+        full = [
+            coo_array.from_parts(data, row_index, column_index, (height, width), True)
+            if block is None
+            else block
+            for block, width in zip(row, widths, strict=True)
+        ]
+        rows.append(hstack(full))
+    return vstack(rows, format=format)
+
+
+def _side(blocks: Sequence[SparseArray | None], axis: int) -> int:
+    """The one height of a row of blocks, or width of a column."""
+    sizes = {block.shape[axis] for block in blocks if block is not None}
+    if len(sizes) != 1:
+        raise ShapeError(
+            "block_array needs a block in each row and column, and blocks that fit. Got sizes "
+            f"{sorted(sizes)} along axis {axis}."
+        )
+    return sizes.pop()
+
+
+def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None) -> Any:
+    """Return `block_array` by SciPy's older name.
+
+    >>> bmat([[[[1.0]], [[2.0]]]]).toarray().numpy().tolist()
+    [[1.0, 2.0]]
+    """
+    return block_array(blocks, format=format)
+
+
+def block_diag(mats: Sequence[Any], format: str | None = None) -> Any:
+    """Return a sparse matrix with blocks along its diagonal.
+
+    >>> block_diag([[[1.0, 2.0]], [[3.0]]]).toarray().numpy().tolist()
+    [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
+    """
+    blocks = list(mats)
+    places = range(len(blocks))
+    table = [[blocks[i] if i == j else None for j in places] for i in places]
+    return block_array(table, format=format)
+
+
+def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
+    """Return the entries on and below diagonal k; the host looks at their places.
+
+    >>> tril([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
+    [[1.0, 0.0], [3.0, 4.0]]
+    """
+    return _triangle(_as_sparse(A), k, -1, format, "tril")
+
+
+def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
+    """Return the entries on and above diagonal k; the host looks at their places.
+
+    >>> triu([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
+    [[1.0, 2.0], [0.0, 4.0]]
+    """
+    return _triangle(_as_sparse(A), k, 1, format, "triu")
+
+
+def _triangle(matrix: SparseArray, k: int, sign: int, format: str | None, name: str) -> Any:
+    offsets = on_host(matrix.col, name) - on_host(matrix.row, name)
+    kept = np.flatnonzero(sign * (offsets - int(k)) >= 0)
+    order = place_next_to(matrix.row, kept)
+    data, row, column = (
+        take_p(part, order, axis=0) for part in (matrix.data, matrix.row, matrix.col)
+    )
+    made = coo_array.from_parts(data, row, column, matrix.shape, matrix.has_canonical_format)
+    return made.asformat(format)
+
+
+def random_array(
+    shape: Any, *, density: float = 0.01, format: str = "coo", dtype: Any = None, rng: Any = None
+) -> Any:
+    """Return a sparse matrix with entries between 0 and 1 at random places, drawn on the host.
+
+    >>> random_array((10, 10), density=0.2, rng=0).nnz
+    20
+    """
+    rows, columns = (int(n) for n in shape)
+    if not 0 <= density <= 1:
+        raise ArgumentError(f"density must lie between 0 and 1. Got {density}.")
+    draw = np.random.default_rng(rng)
+    count = round(density * rows * columns)
+    places = draw.choice(rows * columns, size=count, replace=False)
+    entries = draw.uniform(size=count).astype(numpy_dtype("float64" if dtype is None else dtype))
+    data = as_constant(entries)
+    row, column = (place_next_to(data, index) for index in (places // columns, places % columns))
+    return coo_array.from_parts(data, row, column, (rows, columns), True).asformat(format)

@@ -1,0 +1,60 @@
+"""The exponential of a sparse matrix times a vector, without the exponential itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import read_on_host
+from tapegrad.errors import ShapeError
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.sparse.linalg.direct import square
+from tapegrad.scipy.sparse.linalg.solvers import norm
+
+_REACH = 3.0
+"""The norm up to which one series of Taylor is taken at once."""
+
+
+def expm_multiply(A: Any, B: Any) -> Any:
+    """Return exp(A) B for a vector or the columns of a matrix B.
+
+    By Taylor's series in as many parts as the norm of A asks for, which the host looks at once.
+    Gradients go to the stored entries of A, and to B.
+
+    >>> from tapegrad.scipy.sparse import coo_array
+    >>> expm_multiply(coo_array([[0.0, 1.0], [0.0, 0.0]]), [1.0, 2.0]).numpy().tolist()
+    [3.0, 2.0]
+    """
+    matrix = square(A, "expm_multiply")
+    right = B.toarray() if isinstance(B, SparseArray) else operand(B)
+    if not 1 <= len(right.shape) <= 2 or right.shape[0] != matrix.shape[0]:
+        raise ShapeError(
+            f"expm_multiply with a matrix of shape {matrix.shape} needs as many rows. "
+            f"Got shape {tuple(right.shape)}."
+        )
+    data, right = operands(matrix.data, right)
+    still = matrix._like(stop_gradient(data))
+    size = float(read_on_host(norm(still, 1), "expm_multiply"))
+    parts = max(1, math.ceil(size / _REACH))
+    scaled = matrix._like(data / float(parts))
+    terms = _terms(size / parts, float(np.finfo(numpy_dtype_of(data)).eps))
+    for _ in range(parts):
+        term = right
+        for order in range(1, terms + 1):
+            term = (scaled @ term) / float(order)
+            right = right + term
+    return right
+
+
+def _terms(size: float, eps: float) -> int:
+    """How many terms of the series count for a matrix of this norm."""
+    term, count = 1.0, 0
+    while term > 0.1 * eps:
+        count += 1
+        term *= size / count
+    return count + 1

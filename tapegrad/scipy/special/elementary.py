@@ -1,0 +1,221 @@
+"""Functions made of elementary ones, with care where they would lose digits or slopes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.powers import cbrt as cube_root
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.rounding import rint
+from tapegrad.ops.selection import minimum, where
+from tapegrad.ops.special import betaln
+from tapegrad.ops.trigonometric import cos, sin
+from tapegrad.ops.trigonometric import sinc as sine_share
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.special.factorials import gamma, rgamma
+from tapegrad.scipy.special.nodes import cosine_of_pi, sine_of_pi
+
+
+def exprel(x: Any) -> Any:
+    """Return (exp(x) - 1) / x, and 1 at 0.
+
+    >>> round(float(exprel(1.0)), 6)
+    1.718282
+    """
+    x = operand(x)
+    is_near = absolute(x) < 1
+    near, series = where(is_near, x, 0.0), 1.0
+    for k in range(20, 1, -1):
+        series = 1 + series * near / k
+    is_infinite = x == math.inf
+    far = where(is_near | is_infinite, 1.0, x)
+    return where(is_near, series, where(is_infinite, math.inf, expm1(far) / far))
+
+
+def exp10(x: Any) -> Any:
+    """Return 10 to the power x.
+
+    >>> round(float(exp10(2.0)), 9)
+    100.0
+    """
+    x = operand(x)
+    whole = rint(x)
+    return 10.0**whole * exp(math.log(10) * (x - whole))
+
+
+def cosm1(x: Any) -> Any:
+    """Return cos(x) - 1, exact near 0.
+
+    >>> round(float(cosm1(1e-8)) * 1e17, 6)
+    -5.0
+    """
+    half = sin(0.5 * operand(x))
+    return -2 * half * half
+
+
+def powm1(x: Any, y: Any) -> Any:
+    """Return x ** y - 1, exact where that is small.
+
+    >>> round(float(powm1(1.0 + 1e-12, 0.5)) * 1e12, 3)
+    0.5
+    """
+    x, y = operands(x, y)
+    is_positive = x > 0
+    small = expm1(y * log(where(is_positive, x, 1.0)))
+    return where(is_positive, small, where(is_positive, 1.0, x) ** y - 1)
+
+
+def cbrt(x: Any) -> Any:
+    """Return the real cube root.
+
+    >>> round(float(cbrt(-27.0)), 9)
+    -3.0
+    """
+    return cube_root(operand(x))
+
+
+def sinc(x: Any) -> Any:
+    """Return sin(πx) / (πx), and 1 at 0.
+
+    >>> round(float(sinc(0.5)), 6)
+    0.63662
+    """
+    return sine_share(operand(x))
+
+
+def diric(x: Any, n: int) -> Any:
+    """Return the periodic sinc sin(nx/2) / (n sin(x/2)), as a sum of cosines without a 0/0.
+
+    >>> round(float(diric(1.0, 3)), 6)
+    0.693535
+    """
+    x = operand(x)
+    if type(n) is not int or n < 1:
+        raise ArgumentError(f"diric needs a positive whole number as n. Got {n!r}.")
+    total = 0.0 * x + (0.5 if n % 2 else 0.0)
+    for k in range(n // 2):
+        total = total + cos((k + (1.0 if n % 2 else 0.5)) * x)
+    return 2 / n * total
+
+
+def sindg(x: Any) -> Any:
+    """Return the sine of an angle in degrees.
+
+    >>> float(sindg(180.0))
+    0.0
+    """
+    return sine_of_pi(operand(x) / 180)
+
+
+def cosdg(x: Any) -> Any:
+    """Return the cosine of an angle in degrees.
+
+    >>> float(cosdg(90.0))
+    0.0
+    """
+    return cosine_of_pi(operand(x) / 180)
+
+
+def tandg(x: Any) -> Any:
+    """Return the tangent of an angle in degrees.
+
+    >>> round(float(tandg(45.0)), 9)
+    1.0
+    """
+    x = operand(x)
+    return sindg(x) / cosdg(x)
+
+
+def cotdg(x: Any) -> Any:
+    """Return the cotangent of an angle in degrees.
+
+    >>> round(float(cotdg(45.0)), 9)
+    1.0
+    """
+    x = operand(x)
+    return cosdg(x) / sindg(x)
+
+
+def radian(d: Any, m: Any, s: Any) -> Any:
+    """Return an angle of degrees, minutes and seconds in radians.
+
+    >>> round(float(radian(90.0, 0.0, 0.0)), 6)
+    1.570796
+    """
+    d, m, s = operands(d, m, s)
+    return math.pi / 180 * (d + m / 60 + s / 3600)
+
+
+def inv_boxcox(y: Any, lmbda: Any) -> Any:
+    """Return the x for which boxcox(x, lmbda) is y.
+
+    >>> round(float(inv_boxcox(1.5, 2.0)), 6)
+    2.0
+    """
+    y, lmbda = operands(y, lmbda)
+    return exp(_log1p_over(y, lmbda))
+
+
+def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
+    """Return the x for which boxcox1p(x, lmbda) is y.
+
+    >>> round(float(inv_boxcox1p(1.5, 2.0)), 6)
+    1.0
+    """
+    y, lmbda = operands(y, lmbda)
+    return expm1(_log1p_over(y, lmbda))
+
+
+def _log1p_over(y: Any, rate: Any) -> Any:
+    """log1p(y * rate) / rate; where the product is small, a series that has slopes at rate 0."""
+    product = y * rate
+    is_small = absolute(product) < 0.01
+    small, series = where(is_small, product, 0.0), 0.0
+    for k in range(9, 0, -1):
+        series = 1 / k - series * small
+    far = where(is_small, 1.0, rate)
+    return where(is_small, y * series, log1p(where(is_small, 0.0, product)) / far)
+
+
+def huber(delta: Any, r: Any) -> Any:
+    """Return r²/2 up to |r| = delta and a line from there on; inf for negative delta.
+
+    >>> huber(1.0, [0.5, 3.0]).numpy().tolist()
+    [0.125, 2.5]
+    """
+    delta, r = operands(delta, r)
+    size = absolute(r)
+    inner = minimum(size, delta)
+    return where(delta < 0, math.inf, inner * (size - 0.5 * inner))
+
+
+def pseudo_huber(delta: Any, r: Any) -> Any:
+    """Return delta² (√(1 + (r/delta)²) - 1); inf for negative delta.
+
+    >>> round(float(pseudo_huber(1.0, 1.0)), 6)
+    0.414214
+    """
+    delta, r = operands(delta, r)
+    is_inside = delta > 0
+    ratio = r / where(is_inside, delta, 1.0)
+    y = r * r / (1 + sqrt(1 + ratio * ratio))
+    y = where(absolute(r) == math.inf, math.inf, y)
+    return where(is_inside, y, where(delta < 0, math.inf, 0.0))
+
+
+def binom(n: Any, k: Any) -> Any:
+    """Return the binomial coefficient of real numbers.
+
+    >>> round(float(binom(5.0, 2.0)), 9), round(float(binom(-0.5, 2.0)), 9)
+    (10.0, 0.375)
+    """
+    n, k = operands(n, k)
+    is_plain = (n > -1) & (k > -1) & (n - k > -1)
+    plain_n, plain_k = where(is_plain, n, 1.0), where(is_plain, k, 0.0)
+    plain = exp(-betaln(plain_n - plain_k + 1, plain_k + 1) - log1p(plain_n))
+    n, k = where(is_plain, 1.0, n), where(is_plain, 0.0, k)
+    return where(is_plain, plain, gamma(n + 1) * rgamma(k + 1) * rgamma(n - k + 1))

@@ -1,0 +1,84 @@
+"""The zeta functions by the formula of Euler and Maclaurin, with derivatives by the exponent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, log
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import zeta as hurwitz_zeta
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.special.factorials import gamma
+from tapegrad.scipy.special.nodes import sine_of_pi
+from tapegrad.scipy.special.slopes import in_double, is_followed
+
+_TERMS = 12
+# B(2j) / (2j)!
+_BERNOULLI = [
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+]
+
+
+def _sum_from(s: Any, q: Any) -> Any:
+    """The sum of (q + k)^-s over k = 0, 1, ..., for q > 0, continued to s >= 0 except 1."""
+    total = 0.0
+    for k in range(_TERMS):
+        total = total + exp(-s * log(q + k))
+    end = q + _TERMS
+    height = exp(-s * log(end))
+    total = total + height * (end / (s - 1) + 0.5)
+    factor = height * s / end
+    for j, coefficient in enumerate(_BERNOULLI):
+        total = total + coefficient * factor
+        factor = factor * (s + (2 * j + 1)) * (s + (2 * j + 2)) / (end * end)
+    return total
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """Return Riemann's zeta function, or with q > 0 Hurwitz', the sum of (k + q)^-x for x > 1.
+
+    Both arguments have derivatives.
+
+    >>> round(float(zeta(2.0)), 6), round(float(zeta(0.5)), 6)
+    (1.644934, -1.460355)
+    """
+    if q is None:
+        return in_double(lambda x: _less_one(x) + 1, x)
+    x, q = operands(x, q)
+    return in_double(_hurwitz, x, q) if is_followed(x) else hurwitz_zeta(x, q)
+
+
+def _hurwitz(x: Any, q: Any) -> Any:
+    is_inside = (x > 1) & (q > 0)
+    y = _sum_from(where(is_inside, x, 2.0), where(is_inside, q, 1.0))
+    return where(is_inside, y, where(x == 1, math.inf, math.nan))
+
+
+def zetac(x: Any) -> Any:
+    """Return Riemann's zeta function less 1, exact where that is small.
+
+    >>> round(float(zetac(2.0)), 6)
+    0.644934
+    """
+    return in_double(_less_one, x)
+
+
+def _less_one(x: Any) -> Any:
+    is_right, is_left = (x >= 0) & (x != 1) & (x < math.inf), (x < 0) & (x > -math.inf)
+    s = where(is_right, x, 2.0)
+    right = _sum_from(s, 0.0 * s + 2)
+    # ζ(s) = 2 (2π)^(s-1) sin(πs/2) Γ(1 - s) ζ(1 - s)
+    s = where(is_left, x, -1.0)
+    other = 1 - s
+    turned = 2 * exp(-other * math.log(2 * math.pi)) * sine_of_pi(0.5 * s) * gamma(other)
+    left = turned * (1 + _sum_from(other, 0.0 * other + 2)) - 1
+    at_ends = where(x == 1, math.inf, where(x > 1, 0.0, math.nan + 0.0 * s))
+    return where(is_right, right, where(is_left, left, at_ends))

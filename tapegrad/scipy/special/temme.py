@@ -1,0 +1,103 @@
+"""The functions Y and K of small arguments and orders up to 3/2, by Temme's series.
+
+With a(v) = (x/2)^v / Γ(1 + v) both are made of [a(-v) - a(v)] / v, which has no 0/0 when it is
+written with the odd and the even part of log Γ(1 + v).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, log
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.selection import where
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.trigonometric import sin, sinc
+from tapegrad.scipy.special.nodes import hyperbolic_sine_share
+
+# For arguments below and orders up to these the series are exact after so many terms.
+SMALL, LOW_ORDER = 0.5, 1.5
+_TERMS = 9
+
+
+def _zeta(s: int) -> float:
+    """Riemann's zeta function, by the formula of Euler and Maclaurin from 100 on."""
+    n = 100
+    tail = n ** (1 - s) / (s - 1) + 0.5 * n**-s + s * n ** (-s - 1) / 12
+    tail -= s * (s + 1) * (s + 2) * n ** (-s - 3) / 720
+    return float(sum(k**-s for k in range(1, n)) + tail)
+
+
+# [log Γ(1 + v) - log Γ(1 - v)] / (2v), powers of v².
+_ODD_PART = [-0.57721566490153286, *(-_zeta(2 * j + 1) / (2 * j + 1) for j in range(1, 28))]
+
+
+def is_small(v: Any, x: Any) -> Any:
+    """Tell where this file's series are to be used, for orders that are not negative.
+
+    >>> from tapegrad.scipy.operands import operands
+    >>> bool(is_small(*operands(0.5, 0.1)))
+    True
+    """
+    return (x < SMALL) & (v <= LOW_ORDER)
+
+
+def _start(u: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return a(-u), a(u) and [a(-u) - a(u)] / u for |u| <= 1/2."""
+    square, odd = u * u, 0.0
+    for coefficient in reversed(_ODD_PART):
+        odd = odd * square + coefficient
+    rate = odd - log(0.5 * x)
+    height = sqrt(sinc(u))
+    share = 2 * rate * hyperbolic_sine_share(u * rate)
+    return height * exp(u * rate), height * exp(-u * rate), height * share
+
+
+def _split(v: Any) -> tuple[Any, Any]:
+    """Return whether v is above 1/2, and what is left of v beyond the whole number below."""
+    is_upper = stop_gradient(v) > 0.5
+    return is_upper, where(is_upper, v - 1.0, v)
+
+
+def y_small(v: Any, x: Any) -> Any:
+    """Return Y of order v in [0, 3/2].
+
+    >>> from tapegrad.scipy.operands import operands
+    >>> round(float(y_small(*operands(0.0, 0.25))), 6)
+    -0.931573
+    """
+    is_upper, u = _split(v)
+    down, up, difference = _start(u, x)
+    lift = sin(0.5 * math.pi * u) * math.pi * sinc(0.5 * u)
+    factor, first, second = 1.0, 0.0, 0.0
+    for k in range(_TERMS):
+        part = difference + lift * up
+        first, second = first - factor * part, second - factor * (down - k * part)
+        factor = factor * (-0.25 * x * x) / (k + 1)
+        down, up, difference = _next(k + 1, u, down, up, difference)
+    scale = 1 / (math.pi * sinc(u))
+    return scale * where(is_upper, 2 / x * second, first)
+
+
+def k_small(v: Any, x: Any) -> Any:
+    """Return K of order v in [0, 3/2].
+
+    >>> from tapegrad.scipy.operands import operands
+    >>> round(float(k_small(*operands(1.0, 0.25))), 6)
+    3.747026
+    """
+    is_upper, u = _split(v)
+    down, up, difference = _start(u, x)
+    factor, first, second = 1.0, 0.0, 0.0
+    for k in range(_TERMS):
+        first, second = first + factor * difference, second + factor * (down - k * difference)
+        factor = factor * (0.25 * x * x) / (k + 1)
+        down, up, difference = _next(k + 1, u, down, up, difference)
+    return 0.5 / sinc(u) * where(is_upper, 2 / x * second, first)
+
+
+def _next(k: int, u: Any, down: Any, up: Any, difference: Any) -> tuple[Any, Any, Any]:
+    """The same three with Γ(k + 1 ± u) for Γ(k ± u)."""
+    joined = (k * difference + down + up) / (k * k - u * u)
+    return down / (k - u), up / (k + u), joined

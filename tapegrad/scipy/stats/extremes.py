@@ -1,0 +1,282 @@
+"""The largest and smallest of many, and what lies beyond a threshold.
+
+Weibull's distributions, the generalised extreme value and the generalised Pareto distribution. The
+last two go over into others at c = 0, and are smooth there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.selection import where
+from tapegrad.ops.special import lgamma
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.exponential import gumbel_log_tail
+from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement, times_log
+from tapegrad.scipy.stats.ratios import finite_above
+
+_EULER = 0.57721566490153286
+_SMALL = 0.02
+_ZETA = [math.nan, math.nan, 1.6449340668482264, 1.2020569031595942, 1.0823232337111381]
+_ZETA += [float(np.sum(np.arange(1.0, 4000.0) ** -k)) for k in range(5, 14)]
+
+
+def _series(x: Any, coefficients: list[float]) -> Any:
+    y = 0.0 * x + coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        y = y * x + coefficient
+    return y
+
+
+def log1p_ratio(x: Any) -> Any:
+    """Return log(1 + x) / x, which is 1 at 0, with all its derivatives.
+
+    >>> import tapegrad
+    >>> log1p_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
+    [1.0, 0.6931]
+    """
+    is_small = (x < _SMALL) & (x > -_SMALL)
+    far = where(is_small, 1.0, x)
+    near = _series(where(is_small, x, 0.0), [(-1) ** k / (k + 1) for k in range(12)])
+    return where(is_small, near, log1p(far) / far)
+
+
+def expm1_ratio(x: Any) -> Any:
+    """Return (exp(x) - 1) / x, which is 1 at 0, with all its derivatives.
+
+    >>> import tapegrad
+    >>> expm1_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
+    [1.0, 1.7183]
+    """
+    is_small = (x < _SMALL) & (x > -_SMALL)
+    far = where(is_small, 1.0, x)
+    near = _series(where(is_small, x, 0.0), [1 / math.factorial(k + 1) for k in range(9)])
+    return where(is_small, near, expm1(far) / far)
+
+
+# Weibull: the smallest of many positive numbers, mirrored, and turned upside down
+
+
+def _power(x: Any, c: Any) -> Any:
+    """x ** c, without a gradient at 0."""
+    is_zero = x == 0
+    return where(is_zero, 0.0, bounded_exp(c * log(where(is_zero, 1.0, x))))
+
+
+def _weibull_log_density(x: Any, c: Any) -> Any:
+    return log(c) + times_log(c - 1, x) - _power(x, c)
+
+
+def _root(y: Any, c: Any) -> Any:
+    return exp(log(y) / c)
+
+
+def _gamma_at(x: Any) -> Any:
+    return exp(lgamma(x))
+
+
+def _weibull_mean(c: Any) -> Any:
+    return _gamma_at(1 + 1 / c)
+
+
+def _weibull_var(c: Any) -> Any:
+    return _gamma_at(1 + 2 / c) - _weibull_mean(c) ** 2
+
+
+def _weibull_entropy(c: Any) -> Any:
+    return 1 + _EULER * (1 - 1 / c) - log(c)
+
+
+weibull_min = Continuous(
+    "weibull_min",
+    "c",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda c: c > 0,
+    log_density=_weibull_log_density,
+    cdf=lambda x, c: -expm1(-_power(x, c)),
+    sf=lambda x, c: exp(-_power(x, c)),
+    logcdf=lambda x, c: log_complement(_power(x, c)),
+    logsf=lambda x, c: -_power(x, c),
+    ppf=lambda q, c: _root(-log1p(-q), c),
+    isf=lambda q, c: _root(-log(q), c),
+    entropy=_weibull_entropy,
+    mean=_weibull_mean,
+    var=_weibull_var,
+)
+
+weibull_max = Continuous(
+    "weibull_max",
+    "c",
+    support=(-math.inf, 0.0),
+    inside=-1.0,
+    valid=lambda c: c > 0,
+    log_density=lambda x, c: _weibull_log_density(-x, c),
+    cdf=lambda x, c: exp(-_power(-x, c)),
+    sf=lambda x, c: -expm1(-_power(-x, c)),
+    logcdf=lambda x, c: -_power(-x, c),
+    logsf=lambda x, c: log_complement(_power(-x, c)),
+    ppf=lambda q, c: -_root(-log(q), c),
+    isf=lambda q, c: -_root(-log1p(-q), c),
+    entropy=_weibull_entropy,
+    mean=lambda c: -_weibull_mean(c),
+    var=_weibull_var,
+)
+
+
+def _inverse(x: Any, c: Any) -> tuple[Any, Any]:
+    """Whether x is 0, and x ** -c elsewhere."""
+    is_zero = x == 0
+    return is_zero, bounded_exp(-c * log(where(is_zero, 1.0, x)))
+
+
+def _invweibull_log_density(x: Any, c: Any) -> Any:
+    is_zero, rest = _inverse(x, c)
+    y = log(c) - (c + 1) * log(where(is_zero, 1.0, x)) - rest
+    return where(is_zero, -math.inf, y)
+
+
+def _invweibull_logcdf(x: Any, c: Any) -> Any:
+    is_zero, rest = _inverse(x, c)
+    return where(is_zero, -math.inf, -rest)
+
+
+def _invweibull_sf(x: Any, c: Any) -> Any:
+    is_zero, rest = _inverse(x, c)
+    return where(is_zero, 1.0, -expm1(-rest))
+
+
+invweibull = Continuous(
+    "invweibull",
+    "c",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda c: c > 0,
+    log_density=_invweibull_log_density,
+    cdf=lambda x, c: exp(_invweibull_logcdf(x, c)),
+    sf=_invweibull_sf,
+    logcdf=_invweibull_logcdf,
+    ppf=lambda q, c: 1 / _root(-log(q), c),
+    isf=lambda q, c: 1 / _root(-log1p(-q), c),
+    entropy=lambda c: 1 + _EULER * (1 + 1 / c) - log(c),
+    mean=lambda c: finite_above(1, c, lambda c: _gamma_at(1 - 1 / c)),
+    var=lambda c: finite_above(2, c, lambda c: _gamma_at(1 - 2 / c) - _gamma_at(1 - 1 / c) ** 2),
+)
+
+
+# Generalised extreme values: a bent Gumbel distribution
+
+
+def _gumbel_of(x: Any, c: Any) -> Any:
+    """What has Gumbel's distribution: -log(1 - c x) / c, far out at the end of the support."""
+    step = -c * x
+    is_end = step <= -1
+    return where(is_end, where(c > 0, 1e5, -1e5), x * log1p_ratio(where(is_end, 0.0, step)))
+
+
+def _bent(y: Any, c: Any) -> Any:
+    """The x of such a y."""
+    return y * expm1_ratio(-c * y)
+
+
+def _genextreme_bounds(c: Any) -> tuple[Any, Any]:
+    end = 1 / where(c == 0, 1.0, c)
+    return where(c < 0, end, -math.inf), where(c > 0, end, math.inf)
+
+
+def _genextreme_log_density(x: Any, c: Any) -> Any:
+    y = _gumbel_of(x, c)
+    at_end = where(c < 1, -math.inf, where(c > 1, math.inf, 0.0))
+    return where(c * x >= 1, at_end, (c - 1) * y - bounded_exp(-y))
+
+
+def _at_end(x: Any, c: Any, y: Any, is_end: Any) -> Any:
+    """The logarithm y of a tail, of which nothing is left at the end of the support."""
+    return where(is_end & (c * x >= 1), -math.inf, y)
+
+
+def _lgamma_ratio(c: Any, n: int) -> Any:
+    """(log Γ(1 + 2c) - 2 log Γ(1 + c)) / c² for n = 2, log Γ(1 + c) / c for n = 1: also at 0."""
+    is_small = (c < _SMALL) & (c > -_SMALL)
+    far, near = where(is_small, 0.25, c), where(is_small, c, 0.0)
+    if n == 1:
+        terms = [-_EULER, *((-1) ** k * _ZETA[k] / k for k in range(2, 13))]
+        return where(is_small, _series(near, terms), lgamma(1 + far) / far)
+    terms = [(-1) ** k * _ZETA[k] * (2**k - 2) / k for k in range(2, 14)]
+    rest = lgamma(1 + 2 * far) - 2 * lgamma(1 + far)
+    return where(is_small, _series(near, terms), rest / (far * far))
+
+
+def _genextreme_mean(c: Any) -> Any:
+    is_finite = c > -1
+    c = where(is_finite, c, 0.0)
+    slope = _lgamma_ratio(c, 1)
+    return where(is_finite, -slope * expm1_ratio(c * slope), math.inf)
+
+
+def _genextreme_var(c: Any) -> Any:
+    is_finite = c > -0.5
+    c = where(is_finite, c, 0.0)
+    bend = _lgamma_ratio(c, 2)
+    return where(is_finite, exp(2 * lgamma(1 + c)) * bend * expm1_ratio(c * c * bend), math.inf)
+
+
+genextreme = Continuous(
+    "genextreme",
+    "c",
+    support=_genextreme_bounds,
+    valid=lambda c: (c > -math.inf) & (c < math.inf),
+    log_density=_genextreme_log_density,
+    cdf=lambda x, c: exp(-bounded_exp(-_gumbel_of(x, c))),
+    sf=lambda x, c: -expm1(-bounded_exp(-_gumbel_of(x, c))),
+    logcdf=lambda x, c: _at_end(x, c, -bounded_exp(-_gumbel_of(x, c)), c < 0),
+    logsf=lambda x, c: _at_end(x, c, gumbel_log_tail(_gumbel_of(x, c)), c > 0),
+    ppf=lambda q, c: _bent(-log(-log(q)), c),
+    isf=lambda q, c: _bent(-log(-log1p(-q)), c),
+    entropy=lambda c: 1 + _EULER * (1 - c),
+    mean=_genextreme_mean,
+    var=_genextreme_var,
+)
+
+
+# Generalised Pareto: a bent exponential distribution
+
+
+def _exponential_of(x: Any, c: Any) -> Any:
+    """What has the exponential distribution: log(1 + c x) / c, far out at the end."""
+    step = c * x
+    is_end = step <= -1
+    return where(is_end, 1e5, x * log1p_ratio(where(is_end, 0.0, step)))
+
+
+def _genpareto_log_density(x: Any, c: Any) -> Any:
+    is_end = c * x <= -1
+    at_end = where(c == -1, 0.0, where(c > -1, -math.inf, math.inf))
+    return where(is_end, at_end, -(c + 1) * _exponential_of(x, c))
+
+
+def _genpareto_high(c: Any) -> Any:
+    return where(c < 0, -1 / where(c == 0, 1.0, c), math.inf)
+
+
+genpareto = Continuous(
+    "genpareto",
+    "c",
+    support=lambda c: (0.0, _genpareto_high(c)),
+    inside=lambda c: where(c < 0, -0.5 / where(c == 0, 1.0, c), 1.0),
+    valid=lambda c: (c > -math.inf) & (c < math.inf),
+    log_density=_genpareto_log_density,
+    cdf=lambda x, c: -expm1(-_exponential_of(x, c)),
+    sf=lambda x, c: exp(-_exponential_of(x, c)),
+    logcdf=lambda x, c: log_complement(_exponential_of(x, c)),
+    logsf=lambda x, c: where(c * x <= -1, -math.inf, -_exponential_of(x, c)),
+    ppf=lambda q, c: -log1p(-q) * expm1_ratio(-c * log1p(-q)),
+    isf=lambda q, c: -log(q) * expm1_ratio(-c * log(q)),
+    entropy=lambda c: 1 + c,
+    mean=lambda c: finite_above(-1, -c, lambda d: 1 / (1 + d)),
+    var=lambda c: finite_above(-0.5, -c, lambda d: 1 / ((1 + d) ** 2 * (1 + 2 * d))),
+)

@@ -1,0 +1,184 @@
+"""Entropies of samples and of probabilities, and means of angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.exponential import log
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.joining import concat
+from tapegrad.ops.reduction import mean as mean_over
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.sorting import sort
+from tapegrad.ops.special import entr
+from tapegrad.ops.trigonometric import atan2, cos, sin
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.special.information import rel_entr
+from tapegrad.scipy.stats.samples import Values, read_values, root
+
+
+def entropy(
+    pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, keepdims: bool = False
+) -> Any:
+    """Return the entropy of probabilities, or their divergence from qk; they are made to sum to 1.
+
+    >>> round(float(entropy([1.0, 1.0], base=2)), 6)
+    1.0
+    """
+    if base is not None and base <= 0:
+        raise ArgumentError(f"entropy needs a positive base. Got {base!r}.")
+    pk = operand(pk) if qk is None else operands(pk, qk)[0]
+    share = pk / sum_over(pk, axis, True)
+    if qk is None:
+        y = entr(share)
+    else:
+        other = operands(pk, qk)[1]
+        y = rel_entr(share, other / sum_over(other, axis, True))
+    total = sum_over(y, axis, keepdims)
+    return total if base is None else total / math.log(base)
+
+
+def differential_entropy(
+    values: Any,
+    *,
+    window_length: int | None = None,
+    base: Any = None,
+    axis: int = 0,
+    method: str = "auto",
+    keepdims: bool = False,
+) -> Any:
+    """Return an estimate of the entropy of the density that a sample was drawn from.
+
+    The methods are "vasicek", "van es", "ebrahimi", and "auto", which chooses by the size.
+
+    >>> round(float(differential_entropy([0.0, 1.0, 3.0, 4.0], window_length=1)), 6)
+    2.314382
+    """
+    sample = read_values(values, axis, "propagate", "differential_entropy")
+    x = sort(moveaxis(sample.x, sample.axis, -1), -1)
+    n = int(x.shape[-1])
+    window = math.floor(math.sqrt(n) + 0.5) if window_length is None else window_length
+    if not 2 <= 2 * window < n:
+        raise ArgumentError(
+            f"differential_entropy needs a window_length of at least 1 and below half of the "
+            f"sample, whose size is {n}. Got {window}."
+        )
+    if method == "auto":
+        method = "van es" if n <= 10 else "ebrahimi" if n <= 1000 else "vasicek"
+    if method not in _METHODS:
+        raise ArgumentError(
+            f"differential_entropy knows the methods {', '.join(_METHODS)} and auto. "
+            f"Got {method!r}."
+        )
+    y = _METHODS[method](x, window, n)
+    y = y if base is None else y / math.log(base)
+    return expand_dims(y, sample.axis) if keepdims else y
+
+
+def _steps(x: Any, window: int) -> Any:
+    """The distances between what lies `window` places after each value and before it."""
+    first, last = getitem(x, (..., slice(0, 1))), getitem(x, (..., slice(-1, None)))
+    padded = concat([first] * window + [x] + [last] * window, -1)
+    return getitem(padded, (..., slice(2 * window, None))) - getitem(
+        padded, (..., slice(None, -2 * window))
+    )
+
+
+def _vasicek(x: Any, window: int, n: int) -> Any:
+    return mean_over(log(n / (2 * window) * _steps(x, window)), -1)
+
+
+def _van_es(x: Any, window: int, n: int) -> Any:
+    gaps = getitem(x, (..., slice(window, None))) - getitem(x, (..., slice(None, -window)))
+    spread = mean_over(log((n + 1) / window * gaps), -1)
+    harmonic = sum(1 / k for k in range(window, n + 1))
+    return spread + harmonic + math.log(window) - math.log(n + 1)
+
+
+def _ebrahimi(x: Any, window: int, n: int) -> Any:
+    weights = [
+        1 + (i - 1) / window if i <= window else 2.0 if i < n - window + 1 else 1 + (n - i) / window
+        for i in range(1, n + 1)
+    ]
+    steps = _steps(x, window)
+    factors = operands(steps, [n / (c * window) for c in weights])[1]
+    return mean_over(log(factors * steps), -1)
+
+
+_METHODS = {"vasicek": _vasicek, "van es": _van_es, "ebrahimi": _ebrahimi}
+
+
+# Angles
+
+
+def _direction(
+    samples: Any, high: float, low: float, axis: Any, nan_policy: str, name: str
+) -> tuple[Values, Any, Any]:
+    """The means of the sines and cosines of angles between low and high."""
+    values = read_values(samples, axis, nan_policy, name)
+    turn = 2 * math.pi / (high - low)
+    angle = (values.x - low) * turn
+    return values, values.mean(sin(angle)), values.mean(cos(angle))
+
+
+def circmean(
+    samples: Any,
+    high: float = 2 * math.pi,
+    low: float = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the mean of angles, which starts anew at `high`.
+
+    >>> round(float(circmean([10.0, 350.0], high=360.0)) % 360, 6) in (0.0, 360.0)
+    True
+    """
+    values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circmean")
+    turns = atan2(sine, cosine) / (2 * math.pi)
+    y = (turns - floor(turns)) * (high - low) + low
+    return values.dropped(y, keepdims)
+
+
+def circvar(
+    samples: Any,
+    high: float = 2 * math.pi,
+    low: float = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance of angles: 1 less the length of their mean direction.
+
+    >>> round(float(circvar([0.0, 3.141592653589793])), 6)
+    1.0
+    """
+    values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circvar")
+    return values.dropped(1 - root(sine * sine + cosine * cosine), keepdims)
+
+
+def circstd(
+    samples: Any,
+    high: float = 2 * math.pi,
+    low: float = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    normalize: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation of angles, in radians if it is to `normalize`.
+
+    >>> round(float(circstd([0.0, 1.570796326794897])), 6)
+    0.832555
+    """
+    values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circstd")
+    y = root(-log(sine * sine + cosine * cosine))
+    y = y if normalize else y * (high - low) / (2 * math.pi)
+    return values.dropped(y, keepdims)

@@ -1,0 +1,399 @@
+"""Distributions of matrices: Wishart's, the inverse of it, and the normal distribution.
+
+A sample of the first two may be a number, a vector (of numbers, for one dimension) or matrices
+along the first two axes, as in SciPy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part
+from tapegrad.ops.exponential import exp, log
+from tapegrad.ops.joining import stack
+from tapegrad.ops.linalg.common import triangle
+from tapegrad.ops.linalg.decompositions import cholesky
+from tapegrad.ops.linalg.solve import inv, triangular_solve
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import expand_dims, matrix_transpose, moveaxis
+from tapegrad.ops.special import digamma
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.special.factorials import multigammaln
+from tapegrad.scipy.stats import draws
+
+
+def _log_det(factor: Any) -> Any:
+    """The logarithm of a determinant, from its Cholesky factor."""
+    return 2 * sum_over(log(matrix_diag_part(factor)), -1)
+
+
+def _as_scale(scale: Any, name: str) -> Any:
+    """The scale as a matrix: numbers and vectors stand for diagonals."""
+    rank = len(scale.shape)
+    if rank == 0:
+        return reshape_p(scale, shape=(1, 1))
+    if rank == 1:
+        return matrix_diag(scale)
+    if rank != 2 or scale.shape[0] != scale.shape[1]:
+        raise ShapeError(
+            f"{name} needs a number, a vector or a square matrix as scale. "
+            f"Got shape {tuple(scale.shape)}."
+        )
+    return scale
+
+
+def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
+    """The sample with its matrices along the last two axes, and the shape of the answer."""
+    if len(x.shape) < 2 and size == 1:
+        return reshape_p(x, shape=(*x.shape, 1, 1)), tuple(x.shape)
+    if len(x.shape) < 2 or x.shape[0] != size or x.shape[1] != size:
+        raise ShapeError(
+            f"{name} needs x with {size} by {size} matrices along its first two axes. "
+            f"Got shape {tuple(x.shape)}."
+        )
+    return moveaxis(x, (0, 1), (-2, -1)), tuple(x.shape)[2:]
+
+
+def _squeezed(y: Any) -> Any:
+    return reshape_p(y, shape=tuple(n for n in y.shape if n != 1))
+
+
+class Wishart:
+    """Sums of squares of df normal vectors; SciPy's `wishart`. df and the scale get gradients.
+
+    >>> wishart = Wishart()
+    >>> round(float(wishart.logpdf([[2.0, 0.0], [0.0, 1.0]], 3.0, [[1.0, 0.0], [0.0, 1.0]])), 4)
+    -4.031
+    """
+
+    _name = "wishart"
+
+    def __call__(self, df: Any, scale: Any = 1.0, seed: Any = None) -> FrozenWishart:
+        """Return the distribution with its parameters held."""
+        return FrozenWishart(self, df, scale, seed)
+
+    def _read(self, *values: Any) -> tuple[Any, ...]:
+        *others, scale = operands(*values)
+        scale = _as_scale(scale, self._name)
+        size = int(scale.shape[-1])
+        # Fewer degrees of freedom than that give no density.
+        is_valid = others[-1] > size - 1
+        df = where(is_valid, others[-1], float(size))
+        return *others[:-1], df, scale, size, is_valid
+
+    def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
+        """Return the logarithm of the density at positive definite matrices x."""
+        x, df, scale, size, is_valid = self._read(x, df, scale)
+        x, shape = _as_points(x, size, self._name)
+        y = self._log_density(x, df, cholesky(scale), size)
+        return reshape_p(where(is_valid, y, math.nan), shape=shape)
+
+    def _log_density(self, x: Any, df: Any, factor: Any, size: int) -> Any:
+        root = cholesky(x)
+        spread = triangular_solve(factor, root)
+        half = 0.5 * df
+        y = 0.5 * (df - size - 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
+        return y - half * size * math.log(2) - half * _log_det(factor) - multigammaln(half, size)
+
+    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
+        """Return the density at positive definite matrices x."""
+        return exp(self.logpdf(x, df, scale))
+
+    def mean(self, df: Any, scale: Any) -> Any:
+        """Return the mean."""
+        df, scale, _, is_valid = self._read(df, scale)
+        return _squeezed(where(is_valid, df * scale, math.nan))
+
+    def mode(self, df: Any, scale: Any) -> Any:
+        """Return where the density is largest; NaN for df below the size plus 1."""
+        df, scale, size, is_valid = self._read(df, scale)
+        return _squeezed(where(is_valid & (df >= size + 1), (df - size - 1) * scale, math.nan))
+
+    def var(self, df: Any, scale: Any) -> Any:
+        """Return the variance of each entry."""
+        df, scale, _, is_valid = self._read(df, scale)
+        diagonal = matrix_diag_part(scale)
+        products = expand_dims(diagonal, -1) * expand_dims(diagonal, -2)
+        return _squeezed(where(is_valid, df * (scale * scale + products), math.nan))
+
+    def entropy(self, df: Any, scale: Any) -> Any:
+        """Return the differential entropy."""
+        df, scale, size, is_valid = self._read(df, scale)
+        half, log_det = 0.5 * df, _log_det(cholesky(scale))
+        mean = _digammas(half, size) + size * math.log(2) + log_det
+        y = half * size * (1 + math.log(2)) + half * log_det + multigammaln(half, size)
+        return where(is_valid, y - 0.5 * (df - size - 1) * mean, math.nan)
+
+    def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
+        df, scale, count, is_valid = self._read(df, scale)
+        root = matmul(cholesky(scale), _bartlett(df, count, size, random_state))
+        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+
+
+def _digammas(half: Any, size: int) -> Any:
+    total = digamma(half)
+    for j in range(1, size):
+        total = total + digamma(half - 0.5 * j)
+    return total
+
+
+def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
+    """Draw the Cholesky factor of a standard Wishart matrix: chi variables above normal ones."""
+    shape, dtype = as_shape(size), numpy_dtype_of(df)
+    source = draws.source_of(random_state)
+    chi = [draws.gamma(source, shape, dtype, 0.5 * (df - j)) for j in range(count)]
+    below = triangle(draws.normal(source, (*shape, count, count), dtype), True, -1)
+    return below + matrix_diag(sqrt(2 * stack(chi, -1)))
+
+
+class FrozenWishart:
+    """A distribution of matrices together with its degrees of freedom and scale.
+
+    >>> FrozenWishart(Wishart(), 3.0, [1.0, 2.0]).mean().numpy().tolist()
+    [[3.0, 0.0], [0.0, 6.0]]
+    """
+
+    def __init__(self, dist: Any, df: Any, scale: Any, seed: Any = None) -> None:
+        self.dist = dist
+        self.df = df
+        self.scale = scale
+        self.seed = seed
+
+    def logpdf(self, x: Any) -> Any:
+        """Return the logarithm of the density at x."""
+        return self.dist.logpdf(x, self.df, self.scale)
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x."""
+        return self.dist.pdf(x, self.df, self.scale)
+
+    def mean(self) -> Any:
+        """Return the mean."""
+        return self.dist.mean(self.df, self.scale)
+
+    def mode(self) -> Any:
+        """Return where the density is largest."""
+        return self.dist.mode(self.df, self.scale)
+
+    def var(self) -> Any:
+        """Return the variance of each entry."""
+        return self.dist.var(self.df, self.scale)
+
+    def entropy(self) -> Any:
+        """Return the differential entropy."""
+        return self.dist.entropy(self.df, self.scale)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw matrices."""
+        state = self.seed if random_state is None else random_state
+        return self.dist.rvs(self.df, self.scale, size, state)
+
+
+class InverseWishart:
+    """Inverses of Wishart matrices; SciPy's `invwishart`. df and the scale get gradients.
+
+    >>> invwishart = InverseWishart()
+    >>> round(float(invwishart.logpdf(2.0, 3.0, 1.0)), 4)
+    -2.9018
+    """
+
+    _name = "invwishart"
+
+    def __call__(self, df: Any, scale: Any = 1.0, seed: Any = None) -> FrozenWishart:
+        """Return the distribution with its parameters held."""
+        return FrozenWishart(self, df, scale, seed)
+
+    def _read(self, *values: Any) -> tuple[Any, ...]:
+        *others, scale = operands(*values)
+        scale = _as_scale(scale, self._name)
+        size = int(scale.shape[-1])
+        is_valid = others[-1] > size - 1
+        return *others[:-1], where(is_valid, others[-1], float(size)), scale, size, is_valid
+
+    def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
+        """Return the logarithm of the density at positive definite matrices x."""
+        x, df, scale, size, is_valid = self._read(x, df, scale)
+        x, shape = _as_points(x, size, self._name)
+        factor, root = cholesky(scale), cholesky(x)
+        spread = triangular_solve(root, factor)
+        half = 0.5 * df
+        y = half * (_log_det(factor) - size * math.log(2)) - multigammaln(half, size)
+        y = y - 0.5 * (df + size + 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
+        return reshape_p(where(is_valid, y, math.nan), shape=shape)
+
+    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
+        """Return the density at positive definite matrices x."""
+        return exp(self.logpdf(x, df, scale))
+
+    def mean(self, df: Any, scale: Any) -> Any:
+        """Return the mean; NaN for df up to the size plus 1, which has none."""
+        df, scale, size, _ = self._read(df, scale)
+        excess = df - size - 1
+        is_valid = excess > 0
+        return _squeezed(where(is_valid, scale / where(is_valid, excess, 1.0), math.nan))
+
+    def mode(self, df: Any, scale: Any) -> Any:
+        """Return where the density is largest."""
+        df, scale, size, is_valid = self._read(df, scale)
+        return _squeezed(where(is_valid, scale / (df + size + 1), math.nan))
+
+    def var(self, df: Any, scale: Any) -> Any:
+        """Return the variance of each entry; NaN for df up to the size plus 3."""
+        df, scale, size, _ = self._read(df, scale)
+        is_valid = df > size + 3
+        excess = where(is_valid, df, size + 4.0) - size
+        diagonal = matrix_diag_part(scale)
+        products = expand_dims(diagonal, -1) * expand_dims(diagonal, -2)
+        top = (excess + 1) * scale * scale + (excess - 1) * products
+        y = top / (excess * (excess - 1) ** 2 * (excess - 3))
+        return _squeezed(where(is_valid, y, math.nan))
+
+    def entropy(self, df: Any, scale: Any) -> Any:
+        """Return the differential entropy."""
+        df, scale, size, is_valid = self._read(df, scale)
+        half, log_det = 0.5 * df, _log_det(cholesky(scale))
+        rest = 0.5 * (size + 1) * (log_det - size * math.log(2))
+        spread = 0.5 * (df + size + 1) * _digammas(half, size)
+        y = multigammaln(half, size) + half * size + rest - spread
+        return where(is_valid, y, math.nan)
+
+    def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
+        df, scale, count, is_valid = self._read(df, scale)
+        # With the factor B of a Wishart matrix: (C B⁻ᵀ)(C B⁻ᵀ)ᵀ has the inverse distribution.
+        inverse = inv(_bartlett(df, count, size, random_state))
+        root = matmul(cholesky(scale), matrix_transpose(inverse))
+        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+
+
+class MatrixNormal:
+    """Normal matrices whose rows and columns covary; SciPy's `matrix_normal`.
+
+    >>> matrix_normal = MatrixNormal()
+    >>> round(float(matrix_normal.logpdf([[0.0, 1.0]], rowcov=1.0, colcov=[1.0, 2.0])), 4)
+    -2.4345
+    """
+
+    def __call__(
+        self, mean: Any = None, rowcov: Any = 1, colcov: Any = 1, seed: Any = None
+    ) -> FrozenMatrixNormal:
+        """Return the distribution with its parameters held."""
+        return FrozenMatrixNormal(self, mean, rowcov, colcov, seed)
+
+    def logpdf(self, X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
+        """Return the logarithm of the density at matrices along the last two axes of X."""
+        X, mean, rows, columns = operands(X, 0.0 if mean is None else mean, rowcov, colcov)
+        if len(X.shape) < 2:
+            raise ShapeError(
+                f"matrix_normal needs matrices along the last two axes. Got shape {X.shape}."
+            )
+        mean, rows, columns = _matrix_parameters(mean, rows, columns, tuple(X.shape[-2:]))
+        n, p = (int(k) for k in X.shape[-2:])
+        left, right = cholesky(rows), cholesky(columns)
+        gap = triangular_solve(left, X - mean)
+        gap = triangular_solve(right, matrix_transpose(gap))
+        volume = 0.5 * (p * _log_det(left) + n * _log_det(right) + n * p * math.log(2 * math.pi))
+        return -0.5 * sum_over(gap * gap, (-2, -1)) - volume
+
+    def pdf(self, X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
+        """Return the density."""
+        return exp(self.logpdf(X, mean, rowcov, colcov))
+
+    def entropy(self, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
+        """Return the differential entropy."""
+        mean, rows, columns = operands(0.0 if mean is None else mean, rowcov, colcov)
+        mean, rows, columns = _matrix_parameters(mean, rows, columns, None)
+        n, p = (int(k) for k in mean.shape)
+        volume = p * _log_det(cholesky(rows)) + n * _log_det(cholesky(columns))
+        return 0.5 * (volume + n * p * (1 + math.log(2 * math.pi)))
+
+    def rvs(
+        self,
+        mean: Any = None,
+        rowcov: Any = 1,
+        colcov: Any = 1,
+        size: Any = 1,
+        random_state: Any = None,
+    ) -> Any:
+        """Draw `[*size, rows, columns]` matrices (one without the axis); all get gradients."""
+        mean, rows, columns = operands(0.0 if mean is None else mean, rowcov, colcov)
+        mean, rows, columns = _matrix_parameters(mean, rows, columns, None)
+        outer = as_shape(size)
+        noise = draws.normal(
+            draws.source_of(random_state), (*outer, *mean.shape), numpy_dtype_of(mean)
+        )
+        y = matmul(matmul(cholesky(rows), noise), matrix_transpose(cholesky(columns))) + mean
+        return reshape_p(y, shape=tuple(mean.shape)) if outer == (1,) else y
+
+
+def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """The mean and both covariances as matrices; numbers and vectors stand for diagonals."""
+    if shape is None and len(mean.shape) == 2:
+        shape = tuple(mean.shape)
+    sizes = []
+    for axis, cov in enumerate((rows, columns)):
+        sizes.append(int(cov.shape[-1]) if cov.shape else (1 if shape is None else shape[axis]))
+    full = tuple(sizes)
+    given = full if shape is None else shape
+    if full != given or (mean.shape and tuple(mean.shape) != full):
+        raise ShapeError(
+            "matrix_normal needs a mean, rowcov and colcov that fit the matrices. Got matrices of "
+            f"shape {given}, a mean of shape {tuple(mean.shape)}, and covariances of shapes "
+            f"{tuple(rows.shape)} and {tuple(columns.shape)}."
+        )
+    covariances = [_covariance(cov, size) for cov, size in zip((rows, columns), full)]
+    center = mean if mean.shape else broadcast_p(mean, shape=full)
+    return center, covariances[0], covariances[1]
+
+
+def _covariance(cov: Any, size: int) -> Any:
+    if len(cov.shape) == 2:
+        return cov
+    return matrix_diag(broadcast_p(cov, shape=(size,)))
+
+
+class FrozenMatrixNormal:
+    """A normal distribution of matrices together with its parameters.
+
+    >>> frozen = FrozenMatrixNormal(MatrixNormal(), [[1.0, 2.0]], 1.0, 1.0)
+    >>> round(float(frozen.entropy()), 4)
+    2.8379
+    """
+
+    def __init__(self, dist: Any, mean: Any, rowcov: Any, colcov: Any, seed: Any = None) -> None:
+        self.dist = dist
+        self.mean = mean
+        self.rowcov = rowcov
+        self.colcov = colcov
+        self.seed = seed
+
+    def logpdf(self, X: Any) -> Any:
+        """Return the logarithm of the density at X."""
+        return self.dist.logpdf(X, self.mean, self.rowcov, self.colcov)
+
+    def pdf(self, X: Any) -> Any:
+        """Return the density at X."""
+        return self.dist.pdf(X, self.mean, self.rowcov, self.colcov)
+
+    def entropy(self) -> Any:
+        """Return the differential entropy."""
+        return self.dist.entropy(self.mean, self.rowcov, self.colcov)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw matrices."""
+        state = self.seed if random_state is None else random_state
+        return self.dist.rvs(self.mean, self.rowcov, self.colcov, size, state)
+
+
+wishart = Wishart()
+invwishart = InverseWishart()
+matrix_normal = MatrixNormal()

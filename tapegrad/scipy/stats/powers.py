@@ -1,0 +1,235 @@
+"""Distributions made of powers and logarithms: log-normal, log-uniform, Fisk's, power law, Lomax's.
+
+And of sides of a triangle.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.selection import where
+from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
+from tapegrad.ops.special import log_ndtr, ndtr, ndtri
+from tapegrad.ops.trigonometric import asin, sin
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.family import Formula
+from tapegrad.scipy.stats.logarithms import log_or_nothing, times_log, times_log1p
+from tapegrad.scipy.stats.ratios import finite_above
+
+
+def _of_logarithm(formula: Formula, at_zero: float) -> Formula:
+    """A formula of log(x), and its limit at 0, where it gets no gradient."""
+
+    def call(x: Any, *shapes: Any) -> Any:
+        is_zero = x == 0
+        return where(is_zero, at_zero, formula(log(where(is_zero, 1.0, x)), *shapes))
+
+    return call
+
+
+# The exponential of a normal variable
+
+
+def _lognorm_log_density(y: Any, s: Any) -> Any:
+    return -0.5 * (y / s) * (y / s) - y - log(s) - 0.5 * math.log(2 * math.pi)
+
+
+lognorm = Continuous(
+    "lognorm",
+    "s",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda s: s > 0,
+    log_density=_of_logarithm(_lognorm_log_density, -math.inf),
+    cdf=_of_logarithm(lambda y, s: ndtr(y / s), 0.0),
+    sf=_of_logarithm(lambda y, s: ndtr(-y / s), 1.0),
+    logcdf=_of_logarithm(lambda y, s: log_ndtr(y / s), -math.inf),
+    logsf=_of_logarithm(lambda y, s: log_ndtr(-y / s), 0.0),
+    ppf=lambda q, s: exp(s * ndtri(q)),
+    isf=lambda q, s: exp(-s * ndtri(q)),
+    entropy=lambda s: 0.5 + 0.5 * math.log(2 * math.pi) + log(s),
+    mean=lambda s: exp(0.5 * s * s),
+    var=lambda s: expm1(s * s) * exp(s * s),
+    draw=lambda source, shape, dtype, s: exp(s * draws.normal(source, shape, dtype)),
+)
+
+
+# The exponential of a uniform variable
+
+
+def _width(a: Any, b: Any) -> Any:
+    return log(b) - log(a)
+
+
+def _loguniform_mean(a: Any, b: Any) -> Any:
+    return (b - a) / _width(a, b)
+
+
+def _loguniform(name: str) -> Continuous:
+    return Continuous(
+        name,
+        "a b",
+        support=lambda a, b: (a, b),
+        inside=lambda a, b: sqrt(a * b),
+        valid=lambda a, b: (a > 0) & (b > a),
+        stand_in=(0.5, 1.0),
+        log_density=lambda x, a, b: -log(x) - log(_width(a, b)),
+        cdf=lambda x, a, b: _width(a, x) / _width(a, b),
+        sf=lambda x, a, b: _width(x, b) / _width(a, b),
+        ppf=lambda q, a, b: a * exp(q * _width(a, b)),
+        isf=lambda q, a, b: b * exp(-q * _width(a, b)),
+        entropy=lambda a, b: 0.5 * (log(a) + log(b)) + log(_width(a, b)),
+        mean=_loguniform_mean,
+        var=lambda a, b: _loguniform_mean(a, b) * (0.5 * (a + b) - _loguniform_mean(a, b)),
+    )
+
+
+loguniform = _loguniform("loguniform")
+reciprocal = _loguniform("reciprocal")
+
+
+# The exponential of a logistic variable
+
+
+def _fisk_log_density(x: Any, c: Any) -> Any:
+    is_zero = x == 0
+    y = c * log(where(is_zero, 1.0, x))
+    return log(c) + times_log(c - 1, x) + where(is_zero, 0.0, 2 * log_sigmoid(-y))
+
+
+def _turn(c: Any) -> Any:
+    """x / sin(x) at x = π / c."""
+    return (math.pi / c) / sin(math.pi / c)
+
+
+fisk = Continuous(
+    "fisk",
+    "c",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda c: c > 0,
+    log_density=_fisk_log_density,
+    cdf=_of_logarithm(lambda y, c: sigmoid(c * y), 0.0),
+    sf=_of_logarithm(lambda y, c: sigmoid(-c * y), 1.0),
+    logcdf=_of_logarithm(lambda y, c: log_sigmoid(c * y), -math.inf),
+    logsf=_of_logarithm(lambda y, c: log_sigmoid(-c * y), 0.0),
+    ppf=lambda q, c: exp(logit(q) / c),
+    isf=lambda q, c: exp(-logit(q) / c),
+    entropy=lambda c: 2 - log(c),
+    mean=lambda c: finite_above(1, c, _turn),
+    var=lambda c: finite_above(2, c, lambda c: _turn(0.5 * c) - _turn(c) ** 2),
+)
+
+lomax = Continuous(
+    "lomax",
+    "c",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda c: c > 0,
+    log_density=lambda x, c: log(c) - (c + 1) * log1p(x),
+    cdf=lambda x, c: -expm1(-c * log1p(x)),
+    sf=lambda x, c: exp(-c * log1p(x)),
+    logsf=lambda x, c: -c * log1p(x),
+    ppf=lambda q, c: expm1(-log1p(-q) / c),
+    isf=lambda q, c: expm1(-log(q) / c),
+    entropy=lambda c: 1 + 1 / c - log(c),
+    mean=lambda c: finite_above(1, c, lambda c: 1 / (c - 1)),
+    var=lambda c: finite_above(2, c, lambda c: c / ((c - 1) ** 2 * (c - 2))),
+)
+
+powerlaw = Continuous(
+    "powerlaw",
+    "a",
+    support=(0.0, 1.0),
+    inside=0.5,
+    valid=lambda a: a > 0,
+    log_density=lambda x, a: log(a) + times_log(a - 1, x),
+    cdf=_of_logarithm(lambda y, a: exp(a * y), 0.0),
+    sf=_of_logarithm(lambda y, a: -expm1(a * y), 1.0),
+    logcdf=_of_logarithm(lambda y, a: a * y, -math.inf),
+    ppf=lambda q, a: exp(log(q) / a),
+    isf=lambda q, a: exp(log1p(-q) / a),
+    entropy=lambda a: 1 - 1 / a - log(a),
+    mean=lambda a: a / (a + 1),
+    var=lambda a: a / ((a + 2) * (a + 1) ** 2),
+)
+
+
+# Two sides of a triangle, which meet at c
+
+
+def _triang_sides(x: Any, c: Any) -> tuple[Any, Any, Any]:
+    """On which side x is, and how far up the sides: 0 at the ends, 1 at the top."""
+    is_left = x < c
+    left = where(is_left, x, 0.0) / where(is_left, c, 1.0)
+    right = where(is_left, 0.0, 1 - x) / where(is_left | (c == 1), 1.0, 1 - c)
+    # The side on which c lies at the end is not there: all of it is the top.
+    return is_left, left, where((c == 1) & (x == 1), 1.0, right)
+
+
+def _triang_log_density(x: Any, c: Any) -> Any:
+    is_left, left, right = _triang_sides(x, c)
+    return math.log(2) + log_or_nothing(where(is_left, left, right))
+
+
+def _triang_cdf(x: Any, c: Any) -> Any:
+    is_left, left, right = _triang_sides(x, c)
+    return where(is_left, c * left * left, 1 - (1 - c) * right * right)
+
+
+def _triang_sf(x: Any, c: Any) -> Any:
+    is_left, left, right = _triang_sides(x, c)
+    return where(is_left, 1 - c * left * left, (1 - c) * right * right)
+
+
+def _triang_ppf(q: Any, c: Any) -> Any:
+    is_left = q < c
+    low = sqrt(where(is_left, c * q, 0.25))
+    high = 1 - sqrt(where(is_left, 0.25, (1 - c) * (1 - q)))
+    return where(is_left, low, high)
+
+
+triang = Continuous(
+    "triang",
+    "c",
+    support=(0.0, 1.0),
+    inside=0.5,
+    valid=lambda c: (c >= 0) & (c <= 1),
+    log_density=_triang_log_density,
+    cdf=_triang_cdf,
+    sf=_triang_sf,
+    ppf=_triang_ppf,
+    entropy=lambda c: 0.0 * c + 0.5 - math.log(2),
+    mean=lambda c: (1 + c) / 3,
+    var=lambda c: (1 - c + c * c) / 18,
+)
+
+
+def _arcsine_cdf(x: Any) -> Any:
+    """At the ends the density is infinite and the slope left out."""
+    is_end = (x == 0) | (x == 1)
+    inner = where(is_end, 0.5, x)
+    is_left = inner < 0.5
+    part = 2 / math.pi * asin(sqrt(where(is_left, inner, 1 - inner)))
+    return where(is_end, where(x == 1, 1.0, 0.0), where(is_left, part, 1 - part))
+
+
+arcsine = Continuous(
+    "arcsine",
+    support=(0.0, 1.0),
+    inside=0.5,
+    log_density=lambda x: (
+        times_log(-0.5 + 0.0 * x, x) + times_log1p(-0.5 + 0.0 * x, -x) - math.log(math.pi)
+    ),
+    cdf=_arcsine_cdf,
+    sf=lambda x: _arcsine_cdf(1 - x),
+    ppf=lambda q: sin(0.5 * math.pi * q) ** 2,
+    isf=lambda q: sin(0.5 * math.pi * (1 - q)) ** 2,
+    entropy=lambda: math.log(math.pi / 4),
+    mean=lambda: 0.5,
+    var=lambda: 0.125,
+)

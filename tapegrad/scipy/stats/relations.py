@@ -1,0 +1,319 @@
+"""Two samples side by side: correlations, a line through points, tests of means, distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.cumulative import cumsum, diff
+from tapegrad.ops.gather import gather
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.joining import concat
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.selection import maximum, minimum, where
+from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.sorting import argsort, searchsorted, sort
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.stats.ratios import f as f_distribution
+from tapegrad.scipy.stats.samples import read_values, root
+from tapegrad.scipy.stats.shares import beta as beta_distribution
+from tapegrad.scipy.stats.student import t as t_distribution
+
+
+class Significance(NamedTuple):
+    """A statistic, and how likely one at least as far out is by chance."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def _pair(x: Any, y: Any, axis: Any, name: str) -> tuple[Any, Any]:
+    """Two samples of one shape, with the axis last."""
+    x, y = operands(x, y)
+    if axis is None:
+        x, y, axis = reshape_p(x, shape=(-1,)), reshape_p(y, shape=(-1,)), 0
+    x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+    if tuple(x.shape) != tuple(y.shape):
+        raise ShapeError(
+            f"{name} needs two samples of one shape. Got {tuple(x.shape)} and {tuple(y.shape)}."
+        )
+    return x, y
+
+
+def _correlation(x: Any, y: Any) -> Any:
+    x = x - sum_over(x, -1, True) / x.shape[-1]
+    y = y - sum_over(y, -1, True) / y.shape[-1]
+    squares = sum_over(x * x, -1) * sum_over(y * y, -1)
+    is_constant = squares == 0
+    r = sum_over(x * y, -1) / where(is_constant, 1.0, squares) ** 0.5
+    return where(is_constant, math.nan, _held(r, -1.0, 1.0))
+
+
+def _held(r: Any, low: float, high: float) -> Any:
+    """r between bounds that only rounding can cross, with its own gradient."""
+    return r + stop_gradient(minimum(maximum(r, low), high) - r)
+
+
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -> Significance:
+    """Return the correlation of two samples, and its p-value.
+
+    >>> round(float(pearsonr([1.0, 2.0, 4.0], [2.0, 1.0, 5.0]).statistic), 6)
+    0.838628
+    """
+    x, y = _pair(x, y, axis, "pearsonr")
+    r = _correlation(x, y)
+    half = 0.5 * x.shape[-1] - 1
+    if half <= 0:
+        return Significance(r, 0.0 * r + 1)
+    spread = beta_distribution(half, half, -1, 2)
+    return Significance(r, _pvalue(spread, r, alternative, "pearsonr"))
+
+
+def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
+    if alternative == "less":
+        return dist.cdf(y)
+    if alternative == "greater":
+        return dist.sf(y)
+    if alternative != "two-sided":
+        raise ArgumentError(
+            f"alternative of {name} must be 'two-sided', 'less' or 'greater'. Got {alternative!r}."
+        )
+    return 2 * dist.sf(absolute(y))
+
+
+def rankdata(a: Any, method: str = "average", *, axis: Any = None) -> Any:
+    """Return the ranks, from 1 on; equal values share theirs. They have no gradient.
+
+    The methods are "average", "min", "max" and "ordinal".
+
+    >>> rankdata([0.0, 2.0, 3.0, 2.0]).numpy().tolist()
+    [1.0, 2.5, 4.0, 2.5]
+    """
+    x = stop_gradient(operand(a))
+    shape = tuple(x.shape)
+    if axis is None:
+        return reshape_p(_ranks(reshape_p(x, shape=(-1,)), method), shape=shape)
+    return moveaxis(_ranks(moveaxis(x, axis, -1), method), -1, axis)
+
+
+def _ranks(x: Any, method: str) -> Any:
+    dtype = numpy_dtype_of(x)
+    if method == "ordinal":
+        return cast(argsort(argsort(x, -1, stable=True), -1, stable=True), dtype) + 1
+    ordered = sort(x, -1)
+    first = cast(searchsorted(ordered, x, "left"), dtype) + 1
+    last = cast(searchsorted(ordered, x, "right"), dtype)
+    ranks = {"average": 0.5 * (first + last), "min": first, "max": last}
+    if method not in ranks:
+        raise ArgumentError(
+            f"rankdata knows the methods average, min, max and ordinal. Got {method!r}."
+        )
+    return ranks[method]
+
+
+def spearmanr(a: Any, b: Any, axis: Any = 0, alternative: str = "two-sided") -> Significance:
+    """Return the correlation of the ranks of two samples, and its p-value; without gradients.
+
+    >>> float(spearmanr([1.0, 2.0, 9.0], [1.0, 4.0, 5.0]).statistic)
+    1.0
+    """
+    x, y = _pair(a, b, axis, "spearmanr")
+    r = _correlation(_ranks(stop_gradient(x), "average"), _ranks(stop_gradient(y), "average"))
+    df = float(x.shape[-1] - 2)
+    rest = (r + 1) * (1 - r)
+    is_end = rest <= 0
+    score = where(is_end, r * math.inf, r * (df / where(is_end, 1.0, rest)) ** 0.5)
+    return Significance(r, _pvalue(t_distribution(df), score, alternative, "spearmanr"))
+
+
+class LinregressResult(NamedTuple):
+    """A line through points: what it is, how well it fits, and how sure its parameters are."""
+
+    slope: Any
+    intercept: Any
+    rvalue: Any
+    pvalue: Any
+    stderr: Any
+    intercept_stderr: Any
+
+
+def linregress(
+    x: Any, y: Any, alternative: str = "two-sided", *, axis: Any = 0
+) -> LinregressResult:
+    """Return the line with the least squared distances from points.
+
+    >>> line = linregress([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 8.0])
+    >>> round(float(line.slope), 6), round(float(line.intercept), 6)
+    (2.3, 0.8)
+    """
+    x, y = _pair(x, y, axis, "linregress")
+    n = int(x.shape[-1])
+    if n < 2:
+        raise ArgumentError(f"linregress needs two points or more. Got {n}.")
+    x_mean, y_mean = sum_over(x, -1) / n, sum_over(y, -1) / n
+    x_gap, y_gap = x - expand_dims(x_mean, -1), y - expand_dims(y_mean, -1)
+    xx, xy, yy = (sum_over(p, -1) / n for p in (x_gap * x_gap, x_gap * y_gap, y_gap * y_gap))
+    is_flat = (xx == 0) | (yy == 0)
+    r = where(is_flat, 0.0, _held(xy / where(is_flat, 1.0, xx * yy) ** 0.5, -1.0, 1.0))
+    slope = xy / xx
+    intercept = y_mean - slope * x_mean
+    df = float(n - 2)
+    if n == 2:
+        zero = 0.0 * r
+        pvalue = where(y[..., 0] == y[..., 1], 1.0, zero)
+        return LinregressResult(slope, intercept, r, pvalue, zero, zero)
+    tiny = 1e-20
+    score = r * (df / ((1 - r + tiny) * (1 + r + tiny))) ** 0.5
+    pvalue = _pvalue(t_distribution(df), score, alternative, "linregress")
+    stderr = root((1 - r * r) * yy / xx / df)
+    return LinregressResult(
+        slope, intercept, r, pvalue, stderr, stderr * (xx + x_mean * x_mean) ** 0.5
+    )
+
+
+# Tests of means
+
+
+def ttest_1samp(
+    a: Any,
+    popmean: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return how many standard errors the mean is from `popmean`, and the p-value of that.
+
+    >>> round(float(ttest_1samp([1.0, 2.0, 3.0], 0.0).statistic), 6)
+    3.464102
+    """
+    values = read_values(a, axis, nan_policy, "ttest_1samp")
+    error = (values.var(1) / values.count) ** 0.5
+    score = values.dropped((values.mean(values.x) - popmean) / error)
+    df = values.count - 1
+    df = df if isinstance(df, float) else values.dropped(df)
+    return Significance(score, _pvalue(t_distribution(df), score, alternative, "ttest_1samp"))
+
+
+def ttest_rel(
+    a: Any,
+    b: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return the t-test of the differences of pairs.
+
+    >>> round(float(ttest_rel([1.0, 2.0, 3.0], [0.0, 1.0, 0.0]).statistic), 6)
+    2.5
+    """
+    a, b = operands(a, b)
+    return ttest_1samp(a - b, 0.0, axis, nan_policy, alternative)
+
+
+def ttest_ind(
+    a: Any,
+    b: Any,
+    *,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return the t-test of the difference of two means; Welch's unless `equal_var`.
+
+    >>> round(float(ttest_ind([1.0, 2.0, 3.0], [0.0, 1.0, 2.0]).statistic), 6)
+    1.224745
+    """
+    a, b = operands(a, b)
+    one, two = (read_values(x, axis, nan_policy, "ttest_ind") for x in (a, b))
+    n, m = one.count, two.count
+    u, v = one.var(1), two.var(1)
+    if equal_var:
+        df = n + m - 2 + 0.0 * u
+        error = ((n - 1) * u + (m - 1) * v) / df * (1 / n + 1 / m)
+    else:
+        error = u / n + v / m
+        df = error * error / ((u / n) ** 2 / (n - 1) + (v / m) ** 2 / (m - 1))
+    score = one.dropped((one.mean(one.x) - two.mean(two.x)) / error**0.5)
+    dist = t_distribution(one.dropped(df))
+    return Significance(score, _pvalue(dist, score, alternative, "ttest_ind"))
+
+
+def f_oneway(*samples: Any, axis: Any = 0) -> Significance:
+    """Return the F-test of the means of two samples or more.
+
+    >>> round(float(f_oneway([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]).statistic), 6)
+    1.5
+    """
+    if len(samples) < 2:
+        raise ArgumentError(f"f_oneway needs two samples or more. Got {len(samples)}.")
+    groups = [read_values(x, axis, "propagate", "f_oneway") for x in operands(*samples)]
+    counts = [group.count for group in groups]
+    total = sum(counts)
+    means = [group.mean(group.x) for group in groups]
+    middle = sum(n * mean for n, mean in zip(counts, means)) / total
+    between = sum(n * (mean - middle) ** 2 for n, mean in zip(counts, means))
+    within = sum(group.total(group.gaps() ** 2) for group in groups)
+    degrees = float(len(groups) - 1), total - len(groups)
+    score = groups[0].dropped((between / degrees[0]) / (within / degrees[1]))
+    return Significance(score, f_distribution.sf(score, *degrees))
+
+
+# Distances between distributions of numbers
+
+
+def wasserstein_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """Return how far the mass of one sample has to be moved to become the other; all get gradients.
+
+    >>> float(wasserstein_distance([0.0, 1.0, 3.0], [5.0, 6.0, 8.0]))
+    5.0
+    """
+    gaps, steps = _cdf_gaps(u_values, v_values, u_weights, v_weights, "wasserstein_distance")
+    return sum_over(absolute(gaps) * steps, -1)
+
+
+def energy_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """Return the energy distance of two samples; all arguments get gradients.
+
+    >>> round(float(energy_distance([0.0], [2.0])), 6)
+    2.0
+    """
+    gaps, steps = _cdf_gaps(u_values, v_values, u_weights, v_weights, "energy_distance")
+    return root(2 * sum_over(gaps * gaps * steps, -1))
+
+
+def _cdf_gaps(u: Any, v: Any, u_weights: Any, v_weights: Any, name: str) -> tuple[Any, Any]:
+    """The differences of two distribution functions between all values, and how far those are."""
+    u, v = operands(u, v)
+    for x in (u, v):
+        if len(x.shape) != 1 or not x.shape[0]:
+            raise ShapeError(
+                f"{name} needs vectors of at least one value. Got shapes {tuple(u.shape)} "
+                f"and {tuple(v.shape)}."
+            )
+    everything = sort(concat([u, v], 0), -1)
+    places = getitem(everything, slice(None, -1))
+    gaps = _cdf_at(places, u, u_weights) - _cdf_at(places, v, v_weights)
+    return gaps, diff(everything)
+
+
+def _cdf_at(places: Any, x: Any, weights: Any) -> Any:
+    """The share of x (or of its weights) up to each of the places."""
+    order = argsort(stop_gradient(x), -1)
+    ordered = gather(stop_gradient(x), order)
+    index = searchsorted(ordered, stop_gradient(places), "right")
+    if weights is None:
+        return cast(index, numpy_dtype_of(x)) / x.shape[0]
+    weights = gather(operands(x, weights)[1], order)
+    sums = concat([0.0 * getitem(weights, slice(0, 1)), cumsum(weights, 0)], 0)
+    return gather(sums, index) / getitem(sums, -1)

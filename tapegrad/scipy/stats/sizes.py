@@ -1,0 +1,123 @@
+"""Lengths of normal vectors: half-normal, Rayleigh, Maxwell, chi, and Nakagami's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.random_draws import Shape, Source
+from tapegrad.ops.special import digamma, erf, erfinv, lgamma, log_ndtr, ndtr, ndtri
+from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.logarithms import log_complement, log_or_nothing, times_log
+from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
+
+_EULER = 0.57721566490153286
+_ROOT_HALF = math.sqrt(0.5)
+
+halfnorm = Continuous(
+    "halfnorm",
+    support=(0.0, math.inf),
+    inside=1.0,
+    log_density=lambda x: 0.5 * math.log(2 / math.pi) - 0.5 * x * x,
+    cdf=lambda x: erf(_ROOT_HALF * x),
+    sf=lambda x: 2 * ndtr(-x),
+    logsf=lambda x: math.log(2) + log_ndtr(-x),
+    ppf=lambda q: math.sqrt(2) * erfinv(q),
+    isf=lambda q: -ndtri(0.5 * q),
+    entropy=lambda: 0.5 + 0.5 * math.log(math.pi / 2),
+    mean=lambda: math.sqrt(2 / math.pi),
+    var=lambda: 1 - 2 / math.pi,
+    draw=lambda source, shape, dtype: absolute(draws.normal(source, shape, dtype)),
+)
+
+rayleigh = Continuous(
+    "rayleigh",
+    support=(0.0, math.inf),
+    inside=1.0,
+    log_density=lambda x: log_or_nothing(x) - 0.5 * x * x,
+    cdf=lambda x: -expm1(-0.5 * x * x),
+    sf=lambda x: exp(-0.5 * x * x),
+    logcdf=lambda x: log_complement(0.5 * x * x),
+    logsf=lambda x: -0.5 * x * x,
+    ppf=lambda q: sqrt(-2 * log1p(-q)),
+    isf=lambda q: sqrt(-2 * log(q)),
+    entropy=lambda: 1 + 0.5 * _EULER - 0.5 * math.log(2),
+    mean=lambda: math.sqrt(math.pi / 2),
+    var=lambda: 2 - math.pi / 2,
+)
+
+
+def _chi_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
+    return sqrt(2 * draws.gamma(source, shape, dtype, 0.5 * df))
+
+
+def _half_share(df: Any) -> Any:
+    """Γ((df + 1) / 2) / Γ(df / 2)."""
+    return exp(lgamma(0.5 * df + 0.5) - lgamma(0.5 * df))
+
+
+def _chi_entropy(df: Any) -> Any:
+    half = 0.5 * df
+    return lgamma(half) + half - 0.5 * math.log(2) - (half - 0.5) * digamma(half)
+
+
+chi = Continuous(
+    "chi",
+    "df",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda df: df > 0,
+    log_density=lambda x, df: (
+        times_log(df - 1, x) - 0.5 * x * x - lgamma(0.5 * df) - (0.5 * df - 1) * math.log(2)
+    ),
+    cdf=lambda x, df: gamma_cdf(0.5 * x * x, 0.5 * df),
+    sf=lambda x, df: gamma_sf(0.5 * x * x, 0.5 * df),
+    ppf=lambda q, df: sqrt(2 * gammaincinv(0.5 * df, q)),
+    isf=lambda q, df: sqrt(2 * gammainccinv(0.5 * df, q)),
+    entropy=_chi_entropy,
+    mean=lambda df: math.sqrt(2) * _half_share(df),
+    var=lambda df: df - 2 * _half_share(df) ** 2,
+    draw=_chi_draw,
+)
+
+maxwell = Continuous(
+    "maxwell",
+    support=(0.0, math.inf),
+    inside=1.0,
+    log_density=lambda x: 0.5 * math.log(2 / math.pi) + 2 * log_or_nothing(x) - 0.5 * x * x,
+    cdf=lambda x: gamma_cdf(0.5 * x * x, 0.0 * x + 1.5),
+    sf=lambda x: gamma_sf(0.5 * x * x, 0.0 * x + 1.5),
+    ppf=lambda q: sqrt(2 * gammaincinv(1.5, q)),
+    isf=lambda q: sqrt(2 * gammainccinv(1.5, q)),
+    entropy=lambda: _EULER - 0.5 + 0.5 * math.log(2 * math.pi),
+    mean=lambda: 2 * math.sqrt(2 / math.pi),
+    var=lambda: 3 - 8 / math.pi,
+    draw=lambda source, shape, dtype: _chi_draw(source, shape, dtype, 3.0),
+)
+
+
+def _nakagami_log_density(x: Any, nu: Any) -> Any:
+    return math.log(2) + nu * log(nu) - lgamma(nu) + times_log(2 * nu - 1, x) - nu * x * x
+
+
+nakagami = Continuous(
+    "nakagami",
+    "nu",
+    support=(0.0, math.inf),
+    inside=1.0,
+    valid=lambda nu: nu > 0,
+    log_density=_nakagami_log_density,
+    cdf=lambda x, nu: gamma_cdf(nu * x * x, nu),
+    sf=lambda x, nu: gamma_sf(nu * x * x, nu),
+    ppf=lambda q, nu: sqrt(gammaincinv(nu, q) / nu),
+    isf=lambda q, nu: sqrt(gammainccinv(nu, q) / nu),
+    entropy=lambda nu: nu + lgamma(nu) - (nu - 0.5) * digamma(nu) - 0.5 * log(nu) - math.log(2),
+    mean=lambda nu: _half_share(2 * nu) / sqrt(nu),
+    var=lambda nu: 1 - _half_share(2 * nu) ** 2 / nu,
+    draw=lambda source, shape, dtype, nu: sqrt(draws.gamma(source, shape, dtype, nu) / nu),
+)

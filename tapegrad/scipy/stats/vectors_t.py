@@ -1,0 +1,236 @@
+"""Student's distribution of vectors, and the Dirichlet mixture of multinomial counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.errors import ShapeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.comparison import isinf
+from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.diagonal import matrix_diag
+from tapegrad.ops.exponential import exp, log, log1p
+from tapegrad.ops.linalg.decompositions import cholesky
+from tapegrad.ops.powers import sqrt
+from tapegrad.ops.products import matmul
+from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.reduction import all as holds_everywhere
+from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import expand_dims, matrix_transpose
+from tapegrad.ops.special import betaln, digamma, lgamma
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
+
+
+class MultivariateT:
+    """Student's distribution of vectors along the last axis; SciPy's `multivariate_t`.
+
+    `shape` may be a number, a vector or a positive definite matrix. An infinite df stands for the
+    normal distribution.
+
+    >>> multivariate_t = MultivariateT()
+    >>> round(float(multivariate_t.logpdf([0.0, 1.0], [0.0, 0.0], 1.0, df=3.0)), 4)
+    -2.5571
+    """
+
+    def __call__(
+        self, loc: Any = None, shape: Any = 1, df: Any = 1, seed: Any = None
+    ) -> FrozenMultivariateT:
+        """Return the distribution with its parameters held."""
+        return FrozenMultivariateT(self, loc, shape, df, seed)
+
+    def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        """Return the logarithm of the density at x."""
+        x, loc, shape, df = _read(x, loc, shape, df)
+        size = int(loc.shape[0])
+        points, full = as_points("multivariate_t", x, size)
+        square, log_volume = whitened(reshape_p(points - loc, shape=(-1, size)), shape)
+        is_normal = isinf(df)
+        safe = where(is_normal, 1.0, df)
+        half = 0.5 * (safe + size)
+        heavy = lgamma(half) - lgamma(0.5 * safe) - 0.5 * size * log(math.pi * safe)
+        heavy = heavy - half * log1p(square / safe)
+        normal = -0.5 * square - 0.5 * size * math.log(2 * math.pi)
+        y = where(is_normal, normal, heavy) - log_volume
+        return reshape_p(where(df > 0, y, math.nan), shape=full)
+
+    def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        """Return the density at x."""
+        return exp(self.logpdf(x, loc, shape, df))
+
+    def entropy(self, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        """Return the differential entropy."""
+        _, loc, shape, df = _read(0.0, loc, shape, df)
+        size = int(loc.shape[0])
+        _, log_volume = whitened(reshape_p(0.0 * loc, shape=(1, size)), shape)
+        is_normal = isinf(df)
+        safe = where(is_normal, 1.0, df)
+        half = 0.5 * (safe + size)
+        heavy = lgamma(0.5 * safe) - lgamma(half) + 0.5 * size * log(math.pi * safe)
+        heavy = heavy + half * (digamma(half) - digamma(0.5 * safe))
+        y = where(is_normal, 0.5 * size * (1 + math.log(2 * math.pi)), heavy) + log_volume
+        return where(df > 0, y, math.nan)
+
+    def rvs(
+        self,
+        loc: Any = None,
+        shape: Any = 1,
+        df: Any = 1,
+        size: Any = 1,
+        random_state: Any = None,
+    ) -> Any:
+        """Draw `[*size, components]` vectors (axes of length 1 left out); all get gradients."""
+        _, loc, shape, df = _read(0.0, loc, shape, df)
+        count = int(loc.shape[0])
+        outer, dtype = as_shape(size), numpy_dtype_of(loc)
+        source = draws.source_of(random_state)
+        noise = draws.normal(source, (*outer, count), dtype)
+        is_normal = isinf(df)
+        half = 0.5 * where(is_normal, 1.0, df)
+        stretch = sqrt(half / draws.gamma(source, outer, dtype, half))
+        noise = noise * expand_dims(where(is_normal, 1.0, stretch), -1)
+        y = matmul(reshape_p(noise, shape=(-1, count)), matrix_transpose(cholesky(shape))) + loc
+        return reshape_p(y, shape=tuple(n for n in (*outer, count) if n != 1))
+
+
+def _read(x: Any, loc: Any, shape: Any, df: Any) -> tuple[Any, Any, Any, Any]:
+    x, loc, shape, df = operands(x, 0.0 if loc is None else loc, shape, df)
+    return *vector_parameters("multivariate_t", x, loc, shape), df
+
+
+class FrozenMultivariateT:
+    """Student's distribution of vectors together with its parameters.
+
+    >>> frozen = FrozenMultivariateT(MultivariateT(), [0.0, 0.0], 1.0, 4.0)
+    >>> round(float(frozen.entropy()), 4)
+    3.3379
+    """
+
+    def __init__(self, dist: Any, loc: Any, shape: Any, df: Any, seed: Any = None) -> None:
+        self.dist = dist
+        self.loc = loc
+        self.shape = shape
+        self.df = df
+        self.seed = seed
+
+    def logpdf(self, x: Any) -> Any:
+        """Return the logarithm of the density at x."""
+        return self.dist.logpdf(x, self.loc, self.shape, self.df)
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x."""
+        return self.dist.pdf(x, self.loc, self.shape, self.df)
+
+    def entropy(self) -> Any:
+        """Return the differential entropy."""
+        return self.dist.entropy(self.loc, self.shape, self.df)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw vectors."""
+        state = self.seed if random_state is None else random_state
+        return self.dist.rvs(self.loc, self.shape, self.df, size, state)
+
+
+class DirichletMultinomial:
+    """Multinomial counts whose shares are drawn anew; SciPy's `dirichlet_multinomial`.
+
+    The outcomes are along the last axis.
+
+    >>> dirichlet_multinomial = DirichletMultinomial()
+    >>> round(float(dirichlet_multinomial.pmf([1, 1], [1.0, 1.0], 2)), 4)
+    0.3333
+    """
+
+    def __call__(self, alpha: Any, n: Any, seed: Any = None) -> FrozenDirichletMultinomial:
+        """Return the distribution with its parameters held."""
+        return FrozenDirichletMultinomial(self, alpha, n)
+
+    def logpmf(self, x: Any, alpha: Any, n: Any) -> Any:
+        """Return the logarithm of the probability of x: -inf unless x are counts that sum to n."""
+        x, alpha, n = _read_counts(x, alpha, n)
+        is_count = holds_everywhere((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
+        is_valid = holds_everywhere(alpha > 0, -1) & (n >= 0) & (floor(n) == n)
+        counts = where(expand_dims(is_count, -1), x, 0.0)
+        alpha = where(expand_dims(is_valid, -1), alpha, 1.0)
+        total = sum_over(alpha, -1)
+        n = where(is_valid & is_count, n, 0.0)
+        # n B(total, n) over the product of x B(alpha, x), where x is not 0.
+        each = betaln(alpha, counts + 1) + log(alpha + counts)
+        y = betaln(total, n + 1) + log(total + n) - sum_over(each, -1)
+        return where(is_valid, where(is_count, y, -math.inf), math.nan)
+
+    def pmf(self, x: Any, alpha: Any, n: Any) -> Any:
+        """Return the probability of x."""
+        return exp(self.logpmf(x, alpha, n))
+
+    def mean(self, alpha: Any, n: Any) -> Any:
+        """Return the mean count of each outcome."""
+        _, alpha, n = _read_counts(0.0, alpha, n)
+        return expand_dims(n, -1) * alpha / sum_over(alpha, -1, keepdims=True)
+
+    def var(self, alpha: Any, n: Any) -> Any:
+        """Return the variance of each count."""
+        _, alpha, n = _read_counts(0.0, alpha, n)
+        total = sum_over(alpha, -1, keepdims=True)
+        share, n = alpha / total, expand_dims(n, -1)
+        return n * share * (1 - share) * (n + total) / (1 + total)
+
+    def cov(self, alpha: Any, n: Any) -> Any:
+        """Return the matrix of covariances."""
+        _, alpha, n = _read_counts(0.0, alpha, n)
+        total = sum_over(alpha, -1, keepdims=True)
+        share = alpha / total
+        factor = expand_dims(n, -1) * (expand_dims(n, -1) + total) / (1 + total)
+        products = expand_dims(share, -1) * expand_dims(share, -2)
+        return expand_dims(factor, -1) * (matrix_diag(share) - products)
+
+
+def _read_counts(x: Any, alpha: Any, n: Any) -> list[Any]:
+    x, alpha, n = operands(x, alpha, n)
+    if not alpha.shape or (x.shape and x.shape[-1] != alpha.shape[-1]):
+        raise ShapeError(
+            "dirichlet_multinomial needs as many counts as alphas along the last axis. "
+            f"Got shapes {tuple(x.shape)} and {tuple(alpha.shape)}."
+        )
+    return [x, alpha, n]
+
+
+class FrozenDirichletMultinomial:
+    """A Dirichlet mixture of multinomial counts together with its parameters.
+
+    >>> FrozenDirichletMultinomial(DirichletMultinomial(), [1.0, 3.0], 4).mean().numpy().tolist()
+    [1.0, 3.0]
+    """
+
+    def __init__(self, dist: Any, alpha: Any, n: Any) -> None:
+        self.dist = dist
+        self.alpha = alpha
+        self.n = n
+
+    def logpmf(self, x: Any) -> Any:
+        """Return the logarithm of the probability of x."""
+        return self.dist.logpmf(x, self.alpha, self.n)
+
+    def pmf(self, x: Any) -> Any:
+        """Return the probability of x."""
+        return self.dist.pmf(x, self.alpha, self.n)
+
+    def mean(self) -> Any:
+        """Return the mean count of each outcome."""
+        return self.dist.mean(self.alpha, self.n)
+
+    def var(self) -> Any:
+        """Return the variance of each count."""
+        return self.dist.var(self.alpha, self.n)
+
+    def cov(self) -> Any:
+        """Return the matrix of covariances."""
+        return self.dist.cov(self.alpha, self.n)
+
+
+multivariate_t = MultivariateT()
+dirichlet_multinomial = DirichletMultinomial()
