@@ -19,7 +19,8 @@ from tapegrad.testing.samples import all_samples
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "functions.md"
 PLACES = ("", "math", "nn", "linalg", "signal", "special", "random", "numpy", "numpy.linalg",
-          "numpy.fft", "bitwise", "losses", "scipy.special", "scipy.linalg", "scipy.signal")  # fmt: skip
+          "numpy.fft", "bitwise", "losses", "scipy.special", "scipy.linalg",
+          "scipy.signal")  # fmt: skip
 """Where users find functions; the first that has a name is the one that is shown."""
 
 HEAD = """# Functions

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.convert import NUMBERS
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.numpy.loops import loop_dtypes
 from tapegrad.numpy.reductions import running_over
@@ -27,11 +30,15 @@ from tapegrad.ops import (
     trigonometric,
 )
 from tapegrad.ops.cast import cast
+from tapegrad.ops.complex_numbers import complex as complex_of
+from tapegrad.ops.complex_numbers import imag, real
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.logsumexp import logsumexp
 from tapegrad.ops.selection import where as choose
 
 _WHOLE = frozenset("biu")
+_LEAST_NORMAL, _LEAST_EXPONENT, _LARGEST_HALF = 2.0**-14, -13, 65504.0
+"""Of float16: exponents as `frexp` gives them."""
 
 
 def _narrow(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -71,11 +78,62 @@ def _power(x1: Any, x2: Any) -> Any:
         x2 = as_array_like(x2, x1)
     elif isinstance(x2, int) and not isinstance(x2, bool) and dtype_of(x1).kind == "b":
         x1 = with_dtype(x1, "int64")
-    return powers.power(x1, x2)
+    return _one_at_zero(powers.power(x1, x2), x2)
 
 
 def _float_power(x1: Any, x2: Any) -> Any:
-    return powers.float_power(*side_by_side(x1, x2))
+    x1, x2 = side_by_side(x1, x2)
+    return _one_at_zero(powers.float_power(x1, x2), x2)
+
+
+def _one_at_zero(y: Any, exponent: Any) -> Any:
+    """Powers of complex numbers to 0: a device takes the logarithm, which 0 has not."""
+    if dtype_of(y).kind != "c" or type(exponent) in NUMBERS or not _is_elsewhere(y):
+        return y
+    return choose(comparison.equal(exponent, 0), 1.0, y)
+
+
+def _log2(x: Any) -> Any:
+    if dtype_of(x).kind != "c":
+        return exponential.log2(x)
+    # By parts: infinity times a complex number is not a number.
+    y = exponential.log(x)
+    return complex_of(real(y) / math.log(2.0), imag(y) / math.log(2.0))
+
+
+def _is_elsewhere(x: Any) -> bool:
+    """Whether something other than NumPy computes with the array."""
+    while type(x) is not Tensor and hasattr(x, "tensor"):
+        x = x.tensor
+    return not isinstance(getattr(x, "array", None), np.ndarray | np.generic)
+
+
+def _floor_divide(x1: Any, x2: Any) -> Any:
+    y = rounding.floor_divide(x1, x2)
+    if dtype_of(y).kind != "f" or not _is_elsewhere(y):
+        return y
+    # What NumPy says of infinity, whose remainder is not a number.
+    return choose(comparison.isinf(as_array_like(x1, y)), math.nan, y)
+
+
+def _nextafter(x1: Any, x2: Any) -> Any:
+    if dtype_of(x1) != dtype_of(x2) or dtype_of(x1) != "float16" or not _is_elsewhere(x1):
+        return bits.nextafter(x1, x2)
+    return cast(_next_half(cast(x1, "float32"), cast(x2, "float32")), "float16")
+
+
+def _next_half(x: Any, y: Any) -> Any:
+    """The half after `x` towards `y`, both in single precision, where steps are computed."""
+    size = magnitude.abs(x)
+    mantissa, exponent = bits.frexp(selection.maximum(size, _LEAST_NORMAL))
+    grows = (x > 0) == (y > x)
+    # Below a power of two the steps are half as long, but not among the smallest numbers.
+    shrinks = (mantissa == 0.5) & (exponent > _LEAST_EXPONENT) & ~grows
+    places = exponent - 11 - cast(shrinks, exponent.dtype)
+    step = bits.ldexp(1.0 + selection.minimum(size, 0.0), places)
+    moved = x + choose(y > x, step, -step)
+    moved = choose(comparison.isinf(x), magnitude.sign(x) * _LARGEST_HALF, moved)
+    return choose((x == y) | (y != y), y, moved)
 
 
 def _subtract_at(x: Any, index: Any, value: Any) -> Any:
@@ -107,7 +165,7 @@ def _spacing(x: Any) -> Any:
     """The distance from each number to the next one away from zero."""
     kind = dtype_of(x)
     away = choose(x < 0, -math.inf, full_like_p(x, shape=(), value=math.inf, dtype=kind))
-    return with_dtype(bits.nextafter(x, with_dtype(away, kind)) - x, kind)
+    return with_dtype(_nextafter(x, with_dtype(away, kind)) - x, kind)
 
 
 # Arithmetic
@@ -129,7 +187,7 @@ multiply = Binary(
     running=running_over(cumulative.cumprod),
 )
 divide = true_divide = Binary("divide", arithmetic.divide)
-floor_divide = Binary("floor_divide", _as_numpy("floor_divide", rounding.floor_divide))
+floor_divide = Binary("floor_divide", _as_numpy("floor_divide", _floor_divide))
 remainder = mod = Binary("remainder", rounding.mod)
 fmod = Binary("fmod", rounding.fmod)
 divmod = Binary("divmod", _divmod, nout=2)
@@ -155,7 +213,7 @@ exp = Unary("exp", exponential.exp)
 exp2 = Unary("exp2", _as_numpy("exp2", exponential.exp2))
 expm1 = Unary("expm1", exponential.expm1)
 log = Unary("log", exponential.log)
-log2 = Unary("log2", _as_numpy("log2", exponential.log2))
+log2 = Unary("log2", _as_numpy("log2", _log2))
 log10 = Unary("log10", exponential.log10)
 log1p = Unary("log1p", exponential.log1p)
 logaddexp = Binary("logaddexp", exponential.logaddexp, identity=-math.inf, reduction=_log_sum(1.0))
@@ -193,7 +251,7 @@ rint = Unary("rint", _narrow(rounding.rint))
 modf = Unary("modf", _narrow(rounding.modf), nout=2)
 frexp = Unary("frexp", _as_numpy("frexp", bits.frexp), nout=2)
 ldexp = Binary("ldexp", _as_numpy("ldexp", _ldexp))
-nextafter = Binary("nextafter", _as_numpy("nextafter", bits.nextafter))
+nextafter = Binary("nextafter", _as_numpy("nextafter", _nextafter))
 spacing = Unary("spacing", _narrow(_spacing))
 signbit = Unary("signbit", _as_numpy("signbit", magnitude.signbit))
 

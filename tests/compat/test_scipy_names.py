@@ -112,6 +112,7 @@ def test_counts_shares_and_vectors():
     assert stats.expon.logpdf(1.0) == -1.0
 
 
+@pytest.mark.usefixtures("on_the_cpu")  # where somebody looks at values
 def test_singular_covariances():
     cov = onp.diag([1.0, 2.0, 0.0])
     mean = onp.array([0.1, -0.2, 0.3])

@@ -11,6 +11,7 @@ import pytest
 import tapegrad
 import tapegrad.numpy as tnp
 from tapegrad.errors import ArgumentTypeError, TapegradError
+from tapegrad.numpy import elementwise
 
 _rng = np.random.default_rng(20261115)
 X, Y = _rng.uniform(0.2, 0.9, (2, 3, 4))
@@ -83,6 +84,20 @@ def answer(ufunc, call, convert):
     return inputs[0] if method == "at" else result
 
 
+def expected(ufunc, call):
+    """NumPy's answer; its SIMD loops of these two are wrong in `reduce` on some processors."""
+    if call[0] != "reduce" or ufunc not in (np.arctan2, np.power):
+        return answer(ufunc, call, np.array)
+    plain = answer(ufunc, call, np.array)
+    if isinstance(plain, Exception) or {np.asarray(plain).dtype.kind, call[1][0].dtype.kind} != {
+        "f"
+    }:
+        return plain
+    one_by_one = np.frompyfunc(lambda a, b: float(ufunc(float(a), float(b))), 2, 1)
+    options = {key: value for key, value in call[2].items() if key != "dtype"}
+    return np.asarray(one_by_one.reduce(*call[1], **options)).astype(np.asarray(plain).dtype)
+
+
 def assert_same(ours, theirs, call):
     if isinstance(theirs, tuple):
         assert len(ours) == len(theirs)
@@ -106,8 +121,10 @@ def test_options_and_methods_are_numpys(ufunc):
             ufunc(*(x, y)[: ufunc.nin])
         except TypeError:
             continue
+        if ufunc is np.reciprocal and x.dtype.kind == "i":
+            continue  # the half of 1 is 0, and 1 / 0 is what a processor makes of it
         for call in calls(ufunc, x, y):
-            ours, theirs = answer(ufunc, call, tnp.asarray), answer(ufunc, call, np.array)
+            ours, theirs = answer(ufunc, call, tnp.asarray), expected(ufunc, call)
             if isinstance(theirs, Exception):
                 assert isinstance(ours, Exception), call
             elif isinstance(ours, Exception):
@@ -187,3 +204,14 @@ def test_products_and_polynomials(call):
     tensors = {name: tnp.asarray(value) for name, value in arrays.items()}
 
     assert_same(eval(call, {"np": np, **tensors}), eval(call, {"np": np, **arrays}), call)
+
+
+def test_halves_after_halves_are_numpys_where_they_are_computed_in_single_precision():
+    halves = np.arange(0, 65536, 7, dtype=np.uint16).view(np.float16)
+    halves = np.append(halves[~np.isnan(halves)], np.float16([0.0, -0.0, 1.0, 65504.0, np.inf]))
+    others = np.roll(halves, 1)
+    steps = [tapegrad.cast(tapegrad.constant(x), "float32") for x in (halves, others)]
+
+    found = tapegrad.cast(elementwise._next_half(*steps), "float16")
+
+    np.testing.assert_array_equal(found.numpy(), np.nextafter(halves, others))

@@ -198,6 +198,8 @@ def compile_formulas(folder: Path) -> Any:
     functions = [
         "#include <cmath>\nusing namespace std;\n",
         "#define __device__\n#define __forceinline__ inline",
+        # CUDA's own, for roundings that these formulas do not make.
+        "float __double2float_rz(double); float __int_as_float(int); int __float_as_int(float);",
         c_source.HELPERS,
     ]
     for number, primitive in enumerate(with_plain_c()):

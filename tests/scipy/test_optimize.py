@@ -53,7 +53,8 @@ def test_the_valley_of_rosenbrock(method, size):
 
 @pytest.mark.parametrize("size", [2, 5, 10])
 def test_the_simplex_takes_scipys_steps(size):
-    found = optimize.minimize(rosenbrock, np.full(size, -0.5), method="Nelder-Mead")
+    with tf.device("cpu"):  # where the last digit, which decides about a step, is NumPy's
+        found = optimize.minimize(rosenbrock, np.full(size, -0.5), method="Nelder-Mead")
     wanted = theirs("Nelder-Mead", size)
 
     assert (found.success, found.nfev) == (wanted.success, wanted.nfev)
