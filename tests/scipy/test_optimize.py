@@ -53,9 +53,14 @@ def test_the_valley_of_rosenbrock(method, size):
 
 @pytest.mark.parametrize("size", [2, 5, 10])
 def test_the_simplex_takes_scipys_steps(size):
-    with tf.device("cpu"):  # where the last digit, which decides about a step, is NumPy's
-        found = optimize.minimize(rosenbrock, np.full(size, -0.5), method="Nelder-Mead")
-    wanted = theirs("Nelder-Mead", size)
+    # In ten dimensions last digits, which differ between processors, decide about late steps.
+    most = 100 if size == 10 else 2000
+    start, method = np.full(size, -0.5), "Nelder-Mead"
+    found = optimize.minimize(rosenbrock, start, method=method, options={"maxiter": most})
+    wanted = scipy.optimize.minimize(
+        # Of which the first, in SciPy's count, is the start.
+        scipy.optimize.rosen, start, method=method, options={"maxiter": most + 1}
+    )  # fmt: skip
 
     assert (found.success, found.nfev) == (wanted.success, wanted.nfev)
     np.testing.assert_allclose(found.x.numpy(), wanted.x, rtol=1e-9)
