@@ -117,8 +117,10 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
 
 
 def _nextafter(x1: Any, x2: Any) -> Any:
-    if dtype_of(x1) != dtype_of(x2) or dtype_of(x1) != "float16" or not _is_elsewhere(x1):
+    arrays = [x for x in (x1, x2) if type(x) not in NUMBERS]
+    if any([dtype_of(x) != "float16" or not _is_elsewhere(x) for x in arrays]):
         return bits.nextafter(x1, x2)
+    x1, x2 = side_by_side(x1, x2)
     return cast(_next_half(cast(x1, "float32"), cast(x2, "float32")), "float16")
 
 

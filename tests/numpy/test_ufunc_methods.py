@@ -218,3 +218,15 @@ def test_halves_after_halves_are_numpys_where_they_are_computed_in_single_precis
     found = tapegrad.cast(elementwise._next_half(*steps), "float16")
 
     np.testing.assert_array_equal(found.numpy(), np.nextafter(halves, others))
+
+
+@pytest.mark.parametrize("name", ["nextafter", "power", "floor_divide", "arctan2", "heaviside"])
+def test_a_number_beside_a_tensor_takes_its_dtype(name):
+    x, function = np.float32([0.5, 2.0]), getattr(tnp, name)
+
+    for ours, theirs in (
+        (function(tnp.asarray(x), 0.25), getattr(np, name)(x, 0.25)),
+        (function(0.25, tnp.asarray(x)), getattr(np, name)(0.25, x)),
+    ):
+        assert ours.dtype.name == "float32"
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
