@@ -4,6 +4,8 @@
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
+    │   ├── OutOfRangeError (OverflowError)   a number that a dtype cannot hold
+    │   ├── ZeroDivisorError (ZeroDivisionError) a number of parts, or a sum of weights, that is 0
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type
     │   └── DTypeError (also ArgumentError)   a dtype that does not fit
@@ -36,6 +38,14 @@ class ShapeError(ArgumentError):
 
 class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index points beyond the end of its axis."""
+
+
+class OutOfRangeError(ArgumentError, OverflowError):
+    """A whole number of Python's is beyond the limits of the dtype that was asked for."""
+
+
+class ZeroDivisorError(ArgumentError, ZeroDivisionError):
+    """A number that is divided by is 0: of parts, or the sum of weights."""
 
 
 class DeviceError(ArgumentError):

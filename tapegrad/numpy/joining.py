@@ -15,10 +15,10 @@ from tapegrad.errors import (
     ArgumentTypeError,
     IndexOutOfRangeError,
     ShapeError,
+    ZeroDivisorError,
 )
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import (
-    ZeroDivisorError,
     as_array,
     as_arrays,
     axis_of,

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.numpy import probabilities
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
 from tapegrad.ops import bessel, exponential, reduction, sigmoids, special
@@ -245,8 +244,6 @@ def logsumexp(
 def __getattr__(name: str) -> Any:
     if name in scipys.__all__:
         return getattr(scipys, name)
-    if name in probabilities.NAMES:
-        return getattr(probabilities, name)
     raise AttributeError(f"tapegrad.numpy.special has no function {name!r}.")
 
 

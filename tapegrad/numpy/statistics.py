@@ -8,13 +8,18 @@ import numpy as np
 
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.operand import normalize_axes
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    ZeroDivisorError,
+)
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import atleast_2d
 from tapegrad.numpy.reductions import sum as total
 from tapegrad.numpy.values import (
     NoValue,
-    ZeroDivisorError,
     as_array,
     dtype_of,
     floating,

@@ -19,7 +19,13 @@ from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexOutOfRangeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    IndexOutOfRangeError,
+    OutOfRangeError,
+)
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.joining import holds_tensors, stack
@@ -89,14 +95,6 @@ def as_host(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             return checked_array(value, wanted) if is_narrower else array.astype(wanted)
         value = array
     return to_host_array(value, dtype)  # type: ignore[no-any-return]
-
-
-class ZeroDivisorError(ArgumentError, ZeroDivisionError):
-    """A number that is divided by is 0: of parts, or the sum of weights."""
-
-
-class OutOfRangeError(ArgumentError, OverflowError):
-    """A whole number of Python's is beyond the limits of the dtype that was asked for."""
 
 
 def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -302,6 +302,8 @@ __all__ = [
     "zetac",
 ]
 
+# The rest, called with complex numbers, would compute something: it is stopped at the door, so that
+# functions need not look when they call each other.
 _OF_COMPLEX_TOO = {
     *("elliprc", "elliprd", "elliprf", "elliprj", "expm1", "lambertw", "log1p", "log_softmax"),
     *("logsumexp", "sinc", "softmax", "wofz", "xlog1py", "xlogy"),

@@ -13,6 +13,7 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
 from tapegrad.ops.trigonometric import atan, atanh, cos, sin, tanh
 from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
 
 _EULER = 0.57721566490153286
@@ -156,17 +157,6 @@ gumbel_l = Continuous(
 # Pareto: the exponential of an exponential distribution
 
 
-def _pareto_mean(b: Any) -> Any:
-    is_finite = b > 1
-    return where(is_finite, b / (where(is_finite, b, 2.0) - 1), math.inf)
-
-
-def _pareto_var(b: Any) -> Any:
-    is_finite = b > 2
-    safe = where(is_finite, b, 3.0)
-    return where(is_finite, safe / ((safe - 1) * (safe - 1) * (safe - 2)), math.inf)
-
-
 pareto = Continuous(
     "pareto",
     "b",
@@ -180,6 +170,6 @@ pareto = Continuous(
     ppf=lambda q, b: exp(-log1p(-q) / b),
     isf=lambda q, b: exp(-log(q) / b),
     entropy=lambda b: 1 + 1 / b - log(b),
-    mean=_pareto_mean,
-    var=_pareto_var,
+    mean=lambda b: finite_above(1, b, lambda b: b / (b - 1)),
+    var=lambda b: finite_above(2, b, lambda b: b / ((b - 1) ** 2 * (b - 2))),
 )

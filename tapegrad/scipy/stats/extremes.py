@@ -16,8 +16,8 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.special import lgamma
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.exponential import gumbel_log_tail
+from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement, times_log
-from tapegrad.scipy.stats.ratios import finite_above
 
 _EULER = 0.57721566490153286
 _SMALL = 0.02

@@ -15,6 +15,7 @@ from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atanh, sinh, tanh
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
+from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import times_log
 from tapegrad.scipy.stats.quadrature import (
     column,
@@ -23,7 +24,6 @@ from tapegrad.scipy.stats.quadrature import (
     integral_over_all,
     mean_log,
 )
-from tapegrad.scipy.stats.ratios import finite_above
 from tapegrad.scipy.stats.search import first_reaching
 from tapegrad.scipy.stats.waiting import poisson_draw
 

@@ -17,8 +17,8 @@ from tapegrad.ops.trigonometric import asin, sin
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.family import Formula
+from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import log_or_nothing, times_log, times_log1p
-from tapegrad.scipy.stats.ratios import finite_above
 
 
 def _of_logarithm(formula: Formula, at_zero: float) -> Formula:

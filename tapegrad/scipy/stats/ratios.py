@@ -17,20 +17,10 @@ from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincin
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.family import Formula
+from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import times_log
 
 _EULER = 0.57721566490153286
-
-
-def finite_above(bound: float, x: Any, formula: Formula) -> Any:
-    """Return formula(x) where x is above the bound, infinity elsewhere: a moment of a heavy tail.
-
-    >>> import tapegrad
-    >>> finite_above(1.0, tapegrad.constant([0.5, 3.0]), lambda b: 1 / (b - 1)).numpy().tolist()
-    [inf, 0.5]
-    """
-    is_finite = x > bound
-    return where(is_finite, formula(where(is_finite, x, bound + 1)), math.inf)
 
 
 def _beyond_zero(formula: Formula, at_zero: float) -> Formula:
