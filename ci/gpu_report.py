@@ -49,11 +49,12 @@ def digest(places: Sequence[str] = SOURCES) -> str:
 TAPE_TESTS = tuple(
     f"tests/api/test_{name}.py"
     for name in (
-        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap", "dtype",
-        "errors", "explain", "forward", "gradient", "gradient_paths", "guides", "inplace",
-        "jacobian", "memory", "module", "neighbours", "numpy_protocol", "optimizer_groups",
-        "patterns", "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms",
-        "tutorials", "variable", "vmap", "watch",
+        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap",
+        "custom_gradient_nested", "data_model", "dtype", "errors", "explain", "forward",
+        "gradient", "gradient_paths", "guides", "inplace", "jacobian", "memory", "module",
+        "neighbours", "numpy_protocol", "operator_turns", "optimizer_groups", "patterns",
+        "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms", "tutorials",
+        "variable", "vmap", "watch",
     )
 ) + tuple(
     f"tests/program/test_{name}.py"

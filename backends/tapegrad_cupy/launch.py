@@ -16,7 +16,7 @@ import cupy
 
 from tapegrad_cupy.replay import THREAD, enter_context, packed_launch, refuse
 
-_MOST_BYTES = 4096
+MOST_BYTES = 4096
 """What CUDA lets a kernel take as arguments."""
 
 _alloc = cupy.cuda.alloc
@@ -31,14 +31,14 @@ class _Buffer(threading.local):
 
     def __init__(self) -> None:
         enter_context()
-        self.bytes = bytearray(8 + _MOST_BYTES)
+        self.bytes = bytearray(8 + MOST_BYTES)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
         # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
         self._extra = (ctypes.c_void_p * 5)(1, address + 8, 2, address, 0)
         self.extra = ctypes.addressof(self._extra)
 
 
-_buffer = _Buffer()
+packing_buffer = _Buffer()
 
 
 class Kernel:
@@ -71,7 +71,7 @@ class Kernel:
         refuse()
         device = _current_device()
         function = self._functions.get(device) or self._compile(device, shared)
-        buffer = _buffer
+        buffer = packing_buffer
         self._pack(buffer.bytes, 0, self._size, *arguments)
         _launch_kernel(
             function, blocks, blocks_y, 1, threads, 1, 1, shared,
@@ -88,7 +88,7 @@ class Kernel:
         def launch(*arguments: Any) -> None:
             if thread.recording is not None:
                 packed_launch(function, blocks, threads, letters, arguments)
-            buffer = _buffer
+            buffer = packing_buffer
             pack(buffer.bytes, 0, size, *arguments)
             _launch_kernel(
                 function, blocks, 1, 1, threads, 1, 1, 0, _current_stream().ptr, 0, buffer.extra
@@ -121,7 +121,7 @@ class Kernel:
             if thread.recording is not None:
                 launch_any(*values, memory.ptr, *constants)
             else:
-                buffer = _buffer
+                buffer = packing_buffer
                 pack(buffer.bytes, 0, packed, *values, memory.ptr, *constants)
                 _launch_kernel(
                     function, blocks, 1, 1, threads, 1, 1, 0, _current_stream().ptr, 0,

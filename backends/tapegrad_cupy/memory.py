@@ -158,4 +158,7 @@ def copy_to_device(value: np.ndarray[Any, Any]) -> Any:
         return _stage.copy(value)
     if value.ndim and cupy.cuda.pinned_memory.is_memory_pinned(value.ctypes.data):
         value = value.copy()  # CuPy would read the original whenever the copy gets its turn
+    if not value.ndim and value == 0:
+        # CuPy sets the memory of a lone zero to zeros, and the sign would be lost.
+        return cupy.array(value.reshape(1)).reshape(())
     return cupy.array(value)

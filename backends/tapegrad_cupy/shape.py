@@ -48,6 +48,9 @@ def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Ar
     if array.size == 1 and array.dtype.name in ("float32", "float64"):
         # The seed of a scalar loss: the general way costs twice as much.
         _fill(array.dtype.name)(1, 1, array.data.ptr, value)
+    elif value == 0 and array.dtype.kind == "f":
+        array.fill(1)
+        array *= value  # `fill` would lose the sign of this zero
     else:
         array.fill(value)
     return array

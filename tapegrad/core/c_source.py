@@ -68,12 +68,22 @@ _SPELLED = {
     "logaddexp": "log_of_sum({0}, {1})",
     "ndtr": "normcdf({0})",
 }
+_LOG_AT_INFINITY = "{T}(hypot({0}.real(), {0}.imag()), atan2({0}.imag(), {0}.real()))"
 _COMPLEX = {
     "abs": "abs({0})",
     "real": "{0}.real()",
     "imag": "{0}.imag()",
     "isnan": "{0}.real() != {0}.real() || {0}.imag() != {0}.imag()",
     "conj": "conj({0})",
+    # What C says of infinities, of NaN and of the sign of zero, where CuPy's own differ.
+    "log": "isinf({0}.real()) || isinf({0}.imag()) ? " + _LOG_AT_INFINITY + " : log({0})",
+    "log1p": "isinf({0}.real()) || isinf({0}.imag()) ? "
+    + _LOG_AT_INFINITY
+    + " : log({T}({0}.real() + 1, {0}.imag()))",
+    "tanh": "{0}.real() == 0 && !isfinite({0}.imag())"
+    " ? {T}({0}.real(), {0}.imag() - {0}.imag()) : tanh({0})",
+    "acosh": "{0}.real() == 0 && isnan({0}.imag())"
+    " ? {T}({0}.imag(), 1.57079632679489662) : acosh({0})",
 }
 _INTEGER = {"abs": "{0} < 0 ? -{0} : {0}", "isnan": "false", "isinf": "false", "isfinite": "true"}
 
@@ -89,6 +99,28 @@ template <class T> __device__ __forceinline__ T log_of_sum(T a, T b) {
     T gap = a - b;
     if (gap > 0) return a + log1p(exp(-gap));
     return gap <= 0 ? b + log1p(exp(gap)) : gap;
+}
+// By its bits: CuPy has numbers below the smallest normal one flushed to 0 in single precision.
+__device__ __forceinline__ float next_after(float a, float b) {
+    const int i = __float_as_int(a), j = __float_as_int(b);
+    if (a != a || b != b) return a + b;
+    if (i == j || ((i | j) << 1) == 0) return b;
+    if ((i << 1) == 0) return __int_as_float((j & 0x80000000) | 1);
+    const bool outwards = (i < 0) == (j < 0) ? (j & 0x7fffffff) > (i & 0x7fffffff) : false;
+    return __int_as_float(outwards ? i + 1 : i - 1);
+}
+__device__ __forceinline__ double next_after(double a, double b) { return nextafter(a, b); }
+#define nextafter next_after
+__device__ __forceinline__ float spacing(float x) {
+    const int size = __float_as_int(x) & 0x7fffffff, exponent = size >> 23;
+    if (exponent == 0xff) return x - x;
+    int step = exponent > 23 ? (exponent - 23) << 23 : 1 << (exponent > 1 ? exponent - 1 : 0);
+    if (size == 0x7f7fffff) step = 0x7f800000;  // from the largest number to infinity
+    return __int_as_float(__float_as_int(x) < 0 && size ? step | 0x80000000 : step);
+}
+__device__ __forceinline__ double spacing(double x) {
+    const double step = nextafter(fabs(x), 1e308 * 1e308) - fabs(x);
+    return x < 0 ? -step : step;
 }
 // Cut to single precision, and odd where something was cut off: rounding this to half precision
 // gives what rounding the double at once gives, since no tie can arise on the way.

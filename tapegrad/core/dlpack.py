@@ -1,11 +1,11 @@
-"""DLPack: arrays of other libraries taken over where they lie, without a copy."""
+"""DLPack: arrays given to and taken from other libraries where they lie, without a copy."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
 
-from tapegrad.core.backend import Array
+from tapegrad.core.backend import Array, backend_of
 from tapegrad.core.device import backend_for
 from tapegrad.core.dtypes import refuse_unsupported
 from tapegrad.errors import ArgumentTypeError, DeviceError
@@ -78,3 +78,19 @@ def import_array(value: Any) -> Array:
         ) from error
     refuse_unsupported(backend.dtype_of(array), type(value).__name__)
     return array
+
+
+def export_array(array: Array, stream: Any, max_version: Any, device: Any, copy: Any) -> Any:
+    """Return the capsule of an array's memory, or of a copy if one is asked for or needed."""
+    own = tuple(array.__dlpack_device__())
+    stays = device is None or tuple(device) == own
+    if not stays and copy is False:
+        raise BufferError(
+            f"__dlpack__ must copy to get from DLPack's device {own} to {tuple(device)}; leave out "
+            "copy=False to allow it."
+        )
+    if stays and copy:
+        array, copy = backend_of(array).xp.asarray(array, copy=True), None
+    wanted = {"max_version": max_version, "dl_device": None if stays else device, "copy": copy}
+    options = {name: value for name, value in wanted.items() if value is not None}
+    return array.__dlpack__(stream=stream, **options)

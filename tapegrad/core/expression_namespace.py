@@ -29,7 +29,8 @@ _FLOATING = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
     "cosh", "divide", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp2", "expm1", "floor",
     "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "ndtr", "nextafter", "pow",
-    "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh", "spacing", "sqrt", "tan", "tanh",
+    "trunc",
 )  # fmt: skip
 _ARITHMETIC = ("add", "maximum", "minimum", "multiply", "negative", "sign", "square", "subtract")
 _COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
@@ -53,7 +54,7 @@ _KINDS = {
 _REAL_ONLY = frozenset({
     "atan2", "cbrt", "ceil", "copysign", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "floor",
     "fmod", "hypot", "logaddexp", "maximum", "minimum", "ndtr", "nextafter", "remainder", "round",
-    "sign", "trunc", "exp2", "expm1", "log1p", "log2",
+    "sign", "spacing", "trunc", "exp2", "expm1", "log2",
 })  # fmt: skip
 
 

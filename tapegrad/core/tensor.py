@@ -16,6 +16,7 @@ import numpy as np
 
 from tapegrad.core import host, nest
 from tapegrad.core.backend import Array, backend_of
+from tapegrad.core.dlpack import export_array
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
 from tapegrad.core.recorder import Node, active_stack, note_cut
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
@@ -206,9 +207,7 @@ class Tensor(HasOperators):
         if self.node is not None:
             note_cut("left the tape through __dlpack__", (self.node,))
             _warn_of_leaving(self.node, *_TO_OTHERS)
-        wanted = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-        options = {name: value for name, value in wanted.items() if value is not None}
-        return self._shared_array.__dlpack__(stream=stream, **options)
+        return export_array(self._shared_array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> Any:
         return self._shared_array.__dlpack_device__()

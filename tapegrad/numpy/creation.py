@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import backend_of
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.device import device as on_device
 from tapegrad.core.device import resolve_device
@@ -151,7 +152,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
         if copy is False:
             raise ArgumentError(f"from_dlpack must copy to get from {taken.device} to {place}.")
         return to_device(taken, place)
-    return taken + 0 if copy and dtype_of(taken).kind != "b" else (taken | False if copy else taken)
+    if copy and not isinstance(x, Tensor):  # a tensor is fresh already
+        return wrap(backend_of(taken.array).xp.asarray(taken.array, copy=True))
+    return taken
 
 
 # Filled with one value

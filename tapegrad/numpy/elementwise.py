@@ -166,6 +166,8 @@ def _ldexp(x1: Any, x2: Any) -> Any:
 def _spacing(x: Any) -> Any:
     """The distance from each number to the next one away from zero."""
     kind = dtype_of(x)
+    if kind != "float16" or not _is_elsewhere(x):
+        return bits.spacing(x)
     away = choose(x < 0, -math.inf, full_like_p(x, shape=(), value=math.inf, dtype=kind))
     return with_dtype(_nextafter(x, with_dtype(away, kind)) - x, kind)
 

@@ -145,14 +145,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     [1.2, 2.8]
     """
     x = as_array(a)
-    kind = dtype_of(x).kind
-    if kind in "iu":
-        if decimals >= 0:
-            return deliver(identity(x), out)
-        scale = 10**-decimals
-        result = with_dtype(rounding.rint(floating(x) / scale) * scale, dtype_of(x))
-        return deliver(result, out)
-    if kind == "b" and decimals:
+    if dtype_of(x).kind == "b" and decimals:
         raise DTypeError(f"round has no decimals for truth values. Got decimals={decimals}.")
     return deliver(rounding.round(x, decimals), out)
 

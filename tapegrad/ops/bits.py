@@ -27,6 +27,17 @@ nextafter: Function = binary(
     doc="Return the next float after x1 on the way to x2.",
     names=("x1", "x2"),
 )
+
+
+def _spacing(xp: Any, x: Any) -> Any:
+    if hasattr(xp, "spacing"):  # exact among the smallest numbers, which CUDA takes for 0
+        return xp.spacing(x)
+    return xp.nextafter(x, xp.where(x < 0, xp.full_like(x, -xp.inf), xp.full_like(x, xp.inf))) - x
+
+
+spacing: Function = unary(
+    "spacing", None, forward=_spacing, doc="Return the distance from x to the next float beyond."
+)
 ldexp: Function = binary(
     "ldexp",
     lambda t, x2: ldexp(t, x2),

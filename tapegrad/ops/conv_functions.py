@@ -14,7 +14,6 @@ from tapegrad.ops.windows import (
     channels_to_front,
     check_window_fits,
     fold_batch,
-    frozen,
     is_channels_first,
     padding_pairs,
     per_dimension,
@@ -38,7 +37,7 @@ def _convolve(
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
     shapes = x.shape[1:], w.shape
-    asked = frozen(strides), frozen(padding), frozen(dilations)
+    asked = strides, padding, dilations
     y = conv_p(x, w, **remembered(_geometry, name, rank, first, *shapes, *asked))
     y = unfold_batch(y, batch)
     return channels_to_front(y) if first else y

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.families import Function, binary, unary
 from tapegrad.core.operand import as_operand
+from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import as_arrays, is_integer
 
 floor: Function = unary("floor", None, doc="Return the largest integer that is not above x.")
@@ -26,6 +27,8 @@ def round(x: Any, decimals: int | None = 0, name: str | None = None) -> Any:  # 
     # Powers of ten are exact upwards only, so negative places divide instead of multiplying.
     scale = 10.0 ** int(abs(decimals))
     x = as_operand(x)
+    if x.dtype.is_integer:
+        return x if decimals > 0 else cast(rint(cast(x, "float64") / scale) * scale, x.dtype)
     return rint(x * scale) / scale if decimals > 0 else rint(x / scale) * scale
 
 

@@ -26,8 +26,9 @@ def remembered(function: Callable[..., Any], *arguments: Any) -> Any:
     key = (function, arguments)
     try:
         found = _remembered.get(key)
-    except TypeError:  # an argument cannot be looked up, such as an array
-        return function(*arguments)
+    except TypeError:  # a list, or something that cannot be looked up at all, such as an array
+        as_tuples = frozen(arguments)
+        return function(*arguments) if as_tuples == arguments else remembered(function, *as_tuples)
     if found is None:
         found = function(*arguments)
         if len(_remembered) >= MOST_REMEMBERED:

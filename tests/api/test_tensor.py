@@ -155,6 +155,15 @@ def test_T3_round_takes_digits():
     assert float(round(tf.constant(3.14159), 2)) == pytest.approx(3.14)
 
 
+def test_T3_rounded_integers_stay_integers():
+    x = tf.constant([15, 25, -37])
+
+    tens, tenths = round(x, -1), round(x, 1)
+
+    assert (tens.dtype.name, tens.numpy().tolist()) == ("int32", [20, 20, -40])
+    assert (tenths.dtype.name, tenths.numpy().tolist()) == ("int32", [15, 25, -37])
+
+
 OTHERS = {
     "number": 2.0,
     "list": [2.0, 2.0],

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.ops import bits
 from tapegrad_cupy import launch
 from tapegrad_cupy.elementwise import formula as elementwise
 from tapegrad_cupy.products import products
@@ -300,3 +301,33 @@ def test_a_new_thread_launches_too() -> None:
     thread.join()
 
     np.testing.assert_allclose(results, [values(16, "float64").get().sum() * 2 + 1], rtol=1e-13)
+
+
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, 1e-45, -3e-39, 1.1754944e-38, 3.4028235e38, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_neighbours_reach_below_the_smallest_normal_number(dtype: str) -> None:
+    x, y = (a.astype(dtype).ravel() for a in np.meshgrid(EDGES, EDGES))
+    with np.errstate(all="ignore"):
+        expected = [np.nextafter(x, y), np.spacing(x)]
+
+    found = [tf.math.nextafter(tf.constant(x), tf.constant(y)), bits.spacing(tf.constant(x))]
+
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+        number = ~np.isnan(theirs)
+        np.testing.assert_array_equal(np.signbit(ours.numpy())[number], np.signbit(theirs)[number])
+
+
+@pytest.mark.parametrize("name", ["log", "log1p", "tanh", "acosh"])
+def test_complex_functions_at_infinities_and_signed_zeros(name: str) -> None:
+    parts = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+    z = np.array([complex(a, b) for a in parts for b in parts])
+    with tf.device("cpu"), np.errstate(all="ignore"):
+        expected = getattr(tf.math, name)(tf.constant(z)).numpy()
+
+    found = getattr(tf.math, name)(tf.constant(z)).numpy()
+
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-14, err_msg=f"{name} of {z}")
+    np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-14, err_msg=f"{name} of {z}")

@@ -89,6 +89,27 @@ def test_dlpack_goes_both_ways():
     assert x.__dlpack_device__()[0] == 1
 
 
+def test_a_copy_through_dlpack_has_memory_of_its_own():
+    theirs = np.array([1.0, -0.0])
+    copied, shared = tnp.from_dlpack(theirs, copy=True), tnp.from_dlpack(theirs)
+    given = np.from_dlpack(copied, copy=True)
+    theirs[0] = 9.0
+    given[0] = 7.0
+
+    assert (shared.tolist(), copied.tolist()) == ([9.0, -0.0], [1.0, -0.0])
+    assert np.signbit(copied.numpy()[1])  # nothing was added
+
+
+def test_zero_keeps_its_sign():
+    made = (
+        tnp.asarray(-0.0), tnp.full((), -0.0), tnp.full((2,), -0.0), tapegrad.constant(-0.0),
+        tapegrad.fill((3,), -0.0), tnp.zeros(2) * -1.0, tnp.asarray([-0.0, -0.0]),
+    )  # fmt: skip
+
+    for x in made:
+        assert np.signbit(x.numpy()).all()
+
+
 def test_a_variable_has_the_methods_too():
     v = tapegrad.Variable([[1.0, 2.0], [3.0, 4.0]])
 

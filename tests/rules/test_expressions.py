@@ -188,9 +188,39 @@ def test_the_c_of_all_formulas_computes_them(tmp_path: Path) -> None:
         np.testing.assert_allclose(out, expected, rtol=1e-13, err_msg=primitive.name)
 
 
+# What CUDA's compiler knows by itself; no formula here rounds to half precision.
+CUDAS_OWN = """
+#include <cstring>
+float __double2float_rz(double);
+float __int_as_float(int i) { float x; memcpy(&x, &i, 4); return x; }
+int __float_as_int(float x) { int i; memcpy(&i, &x, 4); return i; }
+"""
+NEIGHBOURS = """
+extern "C" void neighbours(const float* x, const float* y, float* next, float* step, int n) {
+    for (int i = 0; i < n; ++i) { next[i] = nextafter(x[i], y[i]); step[i] = spacing(x[i]); }
+}
+"""
+
+
+def test_the_neighbours_that_cuda_finds_by_bits_are_numpys(tmp_path: Path) -> None:
+    bits = np.random.default_rng(0).integers(0, 2**32, 10_000, dtype=np.uint32)
+    edges = [0.0, -0.0, 1.0, -1.0, 1e-45, -3e-39, 1.1754944e-38, 3.4028235e38, np.inf, np.nan]
+    x, y = (a.ravel() for a in np.meshgrid(np.float32(edges), np.float32(edges)))
+    x, y = np.append(x, bits.view(np.float32)), np.append(y, bits[::-1].view(np.float32))
+    found, steps = np.empty_like(x), np.empty_like(x)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, y, found, steps)]
+    with np.errstate(all="ignore"):
+        expected, distances = np.nextafter(x, y), np.spacing(x)
+
+    compile_formulas(tmp_path).neighbours(*pointers, x.size)
+
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(steps, distances)
+
+
 def with_plain_c() -> list[Primitive]:
     """Primitives whose formula needs nothing but <cmath>."""
-    missing = ("ndtr", "erfcx", "erfinv", "erfcinv", "nextafter")
+    missing = ("ndtr", "erfcx", "erfinv", "erfcinv")
     return [p for p in TRACED if not any(name in repr(trace_forward(p)) for name in missing)]
 
 
@@ -198,9 +228,9 @@ def compile_formulas(folder: Path) -> Any:
     functions = [
         "#include <cmath>\nusing namespace std;\n",
         "#define __device__\n#define __forceinline__ inline",
-        # CUDA's own, for roundings that these formulas do not make.
-        "float __double2float_rz(double); float __int_as_float(int); int __float_as_int(float);",
+        CUDAS_OWN,
         c_source.HELPERS,
+        NEIGHBOURS,
     ]
     for number, primitive in enumerate(with_plain_c()):
         formula = trace_forward(primitive)

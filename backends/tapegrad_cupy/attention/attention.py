@@ -218,11 +218,9 @@ def _copying(kernel: Plan, scale: float, causal: bool) -> Plan:
 
 
 def _forward_by_cudnn(plan: cudnn_attention.Plan, make: _Maker, lines: tuple[int, ...]) -> Plan:
-    places = cudnn_attention.forward_places
-
     def run(q: Array, k: Array, v: Array) -> tuple[Array, Array]:
         y, log_total = make(), cupy.ndarray(lines, np.float32)
-        plan(places(q.data.ptr, k.data.ptr, v.data.ptr, y.data.ptr, log_total.data.ptr))
+        plan(q.data.ptr, k.data.ptr, v.data.ptr, y.data.ptr, log_total.data.ptr)
         return y, log_total
 
     return run
@@ -278,13 +276,12 @@ def _copying_back(scale: float, causal: bool) -> Plan:
 
 def _backward_by_cudnn(plan: cudnn_attention.Plan, makers: list[_Maker]) -> Plan:
     for_q, for_k, for_v = makers
-    places = cudnn_attention.backward_places
 
     def run(
         t: Array, q: Array, k: Array, v: Array, y: Array, kept: Array
     ) -> tuple[Array, Array, Array]:
         results = for_q(), for_k(), for_v()
-        plan(places(*[x.data.ptr for x in (q, k, v, y, kept, t, *results)]))
+        plan(*[x.data.ptr for x in (q, k, v, y, kept, t, *results)])
         return results
 
     return run

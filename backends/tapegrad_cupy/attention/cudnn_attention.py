@@ -7,10 +7,12 @@ kernels written here keep, so that either can go back where the other went forwa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cupy
 
+from tapegrad_cupy.bare.calls import BareCall
 from tapegrad_cupy.cudnn_handle import current_handle, library
 
 Array = Any
@@ -20,6 +22,10 @@ _DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16"}
 _MOST_SPACE = 64
 """Bytes of workspace for each number in q."""
 
+_alloc = cupy.cuda.alloc
+_current_stream = cupy.cuda.get_current_stream
+
+# In the order of a plan's addresses.
 _Q, _K, _V, _Y, _LOG_TOTAL, _T, _FOR_Q, _FOR_K, _FOR_V = range(1, 10)
 
 
@@ -58,16 +64,21 @@ class Plan:
         # The package wraps this into a function that looks at each operand.
         self._execute = getattr(graph, "_execute", graph.execute)
         self._size = graph.get_workspace_size()
+        self._call = BareCall(self._by_library)
 
-    def __call__(self, places: dict[int, int]) -> None:
-        """Run with the addresses of all operands by their numbers."""
-        handle = current_handle(self._package)
-        if self._size:
-            # Freed when this returns, for work that comes later on the same stream.
-            space = cupy.ndarray((self._size,), cupy.uint8)
-            self._execute(places, space.data.ptr, handle)
-        else:
-            self._execute(places, 0, handle)
+    def __call__(self, *addresses: int) -> None:
+        """Run with the addresses of all operands, in the order of the plan."""
+        # Freed when this returns, for work that comes later on the same stream.
+        space = _alloc(self._size) if self._size else None
+        bits = 0
+        for address in addresses:
+            bits |= address
+        at = 0 if space is None else space.ptr
+        self._call((*addresses, at), bits, _current_stream().ptr)
+
+    def _by_library(self, addresses: Sequence[int], _: int) -> None:
+        *places, space = addresses
+        self._execute(dict(enumerate(places, 1)), space, current_handle(self._package))
 
 
 def forward_plan(call: Call) -> Plan | None:
@@ -168,13 +179,3 @@ def _output(result: Any, number: int, operand: Operand, dtype: Any) -> None:
     result.set_stride([*operand.steps, 1])
     result.set_data_type(dtype)
     result.set_output(True)
-
-
-def forward_places(q: int, k: int, v: int, y: int, log_total: int) -> dict[int, int]:
-    """Return the addresses of a forward pass by number."""
-    return {_Q: q, _K: k, _V: v, _Y: y, _LOG_TOTAL: log_total}
-
-
-def backward_places(*addresses: int) -> dict[int, int]:
-    """Return the addresses of a backward pass by number, in the order of `backward_plan`."""
-    return dict(enumerate(addresses, 1))

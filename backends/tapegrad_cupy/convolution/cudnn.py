@@ -6,15 +6,18 @@ stream, and can be captured; filters are brought into cuDNN's layout, and back, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import cupy
 
+from tapegrad_cupy.bare.calls import BareCall
 from tapegrad_cupy.convolution.patches import Convolution, Plan, padder, transposer
 from tapegrad_cupy.cudnn_handle import current_handle, library
 
 _alloc = cupy.cuda.alloc
+_current_stream = cupy.cuda.get_current_stream
 
 Array = Any
 Shape = tuple[int, ...]
@@ -211,10 +214,17 @@ def _executor(package: Any, graph: Any) -> Any:
     # What `execute` calls once it has found out that it was given addresses.
     execute = getattr(graph, "_execute", graph.execute)
 
+    def by_library(addresses: Sequence[int], _: int) -> None:
+        x, w, y, space = addresses
+        execute({_X: x, _W: w, _Y: y}, space, current_handle(package))
+
+    call = BareCall(by_library)
+
     def run(x: Array, w: Array, y: Array) -> None:
         space = _alloc(size) if size else None
-        at = space.ptr if space is not None else 0
-        execute({_X: x.data.ptr, _W: w.data.ptr, _Y: y.data.ptr}, at, current_handle(package))
+        at_x, at_w, at_y = x.data.ptr, w.data.ptr, y.data.ptr
+        addresses = (at_x, at_w, at_y, 0 if space is None else space.ptr)
+        call(addresses, at_x | at_w | at_y, _current_stream().ptr)
 
     return run
 

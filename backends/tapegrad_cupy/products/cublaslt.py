@@ -9,12 +9,15 @@ import ctypes
 import importlib
 import threading
 import weakref
+from collections.abc import Sequence
+from contextlib import nullcontext
 from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 import cupy
 
 from tapegrad.errors import BackendUnavailableError
+from tapegrad_cupy.bare.calls import BareCall
 from tapegrad_cupy.products.product_steps import Gemm
 
 WORKSPACE_BYTES = 32 * 2**20
@@ -192,7 +195,7 @@ class Product:
 
     __slots__ = (
         "__weakref__", "_a", "_algorithm", "_b", "_choice", "_d", "_description", "_device",
-        "_handle", "_lock", "_numbers", "_one", "_space", "_vector", "_zero",
+        "_handle", "_lock", "_numbers", "_one", "_product", "_space", "_sum", "_vector", "_zero",
     )  # fmt: skip
 
     def __init__(
@@ -226,6 +229,7 @@ class Product:
         self._algorithm = ctypes.addressof(self._choice)
         self._space = self._choice.workspace
         self._one, self._zero = ctypes.addressof(numbers.one), ctypes.addressof(numbers.zero)
+        self._product, self._sum = BareCall(self._by_library), BareCall(self._by_library)
 
     def _layout(self, shape: tuple[int, int], leading: int, gemm: Gemm, stride: int) -> int:
         layout = _create("MatrixLayout", self._numbers.data, *shape, leading)
@@ -265,33 +269,32 @@ class Product:
         check(choice.state if count.value else _NOT_SUPPORTED, "choose an algorithm")
         return choice
 
-    def __call__(self, a: int, b: int, d: int, stream: int, c: int = 0) -> None:
+    def __call__(self, a: int, b: int, d: int, stream: int, c: int = 0, vector: int = 0) -> None:
         """Multiply what lies at `a` and `b` into `d`, in the stream's order.
 
-        What lies at `c`, which may be `d`, is added if it is given.
+        What lies at `c`, which may be `d`, is added if it is given. The bias, or the sums, of an
+        epilogue lie at `vector`.
         """
-        space = self._space
-        status = _multiply(
-            self._handle, self._description, self._one, a, self._a, b, self._b,
-            self._one if c else self._zero,
-            c or d, self._d, d, self._d, self._algorithm,
-            workspace_of(self._device, stream) if space else None, space, stream,
-        )  # fmt: skip
-        if status:
-            check(status, "multiply matrices")
+        space = workspace_of(self._device, stream) if self._space else 0
+        call = self._sum if c else self._product
+        call((a, b, d, c, vector, space), a | b | d | c | vector, stream)
 
-    def with_vector(self, a: int, b: int, d: int, stream: int, c: int, vector: int) -> None:
-        """Do the same with the bias, or the sums, at `vector`.
-
-        Its address is part of the description, which is read during the call: by then no other
-        thread may have put another address there.
-        """
-        with self._lock:
-            if vector != self._vector.value:
+    def _by_library(self, addresses: Sequence[int], stream: int) -> None:
+        a, b, d, c, vector, space = addresses
+        with self._lock if vector else nullcontext():
+            if vector and vector != self._vector.value:
+                # It is part of the description, which is read during the call: by then no other
+                # thread may have put another address there.
                 self._vector.value = vector
                 check(_describe(self._description, _VECTOR_POINTER, byref(self._vector), 8),
                       "set up a bias")  # fmt: skip
-            self(a, b, d, stream, c)
+            status = _multiply(
+                self._handle, self._description, self._one, a, self._a, b, self._b,
+                self._one if c else self._zero,
+                c or d, self._d, d, self._d, self._algorithm, space or None, self._space, stream,
+            )  # fmt: skip
+        if status:
+            check(status, "multiply matrices")
 
 
 def _create(kind: str, *arguments: int) -> int:

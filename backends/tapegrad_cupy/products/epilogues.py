@@ -226,10 +226,8 @@ def _one_call(
         one, other = (a, b) if first_is_a else (b, a)
         at_a, at_b, at, stream = one.data.ptr, other.data.ptr, result.data.ptr, _current_stream()
         added = 0 if matrix is None else matrix.data.ptr
-        if vector is None:
-            product(at_a, at_b, at, stream.ptr, added)
-        else:
-            product.with_vector(at_a, at_b, at, stream.ptr, added, vector.data.ptr)
+        at_vector = 0 if vector is None else vector.data.ptr
+        product(at_a, at_b, at, stream.ptr, added, at_vector)
         return result if finish is None else finish(result)
 
     return run
@@ -292,8 +290,8 @@ def _make_sums_plan(
     def run(a: Array, b: Array) -> tuple[Array, Array]:
         result, sums = cupy.ndarray(shape, dtype), cupy.ndarray((shape[not of_first],), dtype)
         one, other = (a, b) if route.first_is_a else (b, a)
-        product.with_vector(one.data.ptr, other.data.ptr, result.data.ptr, _current_stream().ptr,
-                            0, sums.data.ptr)  # fmt: skip
+        stream = _current_stream().ptr
+        product(one.data.ptr, other.data.ptr, result.data.ptr, stream, 0, sums.data.ptr)
         return result, sums
 
     return run

@@ -52,7 +52,7 @@ def moments_update(*arrays: Array, share: float) -> tuple[Array, ...]:
     launch = _launch(dtype, first.size, _current_device()) if first.size else None
     if launch is None:
         return generic("moments_update", *arrays, share=share)
-    new = cupy.empty(shape, dtype), cupy.empty(shape, dtype)
+    new = cupy.ndarray(shape, dtype), cupy.ndarray(shape, dtype)
     launch(*[array.data.ptr for array in (*arrays, *new)], first.size, share)
     return new
 

@@ -330,6 +330,7 @@ _OTHERS = [
     Sample(
         "nextafter", lambda x: bits.nextafter(x, 9.0), [normal(3)], lambda x: np.nextafter(x, 9.0)
     ),
+    Sample("spacing", bits.spacing, [normal(3)], np.spacing),
     Sample("sinc-at-zero", trigonometric.sinc, [fixed([0.0, 1e-4, 1.0])], np.sinc),
     Sample("exp-0d", exponential.exp, [normal()], np.exp),
     Sample("exp-empty", exponential.exp, [normal(0, 3)], np.exp),

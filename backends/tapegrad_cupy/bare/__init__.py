@@ -1,0 +1,1 @@
+"""Calls of NVIDIA's libraries made as bare kernel launches, without the libraries' host work."""

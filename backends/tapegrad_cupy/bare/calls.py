@@ -1,0 +1,242 @@
+"""A library's call as what it comes to: launches of its kernels, with other addresses each time.
+
+A call of cuDNN or cuBLASLt takes the host 30 to 80 microseconds, of which a launch is 7. For the
+same plan it launches the same kernels with the same arguments but for the addresses. So the third
+call of a plan is captured three times with different addresses; what changes with an address, and
+by as much, is that address, be it inside of a structure or of a description of a tensor. If all
+that changes is found in this way, later calls fill in their addresses and launch the kernels
+themselves. If anything else changes, the library goes on being called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable, Sequence
+from ctypes import c_uint, c_void_p
+from functools import partial
+from typing import Any
+
+import cupy
+
+from tapegrad_cupy.bare.capture import Launch, Memset, UnfitError, captured, driver
+from tapegrad_cupy.launch import MOST_BYTES, packing_buffer
+
+ENABLED = os.environ.get("TAPEGRAD_BARE_LAUNCHES") != "0"
+
+_CALLS_BEFORE = 2
+"""Calls of the library first: it loads kernels at the first, which a capture does not allow."""
+
+_UNALIGNED = 255
+"""Addresses with one of these bits might make a library choose another kernel."""
+
+_MOST = 12
+"""Addresses that a call may take."""
+
+# How far the addresses are moved, each by another distance: by the alignment that they have in
+# common at least, and by more than 32 bits hold.
+_SHIFTS = (
+    [256 * 7 * 3**k for k in range(_MOST)],
+    [256 * 5 * 3**k + (k + 1) * 2**33 for k in range(_MOST)],
+)
+
+_current_device = cupy.cuda.runtime.getDevice
+_current_stream = cupy.cuda.get_current_stream
+_launch_kernel = cupy.cuda.driver.launchKernel
+_memset = cupy.cuda.runtime.memsetAsync
+
+Step = Callable[[Sequence[int], int], None]
+
+Piece = bytes | tuple[int, int]
+"""A part of some arguments: bytes that stay, or an operand's number and a distance from it."""
+
+
+class BareCall:
+    """A call of a library by the addresses of what it reads and writes; 0 is no address.
+
+    The last address is that of scratch memory, which a call may leave alone.
+    """
+
+    __slots__ = ("_call", "_count", "_device", "_steps", "reason")
+
+    def __init__(self, call: Callable[[Sequence[int], int], None]) -> None:
+        self._call = call
+        self._count = 0 if ENABLED else -1
+        self._device = -1
+        self._steps: tuple[Step, ...] = ()
+        self.reason = "it was not called often enough" if ENABLED else "it is turned off"
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the library is no longer asked."""
+        return bool(self._steps)
+
+    def __call__(self, addresses: Sequence[int], bits: int, stream: int) -> None:
+        """Make the call on the current stream; `bits` are those that any of the addresses has."""
+        if self._steps and not bits & _UNALIGNED and self._device == _current_device():
+            for step in self._steps:
+                step(addresses, stream)
+            return
+        self._call(addresses, stream)
+        if self._count >= 0 and not bits & _UNALIGNED:
+            self._count += 1
+            if self._count > _CALLS_BEFORE and not _is_capturing():
+                self._find_out(addresses)
+
+    def _find_out(self, addresses: Sequence[int]) -> None:
+        """Look once what the call launches, and keep it if it can be done without the library."""
+        self._count = -1
+        variants = [addresses, *(_shifted(addresses, shifts) for shifts in _SHIFTS)]
+        try:
+            found = [captured(partial(self._call, at)) for at in variants]
+            pieces = [_pieces(same, variants) for same in zip(*found, strict=True)]
+            _refuse_lost(pieces, addresses)
+            steps = tuple(map(_step, found[0], pieces))
+        # What a library raises while it is captured is its own: it is called as before then.
+        except Exception as error:
+            self.reason = f"{type(error).__name__}: {error}"
+        else:
+            self._device, self._steps, self.reason = _current_device(), steps, ""
+
+
+def _is_capturing() -> bool:
+    try:
+        return bool(_current_stream().is_capturing())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return True  # the default stream is not asked while another thread captures
+
+
+def _shifted(addresses: Sequence[int], shifts: Sequence[int]) -> list[int]:
+    """Other addresses, but none beyond what CUDA gives out, and none where there was none."""
+    return [
+        at and (at - shift if at >> 46 else at + shift)
+        for at, shift in zip(addresses, shifts, strict=False)
+    ]
+
+
+def _pieces(same: Sequence[Launch | Memset], variants: Sequence[Sequence[int]]) -> list[Piece]:
+    """The arguments of what was launched with each of the variants' addresses."""
+    first, blobs = same[0], [one.arguments for one in same]
+    if any(type(one) is not type(first) or one[:-1] != first[:-1] for one in same):
+        raise UnfitError("it launches other kernels at other addresses")
+    if len({len(blob) for blob in blobs}) > 1 or len(blobs[0]) > MOST_BYTES:
+        raise UnfitError("its arguments are too long or differ in length")
+    pieces: list[Piece] = []
+    start = at = 0
+    while at < len(blobs[0]):
+        # Moved addresses differ in their lower half at least. Structures may be packed.
+        if len({blob[at : at + 4] for blob in blobs}) == 1:
+            at += 4
+            continue
+        words = [int.from_bytes(blob[at : at + 8], "little") for blob in blobs]
+        pieces += [blobs[0][start:at], _address(words, variants)]
+        start = at = at + 8
+    return [*pieces, blobs[0][start:]]
+
+
+def _address(words: Sequence[int], variants: Sequence[Sequence[int]]) -> tuple[int, int]:
+    for number, places in enumerate(zip(*variants, strict=True)):
+        distances = {word - place for word, place in zip(words, places, strict=True)}
+        if len(distances) == 1:
+            return number, distances.pop()
+    shown = ", ".join(f"{word:#x}" for word in words)
+    raise UnfitError(f"an argument changes that is no address: {shown}")
+
+
+def _refuse_lost(pieces: Sequence[Sequence[Piece]], addresses: Sequence[int]) -> None:
+    """Make sure that every address was found, but for that of scratch memory."""
+    found = {piece[0] for some in pieces for piece in some if isinstance(piece, tuple)}
+    if any(at and number not in found for number, at in enumerate(addresses[:-1])):
+        raise UnfitError("an address is not among its arguments")
+
+
+# Steps
+
+
+def _step(found: Launch | Memset, pieces: Sequence[Piece]) -> Step:
+    return _memset_step(found, pieces) if isinstance(found, Memset) else _launch_step(found, pieces)
+
+
+def _memset_step(found: Memset, pieces: Sequence[Piece]) -> Step:
+    places = [piece for piece in pieces if isinstance(piece, tuple)]
+    if len(places) != 1:
+        raise UnfitError("it sets memory of its own to zero")
+    (number, distance), size = places[0], found.size
+
+    def step(addresses: Sequence[int], stream: int) -> None:
+        _memset(addresses[number] + distance, 0, size, stream)
+
+    return step
+
+
+def _launch_step(found: Launch, pieces: Sequence[Piece]) -> Step:
+    letters = "".join(f"{len(p)}s" if isinstance(p, bytes) else "q" for p in pieces)
+    pack = struct.Struct("<Q" + letters).pack_into
+    template: list[Any] = [len(found.arguments), *pieces]
+    places = [(i, *p) for i, p in enumerate(template) if isinstance(p, tuple)]
+    launch = _with_attributes(found) if found.attributes else _plain(found)
+
+    def step(addresses: Sequence[int], stream: int) -> None:
+        values = template.copy()
+        for place, number, distance in places:
+            values[place] = addresses[number] + distance
+        buffer = packing_buffer
+        pack(buffer.bytes, 0, *values)
+        launch(stream, buffer.extra)
+
+    return step
+
+
+def _plain(found: Launch) -> Callable[[int, int], None]:
+    function, shared, size = found.function, found.shared, (*found.grid, *found.block)
+
+    def launch(stream: int, extra: int) -> None:
+        _launch_kernel(function, *size, shared, stream, 0, extra)
+
+    return launch
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute"""
+
+    _fields_ = [("number", c_uint), ("padding", c_uint), ("value", ctypes.c_char * 64)]
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig"""
+
+    _fields_ = [
+        ("size", c_uint * 6),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("count", c_uint),
+    ]
+
+
+def _with_attributes(found: Launch) -> Callable[[int, int], None]:
+    """A launch in clusters and the like, which only the driver's newer function can make."""
+    attributes = (_Attribute * len(found.attributes))()
+    for attribute, (number, value) in zip(attributes, found.attributes, strict=True):
+        attribute.number = number
+        ctypes.memmove(ctypes.addressof(attribute) + 8, value, 64)
+    launch_with = driver().cuLaunchKernelEx
+    launch_with.argtypes = [c_void_p] * 4
+    # One for each stream, never changed: threads may launch at the same time.
+    configs: dict[int, tuple[_Config, int]] = {}
+    function = found.function
+
+    def launch(stream: int, extra: int) -> None:
+        made = configs.get(stream)
+        if made is None:
+            config = _Config(
+                (*found.grid, *found.block), found.shared, stream,
+                ctypes.addressof(attributes), len(attributes),
+            )  # fmt: skip
+            made = configs[stream] = (config, ctypes.addressof(config))
+        status = launch_with(made[1], function, None, extra)
+        if status:
+            raise cupy.cuda.driver.CUDADriverError(status)
+
+    return launch

@@ -1,0 +1,265 @@
+"""Calls of cuDNN and cuBLASLt as bare launches: the same bits as by the libraries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad_cupy import cudnn_handle
+from tapegrad_cupy.attention import attention
+from tapegrad_cupy.bare import calls
+from tapegrad_cupy.bare.calls import BareCall
+from tapegrad_cupy.convolution import convolution
+from tapegrad_cupy.products import epilogues, products
+
+cupy = pytest.importorskip("cupy")
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [BFLOAT16, *map(np.dtype, ("float16", "float32", "float64", "complex64"))]
+NEEDS_CUDNN = pytest.mark.skipif(
+    cudnn_handle.library()[0] is None, reason="cuDNN is not installed: nothing calls it then."
+)
+CALLS = 6
+"""More than it takes until a call is bare."""
+
+
+@pytest.fixture(autouse=True)
+def fresh_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BareCall]]:
+    """Forget all plans, and keep the calls that are made from now on."""
+    made: list[BareCall] = []
+    first = BareCall.__init__
+
+    def noted(self: BareCall, call: Callable[..., None]) -> None:
+        first(self, call)
+        made.append(self)
+
+    forget()
+    monkeypatch.setattr(BareCall, "__init__", noted)
+    yield made
+    forget()
+
+
+def forget() -> None:
+    convolution.forget_plans()
+    for plans in (products._plans, attention._plans, epilogues._plans, epilogues._sums_plans):
+        plans.clear()
+    products.prepared_product.cache_clear()
+
+
+def draw(shape: Sequence[int], dtype: Any, seed: int) -> Any:
+    value = np.random.default_rng(seed).normal(size=shape)
+    return cupy.asarray(value).astype(dtype)
+
+
+def as_float(x: Any) -> Any:
+    return cupy.asnumpy(x).astype("float64")
+
+
+def check(
+    monkeypatch: pytest.MonkeyPatch, made: list[BareCall], run: Callable[[int], Sequence[Any]]
+) -> list[BareCall]:
+    """Compare all bits of several calls, bare from the fourth on, with those by the library.
+
+    Return the calls that had the chance to become bare.
+    """
+
+    def bits() -> list[list[bytes]]:
+        return [[cupy.asnumpy(x).tobytes() for x in run(seed)] for seed in range(CALLS)]
+
+    bare = bits()
+    often = [call for call in made if call.reason != "it was not called often enough"]
+    forget()
+    monkeypatch.setattr(calls, "ENABLED", False)
+    assert bare == bits()
+    return often
+
+
+# Products
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (96, 200, 56), (513, 1024, 768), (8, 4096, 16)])
+def test_products(monkeypatch, fresh_plans, dtype, sizes):
+    m, k, n = sizes
+
+    def run(seed: int) -> Sequence[Any]:
+        a, b = draw((m, k), dtype, seed), draw((k, n), dtype, seed + 9)
+        total = draw((m, n), dtype, seed + 5)
+        plain = products.matmul(a, b, transpose_a=False, transpose_b=False)
+        turned = products.matmul(b, a, transpose_a=True, transpose_b=True)
+        assert products.add_product(total, a, b, transpose_a=False, transpose_b=False)
+        return plain, turned, total
+
+    often = check(monkeypatch, fresh_plans, run)
+
+    if dtype == BFLOAT16:
+        assert [call.reason for call in often] == [""] * 3
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype("float32")], ids=lambda dtype: dtype.name)
+def test_products_with_a_bias_and_with_sums(monkeypatch, fresh_plans, dtype):
+    def run(seed: int) -> Sequence[Any]:
+        with tf.device("cuda:0"):
+            x, w, b = (
+                tf.convert_to_tensor(draw(shape, dtype, seed))
+                for shape in ((256, 128), (128, 512), (512,))
+            )
+            with tf.GradientTape() as tape:
+                tape.watch((x, w, b))
+                y = tf.nn.relu(tf.matmul(x, w) + b)
+            return [y.array, *(g.array for g in tape.gradient(y, (x, w, b)))]
+
+    often = check(monkeypatch, fresh_plans, run)
+
+    if dtype == BFLOAT16:
+        assert "" in [call.reason for call in often]
+
+
+# cuDNN
+
+
+@NEEDS_CUDNN
+@pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype("float32")], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("channels", [(16, 32), (64, 64), (3, 64)])
+def test_convolutions(monkeypatch, fresh_plans, dtype, strides, channels):
+    c_in, c_out = channels
+
+    def run(seed: int) -> Sequence[Any]:
+        with tf.device("cuda:0"):
+            x = tf.convert_to_tensor(draw((8, 16, 16, c_in), dtype, seed))
+            w = tf.convert_to_tensor(draw((3, 3, c_in, c_out), dtype, seed + 9))
+            with tf.GradientTape() as tape:
+                tape.watch((x, w))
+                y = tf.nn.conv2d(x, w, strides, "SAME")
+            return [y.array, *(g.array for g in tape.gradient(y, (x, w)))]
+
+    often = check(monkeypatch, fresh_plans, run)
+
+    if dtype == BFLOAT16:
+        assert "" in [call.reason for call in often]
+
+
+@NEEDS_CUDNN
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(monkeypatch, fresh_plans, causal):
+    def run(seed: int) -> Sequence[Any]:
+        q, k, v, t = (draw((2, 4, 128, 64), BFLOAT16, seed + 7 * i) for i in range(4))
+        y, kept = attention.attention(q, k, v, scale=0.125, causal=causal)
+        return y, *attention.attention_gradient(t, q, k, v, y, kept, scale=0.125, causal=causal)
+
+    often = check(monkeypatch, fresh_plans, run)
+
+    assert "" in [call.reason for call in often]
+
+
+# Around them
+
+
+def product_call() -> tuple[Any, Any, Any]:
+    a, b = draw((512, 512), BFLOAT16, 0), draw((512, 512), BFLOAT16, 1)
+    for _ in range(CALLS):
+        expected = products.matmul(a, b, transpose_a=False, transpose_b=False)
+    return a, b, expected
+
+
+def test_on_another_stream_and_inside_a_graph():
+    a, b, expected = product_call()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        there = products.matmul(a, b, transpose_a=False, transpose_b=False)
+    stream.synchronize()
+    with tf.device("cuda:0"):
+        multiply = tf.function(tf.matmul)
+        x, y = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
+        recorded = [multiply(x, y) for _ in range(3)][-1]
+
+    assert (there == expected).all()
+    assert (recorded.array == expected).all()
+
+
+def test_unaligned_operands_are_left_to_the_library(fresh_plans):
+    a, b, _ = product_call()
+    memory = cupy.zeros(512 * 512 + 8, BFLOAT16)
+    shifted = memory[8:].reshape(512, 512)
+    shifted[...] = a
+
+    for _ in range(CALLS):
+        found = products.matmul(shifted, b, transpose_a=False, transpose_b=False)
+
+    exact = as_float(a) @ as_float(b)
+    assert abs(as_float(found) - exact).max() < 0.01 * abs(exact).max()
+    assert [call.is_bare for call in fresh_plans] == [True, False, False, False]
+
+
+def test_threads_do_not_mix_their_addresses():
+    _, b, _ = product_call()
+    inputs = [draw((512, 512), BFLOAT16, seed) for seed in range(8)]
+    expected = [products.matmul(a, b, transpose_a=False, transpose_b=False) for a in inputs]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            found = products.matmul(inputs[number], b, transpose_a=False, transpose_b=False)
+            if not bool((found == expected[number]).all()):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+def test_a_call_that_copies_memory_goes_on_being_made():
+    source, target = cupy.arange(64.0), cupy.zeros(64)
+
+    def copy(addresses: Sequence[int], stream: int) -> None:
+        at, to, _ = addresses
+        cupy.cuda.runtime.memcpyAsync(to, at, source.nbytes, 3, stream)
+
+    call = BareCall(copy)
+    for _ in range(CALLS):
+        target[...] = 0
+        at, to = source.data.ptr, target.data.ptr
+        call((at, to, 0), at | to, cupy.cuda.get_current_stream().ptr)
+
+    assert (target == source).all()
+    assert not call.is_bare
+    assert "node of CUDA's kind 1" in call.reason
+
+
+def test_an_argument_that_changes_by_itself_is_noticed():
+    kernel = cupy.RawKernel(
+        'extern "C" __global__ void count(long long* x, long long n) { *x = n; }', "count"
+    )
+    x, calls_made = cupy.zeros(1, cupy.int64), [0]
+
+    def count(addresses: Sequence[int], stream: int) -> None:
+        calls_made[0] += 1
+        kernel((1,), (1,), (addresses[0], np.int64(calls_made[0])))
+
+    call = BareCall(count)
+    for _ in range(CALLS):
+        call((x.data.ptr, 0), x.data.ptr, cupy.cuda.get_current_stream().ptr)
+
+    assert int(x[0]) == calls_made[0]
+    assert "no address" in call.reason
+
+
+def test_it_can_be_turned_off(monkeypatch, fresh_plans):
+    monkeypatch.setattr(calls, "ENABLED", False)
+    a, b, expected = product_call()
+
+    exact = as_float(a) @ as_float(b)
+    assert abs(as_float(expected) - exact).max() < 0.01 * abs(exact).max()
+    assert {call.reason for call in fresh_plans} == {"it is turned off"}
