@@ -31,7 +31,7 @@ TESTS = {
 """Files, and which of their tests: a sanitizer makes kernels a hundred times slower."""
 
 OF_LIBRARIES = ("tests/gpu/test_bare_calls_on_cuda.py",)
-"""Tests of NVIDIA's kernels: where they are launched with our addresses, not how they are written."""
+"""Tests of NVIDIA's kernels: whether they get right addresses, not how they are written."""
 
 AT_ONCE = 5
 """Runs that share the device: most of their time is the host's."""

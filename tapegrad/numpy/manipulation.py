@@ -280,7 +280,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     >>> repeat([1, 2], 2).tolist(), repeat([1, 2], [1, 2]).tolist()
     ([1, 1, 2, 2], [1, 2, 2])
     """
-    return rearranging.repeat(as_array(a), as_array(repeats), axis)
+    return rearranging.repeat(as_array(a), repeats, axis)
 
 
 def resize(a: Any, new_shape: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 import tapegrad.numpy as tnp
 from tapegrad.core.backend import register_backend, unregister_backend
 from tapegrad.core.device import device
+from tapegrad.debug import transfers
 from tapegrad.testing import strict
 from tests.numpy.calls import ALL_CALLS, ARRAYS
 from tests.numpy.test_values import assert_same, run, tensors
@@ -89,3 +90,10 @@ def test_new_arrays_live_on_the_current_device(make):
 @pytest.mark.parametrize("make", [tnp.zeros, tnp.ones, tnp.arange, tnp.eye])
 def test_a_device_can_be_named(make):
     assert make(3, device="cpu").device == "cpu"
+
+
+def test_counts_that_are_numbers_are_not_read_back_from_the_device():
+    with transfers("raise"):
+        repeated = tnp.repeat(tnp.asarray([1.0, 2.0]), 2), tnp.repeat(tnp.asarray([1.0]), [3])
+
+    assert [x.shape for x in repeated] == [(4,), (3,)]

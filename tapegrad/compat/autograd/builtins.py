@@ -10,13 +10,55 @@ import builtins
 from typing import Any
 
 from tapegrad.compat.autograd.tracer import container_take
-from tapegrad.compat.autograd.values import raw
+from tapegrad.compat.autograd.values import is_traced, raw
+from tapegrad.core import nest
 
-__all__ = ["container_take", "dict", "isinstance", "list", "make_sequence", "tuple", "type"]
+__all__ = [
+    "DictBox",
+    "SequenceBox",
+    "container_take",
+    "dict",
+    "isinstance",
+    "list",
+    "make_sequence",
+    "tuple",
+    "type",
+]
 
 dict: Any = builtins.dict
 list: Any = builtins.list
 tuple: Any = builtins.tuple
+
+
+class _HoldsTraced(builtins.type):
+    """Makes `isinstance(x, DictBox)` ask whether `x` is a dict that holds traced values."""
+
+    containers: Any = ()
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if not builtins.isinstance(instance, cls.containers):
+            return False
+        return any([is_traced(leaf) for leaf in nest.flatten(instance)])
+
+
+class DictBox(metaclass=_HoldsTraced):
+    """What dicts that hold traced values are instances of; they are Python's own.
+
+    >>> builtins.isinstance({"a": 1.0}, DictBox)
+    False
+    """
+
+    containers = builtins.dict
+
+
+class SequenceBox(metaclass=_HoldsTraced):
+    """What lists and tuples that hold traced values are instances of; they are Python's own.
+
+    >>> builtins.isinstance([1.0], SequenceBox)
+    False
+    """
+
+    containers = (builtins.list, builtins.tuple)
 
 
 def isinstance(x: Any, class_or_tuple: Any) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import chain
 from types import GeneratorType, ModuleType
 from typing import Any
 
 from tapegrad.compat.autograd.primitives import call_primitive, primitive_jvps, primitive_vjps
+from tapegrad.compat.autograd.tracing import make_jvp, make_vjp
+from tapegrad.compat.autograd.util import subvals
 from tapegrad.compat.autograd.values import (
     MissingDerivativeError,
     holds_arrays,
@@ -45,8 +49,23 @@ ABOUT = {
 # These bring an array of NumPy's to the device.
 _PLACING = {"array", "asanyarray", "asarray"}
 
+# Programs count with these, to slice and to reshape (`np.prod(shape)`): of Python's numbers alone
+# they give numbers of the host.
+_COUNTING = {"amax", "amin", "cumprod", "cumsum", "max", "maximum", "min", "minimum", "prod", "sum"}
+
 # HIPS autograd joins what these give, and so do we.
-_ITERATORS = (GeneratorType, map, zip, filter)
+_ITERATORS: tuple[Any, ...] = (
+    GeneratorType,
+    chain,
+    deque,
+    filter,
+    map,
+    reversed,
+    type({}.items()),
+    type({}.keys()),
+    type({}.values()),
+    zip,
+)
 
 
 def dispatched(name: str, host: Function, on_tensors: Function | None) -> Function:
@@ -65,19 +84,55 @@ def dispatched(name: str, host: Function, on_tensors: Function | None) -> Functi
         if args and isinstance(args[0], _ITERATORS):
             args = (list(args[0]), *args[1:])
         if not (holds_tensors(args) or (kwargs and holds_tensors(kwargs.values()))):
-            stays = name not in _PLACING and (holds_arrays(args) or holds_arrays(kwargs.values()))
-            if on_tensors is None or not uses_tensors() or stays:
+            if on_tensors is None or not uses_tensors() or _stays(name, args, kwargs):
                 return host(*args, **kwargs)
             return _untraced(on_tensors(*args, **kwargs))
         if call in primitive_vjps or call in primitive_jvps:
-            return call_primitive(call, host, args, kwargs)
+            complete_rules(call, on_tensors)
+            return call_primitive(call, plainly, args, kwargs)
         if on_tensors is None:
             _refuse_without_rule(name)
             return host(*map_leaves(raw, args), **kwargs)
         return _untraced(on_tensors(*args, **kwargs))
 
+    def plainly(*args: Any, **kwargs: Any) -> Any:
+        if on_tensors is None or not holds_tensors((*args, *kwargs.values())):
+            return host(*args, **kwargs)
+        return _untraced(on_tensors(*args, **kwargs))
+
     functools.update_wrapper(call, host, ("__name__", "__doc__"), ())
     return call
+
+
+def _stays(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call without tensors is answered on the host, though arrays are made elsewhere."""
+    if name in _COUNTING:
+        return True
+    return name not in _PLACING and (holds_arrays(args) or holds_arrays(kwargs.values()))
+
+
+def complete_rules(key: Function, on_tensors: Function | None) -> None:
+    """Where a user gave a function's derivative for one mode, keep tapegrad's for the other."""
+    if on_tensors is None:
+        return
+
+    def of_some(argnums: Any, args: Any, kwargs: Any) -> tuple[Function, Any]:
+        """The function of the arguments with these numbers, the others fixed, and their values."""
+
+        def function(values: Any) -> Any:
+            return on_tensors(*subvals(args, zip(argnums, values, strict=True)), **kwargs)
+
+        return function, tuple(args[argnum] for argnum in argnums)
+
+    def vjps(argnums: Any, ans: Any, args: Any, kwargs: Any) -> Function:
+        pull: Function = make_vjp(*of_some(argnums, args, kwargs))[0]
+        return pull
+
+    def jvps(argnums: Any, gs: Any, ans: Any, args: Any, kwargs: Any) -> Any:
+        return make_jvp(*of_some(argnums, args, kwargs))(tuple(gs))[1]
+
+    primitive_vjps.setdefault(key, vjps)
+    primitive_jvps.setdefault(key, jvps)
 
 
 def _untraced(result: Any) -> Any:
@@ -191,7 +246,11 @@ def plain_results(function: Function) -> Function:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if (call in primitive_vjps or call in primitive_jvps) and holds_tensors(args):
-            return call_primitive(call, call, args, kwargs)
+            complete_rules(call, function)
+            return call_primitive(call, plainly, args, kwargs)
+        return plainly(*args, **kwargs)
+
+    def plainly(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         result = _untraced(function(*args, **kwargs))
         stays = uses_tensors() and holds_arrays(given) and not holds_tensors(given)

@@ -229,8 +229,13 @@ class Called:
         tangent = primitive_jvps[self.key](argnums, gs, ans, args, self.kwargs)
         if isinstance(tangent, SparseObject):
             tangent = tangent.dense()
-        leaves = [leaf for leaf in nest.flatten(tangent) if _is_number(leaf)]
-        return tuple(self._fitted(t, y) for t, y in zip(leaves, results, strict=True))
+        pairs = zip(nest.flatten(tangent), nest.flatten(self._value), strict=True)
+        leaves = [leaf for leaf, place in pairs if place is HOLE]
+        # Integers among the results do not move, whatever the rule says of them.
+        return tuple(
+            self._fitted(t, y) if y.dtype.is_differentiable else creation.zeros_like(y)
+            for t, y in zip(leaves, results, strict=True)
+        )
 
     def _fitted(self, share: Any, like: Any) -> Any:
         """Bring what a user's rule returned to the shape and dtype of the value it belongs to."""

@@ -79,10 +79,15 @@ def getval(x: Any) -> Any:
 
 
 class _BoxKind(type):
-    """Makes `isinstance(x, Box)` ask whether `x` is traced."""
+    """Makes `isinstance(x, Box)` ask whether `x` is traced, and `type(x) == Box` nearly so."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return is_traced(instance)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is Tensor
+
+    __hash__ = type.__hash__
 
 
 class Box(metaclass=_BoxKind):

@@ -8,6 +8,7 @@ is installed.
 
 from __future__ import annotations
 
+import importlib as _importlib
 from typing import Any
 
 import numpy as _host  # noqa: ICN001  # np would be one of the names here
@@ -27,8 +28,12 @@ _names = _Namespace(_host, _tensors, _OWN, _ON_HOST)
 __all__ = ["fft", "linalg", "random"]
 __all__ += [name for name in _names.names() if name not in __all__]
 
+_MODULES = ("numpy_boxes", "numpy_vjps", "numpy_vspaces", "numpy_wrapper")
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
     found = _names.find(name)
     if isinstance(found, type) and found in _INTEGERS:
         found = _integer_type(found)

@@ -6,6 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from tapegrad import numpy as tensors
+from tapegrad.compat.autograd import numpy as anp
 from tapegrad.compat.autograd.dispatch import dispatched
 from tapegrad.compat.autograd.numpy.own import make_diagonal
 from tapegrad.compat.autograd.primitives import notrace_primitive, primitive
@@ -29,3 +30,8 @@ def wrap_namespace(old: MutableMapping[str, Any], new: MutableMapping[str, Any])
             continue
         known = getattr(tensors, name, None)
         new[name] = primitive(value) if known is None else dispatched(name, value, known)
+
+
+def __getattr__(name: str) -> Any:
+    """Functions of NumPy's, which HIPS autograd wraps in this module."""
+    return getattr(anp, name)

@@ -34,8 +34,8 @@ def _shared_on_ties(function: Function) -> Function:
         chosen = function(x1, x2, **options)
         if not chosen.dtype.is_differentiable:
             return chosen
-        mean = 0.5 * tensors.asarray(x1) + 0.5 * tensors.asarray(x2)
-        return tensors.where(tensors.equal(x1, x2), mean, chosen)
+        a, b = (tensors.asarray(x, dtype=chosen.dtype) for x in (x1, x2))
+        return tensors.where(tensors.equal(a, b), 0.5 * a + 0.5 * b, chosen)
 
     return call
 
