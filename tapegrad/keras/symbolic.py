@@ -136,3 +136,42 @@ def nodes_between(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor])
             waiting.append((tensor, True))
             waiting.extend((x, False) for x in reversed(node.inputs))
     return list(ordered.values())
+
+
+def layers_by_depth(
+    inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor], nodes: Sequence[Node]
+) -> list[Any]:
+    """Return layers as Keras lists them: farthest from an output first, so that weights fit.
+
+    Of those that are equally far, the one that a walk back from the outputs meets first.
+    """
+    known = {id(tensor) for tensor in inputs}
+    met = _order_of_walk(known, outputs)
+    distance: dict[Node, int] = {}
+    depths: dict[int, int] = {}
+    starts = [x.node for x in inputs if x.node is not None and not x.node.inputs]
+    for node in [*reversed(nodes), *starts]:
+        place = id(node.layer)
+        depth = max(distance.get(node, 0), depths.get(place, 0))
+        distance[node] = depths[place] = depth
+        for x in node.inputs:
+            if x.node is not None:
+                distance[x.node] = max(depth + 1, distance.get(x.node, 0))
+    layers = {id(node.layer): node.layer for node in [*starts, *nodes]}
+    return sorted(layers.values(), key=lambda one: (-depths[id(one)], met.get(id(one), -1)))
+
+
+def _order_of_walk(known: set[int], outputs: Sequence[KerasTensor]) -> dict[int, int]:
+    """The number of each layer in a walk from the outputs back, each path to its end."""
+    met: dict[int, int] = {}
+    seen: set[Node] = set()
+    waiting = list(reversed(outputs))
+    while waiting:
+        tensor = waiting.pop()
+        node = tensor.node
+        if node is None or node in seen or (node.inputs and id(tensor) in known):
+            continue
+        seen.add(node)
+        met.setdefault(id(node.layer), len(met))
+        waiting.extend(reversed(node.inputs))
+    return met

@@ -58,7 +58,7 @@ def _elu_rule(t: Any, y: Any, *, scale: float, alpha: float, width: float) -> An
     """Below 0 the slope is scale * alpha * exp(x / width) / width: y carries it."""
     if alpha == width:
         return t * (minimum(y, 0) / width + scale)
-    return t * where(y > 0, scale, (y + scale * alpha) / width)
+    return t * where(y >= 0, scale, (y + scale * alpha) / width)
 
 
 elu_p: Primitive = elementwise(

@@ -29,6 +29,7 @@ def second_of(function, value):
 
 POINTS = {
     "relu at 0": (lambda x: tf.nn.relu(x), 0.0, 0.0),
+    "selu at 0": (lambda x: tf.nn.selu(x), 0.0, pytest.approx(1.0507009873554805)),
     "abs at 0": (lambda x: tf.abs(x), 0.0, 0.0),
     "sign is flat": (lambda x: tf.sign(x), 2.0, 0.0),
     "sqrt at 0": (lambda x: tf.sqrt(x), 0.0, math.inf),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras import metrics
 from tapegrad.keras.callbacks import (
     Callback,
     CSVLogger,
@@ -66,6 +67,31 @@ def test_a_line_per_epoch_is_printed_where_nobody_watches_a_terminal(
     assert lines[0] == "Epoch 1/2"
     assert lines[3].startswith("2/2 - 0s")
     assert lines[3].endswith(f"loss: {history.history['loss'][1]:.4f}")
+
+
+DIRECTIONS: dict[str, tuple[Any, str, bool]] = {
+    "named by its kind": (metrics.CosineSimilarity(), "val_cosine_similarity", True),
+    "with an underscore": (metrics.MeanIoU(2), "mean_io_u", True),
+    "with another name": (metrics.AUC(name="area"), "val_area", True),
+    "a misleading name": (metrics.MeanAbsoluteError(name="accent"), "accent", False),
+    "scores": (metrics.FBetaScore(), "fbeta_score", True),
+    "a loss": (metrics.Mean(name="accent_loss"), "accent_loss", False),
+    "of anything": (metrics.Mean(name="accuracy"), "accuracy", True),
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+def test_what_is_better_follows_from_the_kind_of_metric(name: str) -> None:
+    metric, monitor, larger_is_better = DIRECTIONS[name]
+    watched = model()
+    watched.own = metric
+    callback = EarlyStopping(monitor, patience=5)
+    callback.set_model(watched)
+
+    for epoch, value in enumerate((0.5, 0.7, 0.3)):
+        callback.on_epoch_end(epoch, {monitor: value})
+
+    assert callback.best == (0.7 if larger_is_better else 0.3)
 
 
 def test_nothing_is_printed_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:

@@ -213,9 +213,11 @@ def test_a_mixed_policy_keeps_weights_in_float32_and_computes_in_half_precision(
 def test_the_global_policy_is_that_of_new_layers() -> None:
     dtype_policies.set_dtype_policy("float64")
     try:
-        assert Dense(1)(x_of()).dtype == tf.float64
+        layer = Dense(1)
+        assert layer(x_of()).dtype == tf.float64
     finally:
         dtype_policies.set_dtype_policy("float32")
+    assert Dense.from_config(layer.get_config()).dtype == "float64"
 
 
 def test_an_unknown_policy_is_refused() -> None:

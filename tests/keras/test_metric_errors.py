@@ -21,6 +21,10 @@ REFUSED = {
     "vectors": (lambda: metrics.F1Score()([1], [0.5]), r"\(samples, classes\). Got \(1,\)"),
     "no score yet": (lambda: metrics.F1Score().result(), "before its first update_state"),
     "class of a vector": (lambda: metrics.Recall(class_id=0)([1], [0.5]), "With top_k or class_id"),
+    "class that is not there": (
+        lambda: metrics.Recall(class_id=2)([[1, 0]], [[0.5, 0.2]]),
+        r"class_id=2 is not among the 2 classes of predictions of shape \(1, 2\)",
+    ),
     "aggregation": (lambda: metrics.R2Score("sum"), "'variance_weighted_average'. Got 'sum'"),
     "regressors": (lambda: metrics.R2Score(num_regressors=-1), "0 or more. Got -1"),
     "outputs": (lambda: metrics.R2Score()([[1.0]], [[1.0, 2.0]]), "of the same shape"),

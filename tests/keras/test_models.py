@@ -332,3 +332,34 @@ def test_gradients_of_single_examples_by_vmap() -> None:
         alone = gradient(tf.constant(x[k]))
         for one, other in zip(alone, together, strict=True):
             np.testing.assert_allclose(other.numpy()[k], one.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def _fork(x: Any, y: Any) -> Any:
+    a, b = Dense(4, name="a")(x), Dense(4, name="b")(y)
+    sums = Add(name="sum")([a, Dense(4, name="c")(b)])
+    return [Dense(2, name="e")(b), Dense(2, name="d")(sums)]
+
+
+def _shared(x: Any, y: Any) -> Any:
+    one = Dense(3, name="one")
+    return Concatenate(name="both")([one(one(x)), Dense(3, name="two")(y)])
+
+
+# Keras' orders: by the longest way to an output, then by a walk back from the outputs.
+ORDERS: dict[str, Any] = {
+    "fork": (_fork, ["y", "b", "x", "a", "c", "sum", "e", "d"], "bbaacceedd"),
+    "shared": (_shared, ["x", "one", "y", "two", "both"], "oott"),
+    "unused": (lambda x, y: Dense(2, name="a")(x), ["x", "y", "a"], "aa"),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_layers_and_weights_have_the_order_of_keras(name: str) -> None:
+    make, names, owners = ORDERS[name]
+    x, y = Input((3,), name="x"), Input((3,), name="y")
+
+    model = Model([x, y], make(x, y))
+
+    assert [layer.name for layer in model.layers] == names
+    owner = {v.number: layer.name[0] for layer in model.layers for v in layer.variables}
+    assert "".join(owner[v.number] for v in model.weights) == owners

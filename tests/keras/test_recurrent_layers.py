@@ -14,7 +14,7 @@ from scipy.special import expit
 import tapegrad as tf
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.keras.layers import Dense, Embedding, Input, Layer
+from tapegrad.keras.layers import BatchNormalization, Dense, Embedding, Input, Layer
 from tapegrad.keras.layers.recurrent import (
     GRU,
     LSTM,
@@ -357,6 +357,24 @@ def test_time_distributed_applies_its_layer_to_each_step() -> None:
     assert_gradients_are_slopes(layer, X)
     assert again(Input((None, FEATURES))).shape == (None, None, 2)
     assert layer(Input((7, FEATURES))).shape == (None, 7, 2)
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
+def test_each_step_of_a_layer_with_averages_goes_on_from_the_last(mask: Any) -> None:
+    norm = BatchNormalization(momentum=0.8, epsilon=0.0, dtype="float64")
+
+    y = TimeDistributed(norm)(X, training=True, mask=mask)
+
+    wanted, mean, variance = [], np.zeros(FEATURES), np.ones(FEATURES)
+    for step in range(STEPS):
+        counted = X[:, step] if mask is None else X[mask[:, step], step]
+        m, v = counted.mean(0), counted.var(0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a single example
+            wanted.append((X[:, step] - m) / np.sqrt(v))
+        mean, variance = 0.8 * mean + 0.2 * m, 0.8 * variance + 0.2 * v
+    kept = slice(None) if mask is None else mask.sum(0) > 1
+    assert_close([y.numpy()[:, kept]], [np.stack(wanted, 1)[:, kept]])
+    assert_close([norm.moving_mean, norm.moving_variance], [mean, variance])
 
 
 def test_a_mask_goes_through_a_model_of_recurrent_layers() -> None:

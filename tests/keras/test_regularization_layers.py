@@ -293,6 +293,14 @@ def test_the_kernel_is_divided_by_its_largest_singular_value():
     np.testing.assert_allclose(y.numpy(), X @ kernel / 5, rtol=1e-12)
 
 
+def test_weights_have_the_order_of_keras():
+    layer = SpectralNormalization(Dense(3))
+    layer(np.ones((2, 4), "float32"))
+
+    names = [variable.name.removesuffix(":0") for variable in layer.weights]
+    assert names == ["kernel", "vector_u", "bias"]
+
+
 def test_outside_training_the_kernel_stays():
     layer = SpectralNormalization(Dense(3))
     layer.build((None, 4))

@@ -109,7 +109,43 @@ def test_an_epoch_of_some_steps_ends_after_them() -> None:
     assert int(model.optimizer.iterations) == 8
 
 
+@pytest.mark.parametrize("is_dataset", [False, True])
+def test_data_that_ends_with_an_epoch_of_some_steps_begins_anew(is_dataset: bool) -> None:
+    model = line()
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(25)
+    given: Any = (data,) if is_dataset else (X, Y, 25)
+
+    history = model.fit(*given, epochs=5, steps_per_epoch=1, shuffle=False, verbose=0)
+
+    assert history.epoch == [0, 1, 2, 3, 4]
+    assert int(model.optimizer.iterations) == 5
+
+
+def test_a_training_leaves_the_averages_that_the_optimizer_keeps_behind() -> None:
+    model = Sequential([Input((1,)), Dense(1, use_bias=False, kernel_initializer="ones")])
+    model.compile(SGD(0.1, use_ema=True, ema_momentum=0.5), "mse")
+
+    model.fit(np.ones((2, 1)), np.zeros((2, 1)), batch_size=1, epochs=2, verbose=0)
+
+    # Each step takes a fifth of the weight; the average begins with what the first one leaves.
+    w = 0.8 ** np.arange(1, 5)
+    average = w[0]
+    for one in w[1:]:
+        average = 0.5 * average + 0.5 * one
+    np.testing.assert_allclose(model.get_weights()[0], [[average]], rtol=1e-6)
+
+
 # Several outputs
+
+
+def test_metrics_have_the_names_of_their_results() -> None:
+    both = pair(loss=["mse", "mae"], metrics=[["mae"], []], weighted_metrics=[["mae"], ["mse"]])
+    one = line(metrics=["mae"], weighted_metrics=["mae"])
+
+    for model, y in ((both, [Y, Y]), (one, Y)):
+        results = model.evaluate(X, y, verbose=0, return_dict=True)
+        assert model.metrics_names == list(results)
+    assert one.metrics_names == ["loss", "mae", "weighted_mae"]
 
 
 def test_the_losses_of_several_outputs_are_reported_beside_their_sum() -> None:

@@ -87,13 +87,13 @@ def test_values_and_slopes(name, args, options):
 def test_factors_of_bands(lower):
     bands = LOWER if lower else UPPER
     is_inside = bands != 9.0
-    factor = linalg.cholesky_banded(bands, lower)
+    factor = linalg.cholesky_banded(bands, lower=lower)
 
     wanted = scipy.linalg.cholesky_banded(bands, lower=lower)
     np.testing.assert_allclose(factor.numpy()[is_inside], wanted[is_inside])
     found = linalg.cho_solve_banded((factor, lower), W)
     np.testing.assert_allclose(found.numpy(), scipy.linalg.cho_solve_banded((wanted, lower), W))
-    check(lambda ab: linalg.cholesky_banded(ab, lower), {"ab": bands}, ["ab"])
+    check(lambda ab: linalg.cholesky_banded(ab, lower=lower), {"ab": bands}, ["ab"])
 
 
 def test_vectors_of_bands():

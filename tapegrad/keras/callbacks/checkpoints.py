@@ -62,7 +62,7 @@ class ModelCheckpoint(Callback):
 
     def _save(self, logs: Any) -> None:
         if self.save_best_only:
-            value = self._watch.value_in(logs, "ModelCheckpoint")
+            value = self._watch.value_in(logs, "ModelCheckpoint", self.model)
             if value is None or not self._watch.is_better(value):
                 return
         path = self._path(logs or {})

@@ -13,8 +13,20 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import say
 from tapegrad.keras.callbacks.not_finite import Kept, Origin, find_origin, kept_of, set_back
+from tapegrad.keras.metrics import CLASSES
 
-_LARGER_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2")
+_LARGER_IS_BETTER = (
+    *("acc", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2"),
+    "cosinesimilarity",
+)
+_OF_ANYTHING = ("Mean", "Sum", "MeanMetricWrapper")
+
+
+def _sign(name: str) -> float:
+    """1 where a larger value of a metric of this name is better, else -1."""
+    plain = name.lower().replace("_", "")
+    is_larger = not plain.endswith("loss") and any(word in plain for word in _LARGER_IS_BETTER)
+    return 1.0 if is_larger else -1.0
 
 
 class Watch:
@@ -28,15 +40,19 @@ class Watch:
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
             raise ArgumentError(f"mode is 'auto', 'min' or 'max'. Got {mode!r}.")
-        if mode == "auto":
-            larger = any(word in monitor.lower() for word in _LARGER_IS_BETTER)
-            mode = "max" if larger else "min"
-        self.monitor, self._sign = monitor, 1.0 if mode == "max" else -1.0
+        self.monitor, self._is_guess = monitor, mode == "auto"
+        self._sign = {"auto": _sign(monitor), "min": -1.0, "max": 1.0}[mode]
         self._delta = abs(min_delta)
         self.best: float | None = None
 
-    def value_in(self, logs: Any, who: str) -> float | None:
+    def value_in(self, logs: Any, who: str, model: Any) -> float | None:
         """Return the metric, or warn that it is not there."""
+        if self._is_guess:  # until the model's metrics have names, at its first step
+            named = dict(zip(model.metrics_names, model.metrics))
+            kind = type(named.get(self.monitor.removeprefix("val_"))).__name__
+            if kind in CLASSES and kind not in _OF_ANYTHING:
+                self._sign = _sign(kind)
+            self._is_guess = False
         value = (logs or {}).get(self.monitor)
         if value is None:
             names = ", ".join(logs or {})
@@ -93,7 +109,7 @@ class EarlyStopping(Callback):
         return self._watch.best
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        value = self._watch.value_in(logs, "EarlyStopping")
+        value = self._watch.value_in(logs, "EarlyStopping", self.model)
         if value is None or epoch < self.start_from_epoch:
             return
         self.wait += 1
@@ -145,7 +161,7 @@ class ReduceLROnPlateau(Callback):
         self.wait = self._cooling = 0
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        value = self._watch.value_in(logs, "ReduceLROnPlateau")
+        value = self._watch.value_in(logs, "ReduceLROnPlateau", self.model)
         if value is None:
             return
         if self._cooling:

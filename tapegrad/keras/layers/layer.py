@@ -258,6 +258,8 @@ class Layer(Configured, Module, Holder):
         """Return the arguments that make a layer like this one, under the same name."""
         config = super().get_config()
         config.pop("kwargs", None)
+        if config.get("dtype") is None and self.dtype_policy.name != "float32":
+            config["dtype"] = self.dtype_policy.name  # also where another policy is global
         return {**config, "name": self.name, "trainable": self.trainable}
 
     # Losses

@@ -10,12 +10,16 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.arithmetic import add as sum_of_two
 from tapegrad.ops.arithmetic import multiply as product_of_two
-from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import logical_or
+from tapegrad.ops.creation import ones_like
 from tapegrad.ops.einsum import einsum
 from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.selection import maximum as larger_of_two
 from tapegrad.ops.selection import minimum as smaller_of_two
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import broadcast_to, reshape
 
 Shape = tuple[int | None, ...]
 
@@ -30,17 +34,59 @@ class _Merge(Layer):
         _check_several(self, input_shape, self.least)
 
     def call(self, inputs: Sequence[Any]) -> Any:
-        return reduce(self.merge, inputs)
+        return reduce(self.merge, _aligned(self, inputs))
 
     def merge(self, one: Any, other: Any) -> Any:
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
-        return reduce(lambda a, b: _broadcast(self, a, b), [tuple(s) for s in input_shape])
+        rank = max(len(shape) for shape in input_shape)
+        shapes = [(*s[:1], *(1,) * (rank - len(s)), *s[1:]) for s in map(tuple, input_shape)]
+        return reduce(lambda a, b: _broadcast(self, a, b), shapes)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        masks = [mask for mask in previous_mask or () if mask is not None]
-        return reduce(logical_and, masks) if masks else None
+        """What one of the tensors has counts; without a mask, a tensor has everything."""
+        masks = previous_mask or [None]
+        return None if any(mask is None for mask in masks) else reduce(logical_or, masks)
+
+
+def _aligned(layer: Layer, inputs: Sequence[Any]) -> list[Any]:
+    """Tensors of one rank: new axes come after that of the batch, which all of them have."""
+    first = inputs[0]
+    rank, dtype = first.ndim, first.dtype
+    if all([x.ndim == rank and x.dtype is dtype for x in inputs]):
+        return list(inputs)
+    rank = max(len(x.shape) for x in inputs)
+    if any(len(x.shape) != rank for x in inputs):
+        inputs = [
+            reshape(x, (*x.shape[:1], *(1,) * (rank - len(x.shape)), *x.shape[1:])) for x in inputs
+        ]
+    if len({x.dtype for x in inputs}) > 1 and any(x.dtype.is_floating for x in inputs):
+        # An integer beside a float32 would make it a float64.
+        return [x if x.dtype.is_floating else cast(x, layer.compute_dtype) for x in inputs]
+    return list(inputs)
+
+
+def _shown(mask: Any, x: Any) -> Any:
+    """A mask with axes of length 1 for those of the tensor that it says nothing about."""
+    return reshape(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
+
+
+class _Extreme(_Merge):
+    """Base of the largest and the smallest: what a mask leaves out is not compared."""
+
+    def call(self, inputs: Sequence[Any], mask: Any = None) -> Any:
+        tensors = _aligned(self, inputs)
+        masks = [None if m is None else _shown(m, x) for m, x in zip(mask or (), tensors)]
+        if all(m is None for m in masks):
+            return reduce(self.merge, tensors)
+        result, kept = tensors[0], masks[0]
+        for x, own in zip(tensors[1:], masks[1:]):
+            x = x if own is None else where(own, x, result)
+            result = result if kept is None else where(kept, result, x)
+            kept = None if kept is None or own is None else logical_or(kept, own)
+            result = self.merge(result, x)
+        return result
 
 
 def _check_several(layer: Layer, shapes: Any, least: int) -> None:
@@ -114,8 +160,17 @@ class Multiply(_Merge):
     [3.0, 3.0]
     """
 
-    def merge(self, one: Any, other: Any) -> Any:
-        return product_of_two(one, other)
+    def call(self, inputs: Sequence[Any], mask: Any = None) -> Any:
+        tensors = _aligned(self, inputs)
+        if mask is None or all(m is None for m in mask):
+            return reduce(product_of_two, tensors)
+        # What a mask leaves out is no factor; where all are left out, nothing remains.
+        masks = [None if m is None else _shown(m, x) for m, x in zip(mask, tensors)]
+        factors = [x if m is None else where(m, x, 1.0) for m, x in zip(masks, tensors)]
+        product = reduce(product_of_two, factors)
+        if any(m is None for m in masks):
+            return product
+        return where(reduce(logical_or, masks), product, 0.0)
 
 
 class Average(_Merge):
@@ -127,10 +182,10 @@ class Average(_Merge):
     """
 
     def call(self, inputs: Sequence[Any]) -> Any:
-        return reduce(sum_of_two, inputs) / float(len(inputs))
+        return reduce(sum_of_two, _aligned(self, inputs)) / float(len(inputs))
 
 
-class Maximum(_Merge):
+class Maximum(_Extreme):
     """Take the largest of tensors, element by element.
 
     >>> import tapegrad
@@ -142,7 +197,7 @@ class Maximum(_Merge):
         return larger_of_two(one, other)
 
 
-class Minimum(_Merge):
+class Minimum(_Extreme):
     """Take the smallest of tensors, element by element.
 
     >>> import tapegrad
@@ -161,6 +216,8 @@ class Concatenate(Layer):
     >>> Concatenate()([tapegrad.ones([2, 3]), tapegrad.ones([2, 1])]).shape
     (2, 4)
     """
+
+    supports_masking = True
 
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -184,6 +241,21 @@ class Concatenate(Layer):
         along = [shape[self.axis] for shape in input_shape]
         sizes[self.axis] = None if None in along else sum(along)
         return tuple(sizes)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        """Join the masks too; what is joined of features counts where one of the parts does."""
+        if previous_mask is None or all(mask is None for mask in previous_mask):
+            return None
+        masks = [_mask_of(x, mask) for x, mask in zip(inputs, previous_mask)]
+        axis = self.axis % len(inputs[0].shape)
+        return concat(masks, axis) if axis < len(masks[0].shape) else reduce(logical_or, masks)
+
+
+def _mask_of(x: Any, mask: Any) -> Any:
+    """A mask of all axes but the last; a tensor without one counts everywhere."""
+    if mask is None:
+        return ones_like(x[..., 0], "bool")
+    return broadcast_to(_shown(mask, x[..., 0]), x.shape[:-1])
 
 
 def _fits(one: Shape, other: Shape) -> bool:

@@ -306,6 +306,12 @@ class SpectralNormalization(Layer):
             (1, kernel.shape[-1]), start, kernel.dtype, False, False, name="vector_u"
         )
 
+    def _gather(self, found: dict[int, Any]) -> None:
+        if self.built:  # the kernel comes first, as in Keras
+            kernel = self._kernel()
+            found.setdefault(kernel.number, kernel)
+        super()._gather(found)
+
     def _kernel(self) -> Any:
         for name in ("kernel", "embeddings"):
             if hasattr(self.layer, name):

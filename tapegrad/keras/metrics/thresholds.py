@@ -114,6 +114,11 @@ class Counter:
             chosen = sum_of(one_hot(places, predicted.shape[-1], dtype=self.dtype), axis=-2)
             predicted = where(chosen > 0, predicted, NEVER)
         if self.class_id is not None:
+            if not 0 <= self.class_id < predicted.shape[-1]:
+                raise ShapeError(
+                    f"class_id={self.class_id} is not among the {predicted.shape[-1]} classes of "
+                    f"predictions of shape {tuple(predicted.shape)}."
+                )
             one = slice(self.class_id, self.class_id + 1)
             true, predicted = true[..., one], predicted[..., one]
         return true, predicted

@@ -120,7 +120,15 @@ class Compiled:
 
     @property
     def metrics_names(self) -> list[str]:
-        return [metric.name for metric in self.metrics]
+        """The names of metrics in logs and results: with those of outputs, if there are several."""
+        labels = self._labels()
+        return [labels.get(id(metric), metric.name) for metric in self.metrics]
+
+    def _labels(self) -> dict[int, str]:
+        labels: dict[int, str] = {}
+        for some in (self._compiled, self._weighted):
+            labels |= {} if some is None else some.labels
+        return labels
 
     @property
     def output_names(self) -> list[str] | None:
@@ -165,9 +173,7 @@ class Compiled:
 
     def get_metrics_result(self) -> Logs:
         """Return the metrics as they are now, by name."""
-        labels: dict[int, str] = {}
-        for some in (self._compiled, self._weighted):
-            labels |= {} if some is None else some.labels
+        labels = self._labels()
         found: Logs = {}
         for metric in self.metrics:
             result = metric.result()

@@ -9,7 +9,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import call_spec
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
-from tapegrad.keras.symbolic import KerasTensor, Node, nodes_between
+from tapegrad.keras.symbolic import KerasTensor, Node, layers_by_depth, nodes_between
 
 
 class Functional(Model):
@@ -32,14 +32,19 @@ class Functional(Model):
         if len({id(x) for x in self.inputs}) != len(self.inputs):
             raise ArgumentError(f"An input is given twice: {[x.name for x in self.inputs]}.")
         self._nodes = nodes_between(self.inputs, self.outputs)
-        self._operations = list({id(node.layer): node.layer for node in self._nodes}.values())
+        called = {id(node.layer) for node in self._nodes}
+        self._operations = [layer for layer in self.layers if id(layer) in called]
         self.built = True
 
     @property
     def layers(self) -> list[Any]:
-        """The layers, inputs first, in the order in which they are called."""
-        starts = [x.node.layer for x in self.inputs if x.node is not None and not x.node.inputs]
-        return [*starts, *self._operations]
+        """The layers, those that are farthest from an output first, as Keras lists them."""
+        return layers_by_depth(self.inputs, self.outputs, self._nodes)
+
+    def checkpointed(self) -> dict[str, Any]:
+        """What a checkpoint looks into: layers in the order in which they are called."""
+        called = list({id(node.layer): node.layer for node in self._nodes}.values())
+        return {**super().checkpointed(), "_operations": called}
 
     @property
     def output_names(self) -> list[str]:

@@ -20,6 +20,7 @@ from tapegrad.keras.models.batches import ArrayBatches, as_arrays, batches_of, u
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.steps import Steps, executions
+from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.ops.joining import concat
 
 
@@ -73,6 +74,9 @@ class Trainer(Steps):
             hooks.on_epoch_begin(epoch, {})
             steps = source if source is not None else iter(data)
             logs, count = self._train_epoch(hooks, steps, steps_per_epoch)
+            if count == 0 and source is not None and epoch > initial_epoch and not _is_once(data):
+                source = iter(data)  # the data ended together with the last epoch
+                logs, count = self._train_epoch(hooks, source, steps_per_epoch)
             if count == 0:
                 _check_began(epoch, initial_epoch)
                 break
@@ -85,6 +89,10 @@ class Trainer(Steps):
             if self.stop_training:
                 break
         self.running = None
+        if isinstance(self.optimizer, Optimizer) and initial_epoch < epochs:
+            # An optimizer that keeps averages of the weights leaves these behind.
+            variables = self.trainable_variables  # type: ignore[attr-defined]
+            self.optimizer.finalize_variable_values(variables)
         hooks.on_train_end(results)
         return hooks.history
 

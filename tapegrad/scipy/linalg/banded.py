@@ -58,10 +58,18 @@ def _whole_of(ab: Any, lower: bool, name: str) -> Any:
     return mirrored(part if lower else adjoint_of(part))
 
 
-def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+def solveh_banded(
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Any:
     """Return x with a @ x = b for a positive definite matrix given by half of its diagonals.
 
     Upper form has `ab[u + i - j, j] = a[i, j]` for i <= j, lower form `ab[i - j, j] = a[i, j]`.
+    Nothing is overwritten, and nothing is looked at beforehand.
 
     >>> solveh_banded([[0.0, 0.0], [2.0, 4.0]], [2.0, 2.0]).numpy().round(6).tolist()
     [1.0, 0.5]
@@ -70,8 +78,12 @@ def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
     return cho_solve((decompositions.cholesky(_whole_of(ab, lower, "solveh_banded")), True), b)
 
 
-def cholesky_banded(ab: Any, lower: bool = False) -> Any:
+def cholesky_banded(
+    ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
+) -> Any:
     """Return the Cholesky factor of a matrix of bands, as bands of the same form.
+
+    Nothing is overwritten, and nothing is looked at beforehand.
 
     >>> cholesky_banded([[4.0, 9.0]]).numpy().tolist()
     [[2.0, 3.0]]

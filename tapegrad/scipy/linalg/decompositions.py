@@ -33,10 +33,10 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     lower = tril(left, -1) + _ones_down(left, m, k)
     upper = triu(slice_p(packed, index=(..., slice(0, k), slice(None))))
     order = argsort(rows)
+    unit = gather(identity_like(packed, m), order)
     if permute_l:
-        return gather(lower, order), upper
-    unit = identity_like(packed, m)
-    return gather(unit, order), lower, upper
+        return matmul(unit, lower), upper
+    return unit, lower, upper
 
 
 def _ones_down(x: Any, rows: int, columns: int) -> Any:
@@ -213,12 +213,18 @@ def expm(A: Any) -> Any:
     return functions.expm(operand(A))
 
 
-def expm_frechet(A: Any, E: Any, compute_expm: bool = True) -> Any:
+def expm_frechet(
+    A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
     """Return the exponential of A and its derivative in the direction E (or that alone).
+
+    Both methods of SciPy, 'SPS' and 'blockEnlarge', are forward mode here.
 
     >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).numpy().tolist()
     [[2.0]]
     """
+    if method not in (None, "SPS", "blockEnlarge"):
+        raise ArgumentError(f"method must be 'SPS' or 'blockEnlarge'. Got {method!r}.")
     A, E = operands(A, E)
     y, slope = jvp(functions.expm, [A], [E])
     return (y, slope) if compute_expm else slope

@@ -11,7 +11,7 @@ from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part, set_diag
+from tapegrad.ops.diagonal import band_part, matrix_diag, matrix_diag_part, set_diag, tril
 from tapegrad.ops.fft import fft, ifft
 from tapegrad.ops.gather import gather
 from tapegrad.ops.joining import concat
@@ -38,10 +38,18 @@ _FORMS = (
 _TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
-def solve(a: Any, b: Any, *, assume_a: str | None = None, transposed: bool = False) -> Any:
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    *,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Any:
     """Return x with a @ x = b; `assume_a='pos'` factorises a positive definite matrix.
 
-    Triangular ones are solved as such; other forms that SciPy knows take the general way.
+    Only what the form leaves to chance is read: one triangle (the upper one, unless `lower`) of
+    symmetric, Hermitian, positive definite and triangular matrices, one or three diagonals.
 
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
     [1.0, 0.5]
@@ -50,6 +58,14 @@ def solve(a: Any, b: Any, *, assume_a: str | None = None, transposed: bool = Fal
         names = ", ".join(repr(form) for form in _FORMS)
         raise ArgumentError(f"assume_a must be one of {names}. Got {assume_a!r}.")
     a, b = operands(a, b)
+    if assume_a in ("her", "hermitian", "pos", "positive definite"):
+        a = mirrored(a if lower else adjoint_of(a))
+    elif assume_a in ("sym", "symmetric"):
+        half = a if lower else matrix_transpose(a)
+        a = tril(half) + matrix_transpose(tril(half, -1))
+    elif assume_a in ("diagonal", "tridiagonal"):
+        width = 0 if assume_a == "diagonal" else 1
+        a = band_part(a, width, width)
     if assume_a in ("pos", "positive definite"):
         # Of a real matrix the transpose is itself, of a complex one the conjugate.
         a = conjugate(a) if transposed else a

@@ -7,7 +7,6 @@ from typing import Any
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.convolve import convolve_p
 from tapegrad.ops.creation import numpy_dtype_of, zeros_for
 from tapegrad.ops.fft import fftn, ifftn, irfftn, rfftn
@@ -152,9 +151,15 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     [0.0, 1.0, 0.0, -1.0]
     """
     (x,) = operands(x)
+    if is_complex(x):
+        raise ArgumentError(
+            "hilbert takes real numbers. Got complex ones: give it their real part."
+        )
     axis = normalize_axis(axis, len(x.shape), "hilbert")
     n = int(x.shape[axis]) if N is None else int(N)
-    bins = fftn(real(x), [n], (axis,))
+    if n < 1:
+        raise ArgumentError(f"hilbert needs a positive N. Got {n}.")
+    bins = fftn(x, [n], (axis,))
     shape = tuple(1 if i != axis else -1 for i in range(len(x.shape)))
     weights = zeros_for(x, (n,), numpy_dtype_of(x)) + _analytic_weights(n)
     return ifftn(bins * reshape_p(weights, shape=shape), [n], (axis,))
@@ -175,6 +180,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
     [1.0, 0.5, 0.25]
     """
     b, a, x = operands(b, a, x)
+    b, a = (reshape_p(v, shape=(1,)) if not v.shape else v for v in (b, a))
     if len(b.shape) != 1 or len(a.shape) != 1 or not a.shape[0] or not b.shape[0]:
         raise ShapeError(
             f"lfilter needs vectors b and a. Got shapes {tuple(b.shape)} and {tuple(a.shape)}."
@@ -183,6 +189,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
     lead = slice_p(a, index=(slice(0, 1),))
     rows = moveaxis(x, axis, -1)
     n = int(rows.shape[-1])
+    if not n:
+        return x
     forward = broadcast_p(b / lead, shape=(*rows.shape[:-1], b.shape[0]))
     y = slice_p(convolve_p(rows, forward), index=(..., slice(0, n)))
     back = slice_p(a, index=(slice(1, None),)) / lead

@@ -167,6 +167,8 @@ def istft(
     z = moveaxis(z, (time_axis, freq_axis), (-2, -1))
     bins = 2 * (int(z.shape[-1]) - 1) if input_onesided else int(z.shape[-1])
     length = bins if nperseg is None else int(nperseg)
+    if input_onesided and nfft is None and length == bins + 1:
+        bins = length  # half of an odd number of bins
     cut = _segments(window, length, noverlap, nfft or bins, length, input_onesided)
     pieces = irfft(z, cut.bins) if input_onesided else ifft(z, cut.bins)
     pieces = slice_p(pieces, index=(..., slice(0, cut.length)))
@@ -203,8 +205,9 @@ def csd(
     (3,)
     """
     x, y = operands(x, y)
-    axis = normalize_axis(axis, len(x.shape), "csd")
-    x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+    # Signals of fewer axes broadcast, so the axis is that of each.
+    x, y = (moveaxis(s, normalize_axis(axis, len(s.shape), "csd"), -1) for s in (x, y))
+    axis = normalize_axis(axis, max(len(x.shape), len(y.shape)), "csd")
     longest = max(int(x.shape[-1]), int(y.shape[-1]))
     x, y = (_lengthened(signal, longest) for signal in (x, y))
     onesided = return_onesided and not is_complex(x)
@@ -265,5 +268,10 @@ def periodogram(
     [0.0, 0.0, 4.0]
     """
     (x,) = operands(x)
-    length = int(x.shape[normalize_axis(axis, len(x.shape), "periodogram")])
+    place = normalize_axis(axis, len(x.shape), "periodogram")
+    length = int(x.shape[place])
+    if nfft is not None and nfft < length:
+        # Too few bins for the whole signal: the rest is left out, as in SciPy.
+        x = slice_p(x, index=(slice(None),) * place + (slice(0, int(nfft)),))
+        length = int(nfft)
     return welch(x, fs, window, length, 0, nfft, detrend, return_onesided, scaling, axis)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.complex_numbers import complex as complex_of
 from tapegrad.ops.exponential import exp
 from tapegrad.ops.magnitude import abs as absolute
@@ -94,7 +95,7 @@ def hankel1(v: Any, z: Any) -> Any:
     >>> hankel1(0.5, 2.0).numpy().round(6)
     np.complex128(0.513016+0.234786j)
     """
-    return complex_of(jv(v, z), yv(v, z))
+    return complex_of(_if_positive(jv(v, z), z), yv(v, z))
 
 
 def hankel2(v: Any, z: Any) -> Any:
@@ -103,7 +104,11 @@ def hankel2(v: Any, z: Any) -> Any:
     >>> hankel2(0.5, 2.0).numpy().round(6)
     np.complex128(0.513016-0.234786j)
     """
-    return complex_of(jv(v, z), -yv(v, z))
+    return complex_of(_if_positive(jv(v, z), z), -yv(v, z))
+
+
+def _if_positive(y: Any, z: Any) -> Any:
+    return where(operands(z)[0] < 0, math.nan, y)
 
 
 def jvp(v: Any, z: Any, n: int = 1) -> Any:
@@ -155,7 +160,7 @@ def _of_order(name: str, of_whole: Function, of_real: Function, v: Any, z: Any) 
         z = operands(z)[0]
         if of_whole is not _no_shortcut:
             return of_whole(int(v), z)
-    return in_double(of_real, v, z)
+    return in_double(lambda v, z: where(isnan(v) | isnan(z), math.nan, of_real(v, z)), v, z)
 
 
 def _no_shortcut(v: int, z: Any) -> Any:

@@ -6,13 +6,16 @@ import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import cbrt as cube_root
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.rounding import rint
 from tapegrad.ops.selection import minimum, where
 from tapegrad.ops.special import betaln
+from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import cos, sin
 from tapegrad.ops.trigonometric import sinc as sine_share
 from tapegrad.scipy.operands import operand, operands
@@ -84,7 +87,14 @@ def sinc(x: Any) -> Any:
     >>> round(float(sinc(0.5)), 6)
     0.63662
     """
-    return sine_share(operand(x))
+    x = operand(x)
+    if is_complex(x):
+        return sine_share(x)
+    # Near whole numbers, where it is 0, sin(πx) is not the sine of a rounded product.
+    is_near = absolute(x) < 0.5
+    far = where(is_near | (absolute(x) == math.inf), 1.0, x)
+    near = sine_share(where(is_near, x, 0.0))
+    return where(is_near, near, sine_of_pi(far) / (math.pi * far))
 
 
 def diric(x: Any, n: int) -> Any:
@@ -108,7 +118,7 @@ def sindg(x: Any) -> Any:
     >>> float(sindg(180.0))
     0.0
     """
-    return sine_of_pi(operand(x) / 180)
+    return sine_of_pi(_within_a_turn(x) / 180)
 
 
 def cosdg(x: Any) -> Any:
@@ -117,7 +127,13 @@ def cosdg(x: Any) -> Any:
     >>> float(cosdg(90.0))
     0.0
     """
-    return cosine_of_pi(operand(x) / 180)
+    return cosine_of_pi(_within_a_turn(x) / 180)
+
+
+def _within_a_turn(x: Any) -> Any:
+    """Degrees less whole turns, which loses no digits; a division would."""
+    x = operand(x)
+    return x - 360 * stop_gradient(rint(x / 360))
 
 
 def tandg(x: Any) -> Any:
@@ -201,10 +217,13 @@ def pseudo_huber(delta: Any, r: Any) -> Any:
     """
     delta, r = operands(delta, r)
     is_inside = delta > 0
-    ratio = r / where(is_inside, delta, 1.0)
-    y = r * r / (1 + sqrt(1 + ratio * ratio))
-    y = where(absolute(r) == math.inf, math.inf, y)
-    return where(is_inside, y, where(delta < 0, math.inf, 0.0))
+    # In units of the larger one, whose square may overflow.
+    inner, size = where(is_inside, delta, 1.0), absolute(r)
+    unit = where(size > inner, where(size == math.inf, 1.0, size), inner)
+    root = unit * sqrt((inner / unit) ** 2 + (r / unit) ** 2)
+    y = r * (r * (inner / (inner + root)))
+    y = where(size == math.inf, math.inf, where(delta == math.inf, 0.5 * r * r, y))
+    return where(isnan(delta), delta, where(is_inside, y, where(delta < 0, math.inf, 0.0)))
 
 
 def binom(n: Any, k: Any) -> Any:
@@ -218,4 +237,20 @@ def binom(n: Any, k: Any) -> Any:
     plain_n, plain_k = where(is_plain, n, 1.0), where(is_plain, k, 0.0)
     plain = exp(-betaln(plain_n - plain_k + 1, plain_k + 1) - log1p(plain_n))
     n, k = where(is_plain, 1.0, n), where(is_plain, 0.0, k)
-    return where(is_plain, plain, gamma(n + 1) * rgamma(k + 1) * rgamma(n - k + 1))
+    # With k beyond n (or below 0) the gamma function of a negative number is turned to the other
+    # side, where there are ratios that neither over- nor underflow.
+    is_above, is_below = (n > -1) & (k - n >= 1), (n > -1) & (k <= -1)
+    turned = is_above | is_below
+    far = where(is_above, k - n, where(is_below, -k, 1.0))
+    top = where(turned, n, 1.0)
+    size = exp(betaln(far, top + 1) - math.log(math.pi))
+    sine = sine_of_pi(where(is_above, k - n, where(is_below, -k, 0.5)))
+    n, k = where(turned, 1.0, n), where(turned, 0.0, k)
+    is_left = (n <= -1) & (k > -1)
+    low, count = where(is_left, n, -1.5), where(is_left, k, 0.0)
+    turn = sine_of_pi(-low)
+    signs = sine_of_pi(count - low) / where(turn == 0, math.nan, turn)
+    left = signs * exp(-betaln(count + 1, -low)) / (count - low)
+    n, k = where(is_left, 1.0, n), where(is_left, 0.0, k)
+    rest = gamma(n + 1) * rgamma(k + 1) * rgamma(n - k + 1)
+    return where(is_plain, plain, where(turned, sine * size, where(is_left, left, rest)))

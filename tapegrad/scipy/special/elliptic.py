@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.rounding import rint
@@ -33,7 +34,9 @@ def agm(a: Any, b: Any) -> Any:
 
 def _agm(a: Any, b: Any) -> Any:
     is_zero = (a == 0) | (b == 0)
-    is_negative, is_mixed = (a < 0) & (b < 0), a * b < 0
+    is_negative = (a < 0) & (b < 0)
+    # 0 times infinity (or NaN) is neither.
+    is_mixed = ((a < 0) & (b > 0)) | ((a > 0) & (b < 0)) | isnan(a * b)
     x, y = (where(is_zero | is_mixed, 1.0, absolute(value)) for value in (a, b))
     y = _mean(x, y)
     return where(is_mixed, math.nan, where(is_zero, 0.0, where(is_negative, 0.0 - y, y)))
@@ -132,8 +135,10 @@ def _parts(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
     phi = stop_gradient(phi)
     turns = rint(phi / math.pi)
     sine, cosine = sin(phi - turns * math.pi), cos(phi - turns * math.pi)
-    # cos² + (1 - m) sin² is exact where m and the sine are near 1.
-    return turns, sine, cosine, cosine * cosine + (1 - m) * (sine * sine)
+    # cos² + (1 - m) sin² is exact where m and the sine are near 1. For m > 1 it ends at 0.
+    inner = cosine * cosine + (1 - m) * (sine * sine)
+    is_past = (inner < 0) | ((m > 1) & (turns != 0))
+    return turns, sine, cosine, where(is_past, math.nan, inner)
 
 
 # Carlson's symmetric integrals

@@ -10,12 +10,17 @@ import numpy as np
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.exponential import exp, log1p
+from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.rounding import floor, rint
 from tapegrad.ops.selection import where
 from tapegrad.ops.special import betaln, lgamma
 from tapegrad.ops.trigonometric import sin
 from tapegrad.scipy.operands import operand, operands
+
+_LARGEST_LOG = 88.0
+"""Exponentials of what is larger may be infinite."""
 
 
 def _is_pole(x: Any) -> Any:
@@ -35,7 +40,7 @@ def gammasgn(x: Any) -> Any:
     [1.0, -1.0]
     """
     x = operand(x)
-    return where(_is_pole(x) & (x < 0), math.nan, _sign(x))
+    return where(isnan(x) | (_is_pole(x) & (x < 0)), math.nan, _sign(x))
 
 
 def gamma(z: Any) -> Any:
@@ -65,7 +70,10 @@ def rgamma(z: Any) -> Any:
     # sin(π) is not 0 in floating point, so the odd numbers are reached from 0 with the other sign.
     turn = rint(rest)
     sine = (1 - 2 * turn * turn) * sin(math.pi * (rest - turn))
-    return where(is_left, exp(lgamma(1 - left)) * sine / math.pi, right)
+    # At a pole it is 0, even if Γ(1 - z) is infinite.
+    size = lgamma(1 - left)
+    size = where((sine == 0) & (size > _LARGEST_LOG), 0.0, size)
+    return where(is_left, exp(size) * sine / math.pi, right)
 
 
 def loggamma(z: Any) -> Any:
@@ -79,7 +87,7 @@ def loggamma(z: Any) -> Any:
 
 
 def multigammaln(a: Any, d: int) -> Any:
-    """Return the logarithm of the multivariate gamma function of dimension d.
+    """Return the logarithm of the multivariate gamma function of dimension d; NaN for small a.
 
     >>> round(float(multigammaln(2.5, 1)), 6) == round(math.lgamma(2.5), 6)
     True
@@ -87,6 +95,7 @@ def multigammaln(a: Any, d: int) -> Any:
     if int(d) != d or d < 1:
         raise ArgumentError(f"multigammaln needs a positive whole number as d. Got {d!r}.")
     a = operand(a)
+    a = where(a > 0.5 * (d - 1), a, math.nan)
     y = lgamma(a)
     for j in range(1, int(d)):
         y = y + lgamma(a - 0.5 * j)
@@ -100,7 +109,14 @@ def beta(a: Any, b: Any) -> Any:
     0.083333
     """
     a, b = operands(a, b)
-    return _sign(a) * _sign(b) * _sign(a + b) * exp(betaln(a, b))
+    # Where Γ(a + b) has a pole it is 0, with a slope that logarithms do not have.
+    is_crossing = _is_pole(a + b) & ~_is_pole(a) & ~_is_pole(b)
+    is_crossing = is_crossing & (absolute(a) < 150) & (absolute(b) < 150)
+    left, right = where(is_crossing, a, 1.0), where(is_crossing, b, 1.0)
+    crossing = gamma(left) * gamma(right) * rgamma(left + right)
+    a, b = where(is_crossing, 1.0, a), where(is_crossing, 1.0, b)
+    y = _sign(a) * _sign(b) * _sign(a + b) * exp(betaln(a, b))
+    return where(is_crossing, crossing, y)
 
 
 def poch(z: Any, m: Any) -> Any:
@@ -111,8 +127,23 @@ def poch(z: Any, m: Any) -> Any:
     """
     z, m = operands(z, m)
     is_zero = _is_pole(z)
-    y = exp(lgamma(where(is_zero, 1.0, z + m)) - lgamma(where(is_zero, 1.0, z)))
-    return where(is_zero, _falling(z, m), _sign(z + m) * _sign(z) * y)
+    # Of positive numbers the ratio is a beta function over one of Γ(m), Γ(-m): differences of
+    # logarithms have no digits left where z is large.
+    is_plain = (z > 0) & (z + m > 0) & (m != 0)
+    is_up = m > 0
+    base, step = where(is_plain, z, 2.0), where(is_plain, m, 1.0)
+    rise = lgamma(where(is_up, step, 1.0)) - betaln(base, where(is_up, step, 1.0))
+    low = where(is_up, 1.0, base + step)
+    fall = betaln(low, where(is_up, 1.0, -step)) - lgamma(where(is_up, 1.0, -step))
+    plain = exp(where(is_up, rise, fall))
+    is_masked = is_zero | is_plain
+    y = exp(lgamma(where(is_masked, 1.0, z + m)) - lgamma(where(is_masked, 1.0, z)))
+    rest = where(is_zero, _falling(z, m), _sign(z + m) * _sign(z) * y)
+    # A pole below: 0, with a slope.
+    is_crossing = is_zero & ~_is_pole(z + m) & (absolute(z) < 150) & (absolute(z + m) < 150)
+    base, step = where(is_crossing, z, 1.0), where(is_crossing, m, 1.0)
+    crossing = gamma(base + step) * rgamma(base)
+    return where(is_plain, plain, where(is_crossing, crossing, rest))
 
 
 def _falling(z: Any, m: Any) -> Any:
@@ -122,7 +153,7 @@ def _falling(z: Any, m: Any) -> Any:
     half = 0.5 * floor(m)
     sign = where(floor(half) == half, 1.0, -1.0 + 0.0 * half)
     y = sign * exp(lgamma(1 - where(z <= 0, z, 0.0)) - lgamma(top))
-    return where(m > -z, 0.0, where(is_short, y, math.inf))
+    return where((m > -z) | ~is_short, 0.0, y)
 
 
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
@@ -166,8 +197,12 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     >>> round(float(comb(5, 2)), 9), comb(5, 2, exact=True)
     (10.0, 10)
     """
+    if repetition and exact:
+        # Nothing is chosen in one way, even of nothing.
+        return comb(N + k - 1, k, exact=True) if k or N < 0 else 1
     if repetition:
-        return comb(N + k - 1, k, exact=exact)
+        n, k = operands(N, k)
+        return where((k == 0) & (n >= 0), 1.0, comb(n + k - 1, k))
     if exact:
         n, j = _whole(N, "comb"), _whole(k, "comb")
         return math.comb(n, j) if n >= j >= 0 else 0

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tapegrad.core.operand import normalize_axes
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.logsumexp import logsumexp as log_sum_exp
 from tapegrad.ops.magnitude import abs as absolute
@@ -13,6 +14,7 @@ from tapegrad.ops.magnitude import sign
 from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import where
+from tapegrad.ops.shape import broadcast_arrays
 from tapegrad.ops.softmax import log_softmax as log_softmax_along
 from tapegrad.ops.softmax import softmax as softmax_along
 from tapegrad.ops.stop_gradient import stop_gradient
@@ -26,8 +28,9 @@ def entr(x: Any) -> Any:
     [-inf, -1.3863]
     """
     x = operand(x)
-    safe = where(x > 0, x, 1.0)
-    return where(x < 0, -math.inf, -safe * log(safe))
+    safe = where((x <= 0) | (x == math.inf), 1.0, x)
+    inside = where(x == math.inf, -math.inf, -safe * log(safe))
+    return where(x < 0, -math.inf, inside)
 
 
 def rel_entr(x: Any, y: Any) -> Any:
@@ -37,10 +40,11 @@ def rel_entr(x: Any, y: Any) -> Any:
     [0.0, 0.0, inf]
     """
     x, y = operands(x, y)
-    is_inside = (x > 0) & (y > 0)
+    is_none, is_inside = isnan(x) | isnan(y), (x > 0) & (y > 0)
     above, below = where(is_inside, x, 1.0), where(is_inside, y, 1.0)
     inside = above * (log(above) - log(below))
-    return where(is_inside, inside, where((x == 0) & (y >= 0), 0.0, math.inf))
+    y = where(is_inside, inside, where((x == 0) & (y >= 0), 0.0, math.inf))
+    return where(is_none, math.nan, y)
 
 
 def kl_div(x: Any, y: Any) -> Any:
@@ -62,11 +66,10 @@ def boxcox(x: Any, lmbda: Any) -> Any:
     [1.0, 1.5]
     """
     x, lmbda = operands(x, lmbda)
-    x, lmbda = x + 0.0 * lmbda, lmbda + 0.0 * x
-    is_inside = x > 0
+    x, lmbda = broadcast_arrays(x, lmbda)
+    is_inside = (x > 0) & (x < math.inf)
     y = _expm1_over(log(where(is_inside, x, 1.0)), lmbda)
-    at_zero = where(lmbda > 0, -1 / where(lmbda > 0, lmbda, 1.0), -math.inf)
-    return where(is_inside, y, where(x == 0, at_zero, math.nan))
+    return where(is_inside, y, _at_ends(x == 0, x == math.inf, lmbda))
 
 
 def boxcox1p(x: Any, lmbda: Any) -> Any:
@@ -76,10 +79,17 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     1.0
     """
     x, lmbda = operands(x, lmbda)
-    is_inside = x > -1
+    is_inside = (x > -1) & (x < math.inf)
     y = _expm1_over(log1p(where(is_inside, x, 0.0)), lmbda)
+    return where(is_inside, y, _at_ends(x == -1, x == math.inf, lmbda))
+
+
+def _at_ends(is_zero: Any, is_endless: Any, lmbda: Any) -> Any:
+    """The transform of 0 and of infinity, one of which is finite; NaN elsewhere."""
     at_zero = where(lmbda > 0, -1 / where(lmbda > 0, lmbda, 1.0), -math.inf)
-    return where(is_inside, y, where(x == -1, at_zero, math.nan))
+    endless = where(lmbda < 0, -1 / where(lmbda < 0, lmbda, 1.0), math.inf)
+    y = where(is_zero, at_zero, where(is_endless, endless, math.nan))
+    return where(isnan(lmbda), lmbda, y)
 
 
 def _expm1_over(power: Any, rate: Any) -> Any:

@@ -9,11 +9,13 @@ import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.complex_numbers import complex as complex_of
 from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.magnitude import sign
 from tapegrad.ops.selection import where
+from tapegrad.ops.shape import broadcast_arrays
 from tapegrad.ops.special import erf, expint, fresnel_cos, fresnel_sin, ndtr
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import cos, sin
@@ -143,8 +145,12 @@ def owens_t(h: Any, a: Any) -> Any:
     >>> round(float(owens_t(1.0, 0.5)), 6)
     0.043065
     """
-    h, a = operands(h, a)
-    return _owens_t(h + 0.0 * a, a + 0.0 * h)
+    h, a = broadcast_arrays(*operands(h, a))
+    # The last of the numbers of a normal, and a half plane.
+    is_none, is_half = absolute(h) == math.inf, absolute(a) == math.inf
+    inside = _owens_t(where(is_none, 1.0, h), where(is_half, 1.0, a))
+    half = where(a < 0, -0.5, 0.5) * ndtr(-absolute(h))
+    return where(is_none & ~isnan(a), 0.0, where(is_half, half, inside))
 
 
 @custom_gradient

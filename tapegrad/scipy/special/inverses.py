@@ -30,19 +30,28 @@ from tapegrad.scipy.special.incomplete import (
 )
 
 Function = Callable[..., Any]
-_HALVINGS, _STEPS = 34, 3
+_HALVINGS, _STEPS = 34, 5
 
 
-def _solve(rise: Function, slope: Function, low: Any, high: Any) -> Any:
-    """Return the s in [low, high] where `rise`, which grows, is 0."""
+def _solve(
+    rise: Function, exact: Function, slope: Function, low: Any, high: Any, margin: Any
+) -> Any:
+    """Return the s in [low, high] where `rise`, which grows, is 0.
+
+    Near an end `rise` may be the difference of two numbers that are nearly 1: there `exact` is
+    the same with all digits, and tells by how much, up to a margin, bisection was led astray.
+    """
+    lowest, highest = low, high
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         is_low = rise(middle) < 0
         low, high = where(is_low, middle, low), where(is_low, high, middle)
     s = 0.5 * (low + high)
+    # Below the lowest there is nothing but 0.
+    low, high = maximum(low - margin, 1.5 * lowest), minimum(high + margin, highest)
     for _ in range(_STEPS):
         steep = slope(s)
-        step = rise(s) / where(steep > 0, steep, 1.0)
+        step = exact(s) / where(steep > 0, steep, 1.0)
         s = where(steep > 0, minimum(maximum(s - step, low), high), s)
     return s
 
@@ -73,21 +82,32 @@ def betaincinv(a: Any, b: Any, y: Any) -> Any:
     0.5
     """
     a, b, y = broadcast_arrays(*operands(a, b, y))
+    is_valid = (a > 0) & (b > 0) & (a < math.inf) & (b < math.inf)
     is_inner = (y > 0) & (y < 1)
+    a, b = where(is_valid, a, 1.0), where(is_valid, b, 1.0)
     x = _implicit(_solve_beta, beta_slopes, beta_density, where(is_inner, y, 0.5), a, b)
-    return where(is_inner, x, where(y == 0, 0.0, where(y == 1, 1.0, math.nan)))
+    x = where(is_inner, x, where(y == 0, 0.0, where(y == 1, 1.0, math.nan)))
+    return where(is_valid, x, math.nan)
 
 
 def _solve_beta(y: Any, a: Any, b: Any) -> Any:
     def rise(s: Any) -> Any:
         return primitives.betainc(a, b, sigmoid(s)) - y
 
+    is_low, rest = y <= 0.5, 1 - y
+
+    def exact(s: Any) -> Any:
+        lower = primitives.betainc(a, b, sigmoid(s)) - y
+        # Next to x = 0 the digits of x are not in 1 - x.
+        return where(is_low | (s < -12), lower, rest - primitives.betainc(b, a, sigmoid(-s)))
+
     def slope(s: Any) -> Any:
         x = sigmoid(s)
         return exp(a * log(x) + b * log(sigmoid(-s)) - betaln(a, b))
 
     zero = 0.0 * y
-    return sigmoid(_solve(rise, slope, zero - _lowest(y), zero + 36.0))
+    margin = where(is_low, 0.0, 1 / b + 0.3 * sqrt(1 / a + 1 / b))
+    return sigmoid(_solve(rise, exact, slope, zero - _lowest(y), zero + 36.0, margin))
 
 
 def _lowest(y: Any) -> float:
@@ -115,15 +135,17 @@ def gammainccinv(a: Any, y: Any) -> Any:
 
 def _gamma_inverse(a: Any, y: Any, is_upper: bool) -> Any:
     a, y = broadcast_arrays(*operands(a, y))
+    is_valid = (a > 0) & (a < math.inf)
     is_inner = (y > 0) & (y < 1)
-
+    a = where(is_valid, a, 1.0)
     inner = where(is_inner, y, 0.5)
     if is_upper:
         x = _implicit(_solve_upper, _gamma_slopes, gamma_density, -inner, a)
     else:
         x = _implicit(_solve_lower, _gamma_slopes, gamma_density, inner, a)
     ends = (1, 0) if is_upper else (0, 1)
-    return where(is_inner, x, where(y == ends[0], 0.0, where(y == ends[1], math.inf, math.nan)))
+    x = where(is_inner, x, where(y == ends[0], 0.0, where(y == ends[1], math.inf, math.nan)))
+    return where(is_valid, x, math.nan)
 
 
 def _gamma_slopes(a: Any, x: Any) -> tuple[Any]:
@@ -132,20 +154,28 @@ def _gamma_slopes(a: Any, x: Any) -> tuple[Any]:
 
 
 def _solve_lower(y: Any, a: Any) -> Any:
-    return _solve_gamma(lambda x: primitives.igamma(a, x) - y, y, a)
+    return _solve_gamma(lambda x: primitives.igamma(a, x) - y, y, 1 - y, a)
 
 
 def _solve_upper(y: Any, a: Any) -> Any:
-    return _solve_gamma(lambda x: -primitives.igammac(a, x) - y, y, a)
+    """The same for -y, of the upper function."""
+    return _solve_gamma(lambda x: -primitives.igammac(a, x) - y, 1 + y, -y, a)
 
 
-def _solve_gamma(rise: Function, y: Any, a: Any) -> Any:
+def _solve_gamma(rise: Function, lower: Any, upper: Any, a: Any) -> Any:
+    """The x of which the lower and the upper function, which sum to 1, have these values."""
     high = log(a + 60 * sqrt(a) + 800)
-    return exp(
-        _solve(
-            lambda s: rise(exp(s)),
-            lambda s: exp(a * s - exp(s) - lgamma(a)),
-            0.0 * high - _lowest(y),
-            high,
-        )
+
+    def exact(s: Any) -> Any:
+        below = primitives.igamma(a, exp(s)) - lower
+        return where(lower <= 0.5, below, upper - primitives.igammac(a, exp(s)))
+
+    s = _solve(
+        lambda s: rise(exp(s)),
+        exact,
+        lambda s: exp(a * s - exp(s) - lgamma(a)),
+        0.0 * high - _lowest(a),
+        high,
+        1 / a + 0.2 / sqrt(a),
     )
+    return exp(s)

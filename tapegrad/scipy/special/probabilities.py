@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import minimum, where
+from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.special import lgamma
+from tapegrad.ops.special import lgamma, ndtr, ndtri
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
@@ -27,7 +30,9 @@ def betaincc(a: Any, b: Any, x: Any) -> Any:
     0.3125
     """
     a, b, x = operands(a, b, x)
-    return betainc(b, a, 1 - x)
+    # So near 0 the difference 1 - x forgets what x was; but what is small is only there.
+    below = betainc(a, b, x)
+    return where((x < 1e-2) & (below < 0.999), 1 - below, betainc(b, a, 1 - x))
 
 
 def betainccinv(a: Any, b: Any, y: Any) -> Any:
@@ -150,7 +155,7 @@ def gdtr(a: Any, b: Any, x: Any) -> Any:
     0.632121
     """
     a, b, x = operands(a, b, x)
-    return gammainc(b, a * x)
+    return gammainc(b, _rising(a, x))
 
 
 def gdtrc(a: Any, b: Any, x: Any) -> Any:
@@ -160,7 +165,12 @@ def gdtrc(a: Any, b: Any, x: Any) -> Any:
     0.367879
     """
     a, b, x = operands(a, b, x)
-    return gammaincc(b, a * x)
+    return gammaincc(b, _rising(a, x))
+
+
+def _rising(a: Any, x: Any) -> Any:
+    """a x, and NaN where one of them is negative."""
+    return where((a < 0) | (x < 0), math.nan, a * x)
 
 
 def gdtrix(a: Any, b: Any, p: Any) -> Any:
@@ -170,7 +180,7 @@ def gdtrix(a: Any, b: Any, p: Any) -> Any:
     0.346574
     """
     a, b, p = operands(a, b, p)
-    return gammaincinv(b, p) / a
+    return gammaincinv(b, p) / where(a > 0, a, math.nan)
 
 
 def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
@@ -180,7 +190,15 @@ def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
     0.5
     """
     dfn, dfd, x = operands(dfn, dfd, x)
-    return betainc(0.5 * dfn, 0.5 * dfd, dfn * x / (dfd + dfn * x))
+    x = where(x < 0, math.nan, x)
+    is_endless = x == math.inf
+    x = where(is_endless, 1.0, x)
+    share, rest = dfn * x / (dfd + dfn * x), dfd / (dfd + dfn * x)
+    # Of a share near 1 the rest has more digits.
+    is_low = share < 0.5
+    below = betainc(0.5 * dfn, 0.5 * dfd, where(is_low, share, 0.5))
+    y = where(is_low, below, 1 - betainc(0.5 * dfd, 0.5 * dfn, where(is_low, 0.5, rest)))
+    return where(is_endless & (dfn > 0) & (dfd > 0), 1.0, y)
 
 
 def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
@@ -190,7 +208,11 @@ def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     0.5
     """
     dfn, dfd, x = operands(dfn, dfd, x)
-    return betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
+    x = where(x < 0, math.nan, x)
+    is_endless = x == math.inf
+    x = where(is_endless, 1.0, x)
+    y = betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
+    return where(is_endless & (dfn > 0) & (dfd > 0), 0.0, y)
 
 
 def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
@@ -204,7 +226,54 @@ def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
     is_low = share < 0.5
     below = where(is_low, 1 - share, rest)
     odds = where(is_low, share, 1 - rest) / where(below == 0, 1.0, below)
-    return where(below == 0, math.inf, dfd / dfn * odds)
+    return where(below == 0, math.inf, dfd / dfn * odds) + 0.0 * share
+
+
+def far_from_normal(df: Any) -> tuple[Any, Any, Any]:
+    """Return where there are so many degrees of freedom that the share of df is nearly 1.
+
+    With it come df for the others (1 there), and df for these (many elsewhere).
+
+    >>> far_from_normal(operands([3.0, 1e9])[0])[0].numpy().tolist()
+    [False, True]
+    """
+    is_normal = df > (1e6 if numpy_dtype_of(df) == np.float64 else 1e3)
+    return is_normal, where(is_normal, 1.0, df), where(is_normal, df, 1e6)
+
+
+def nearly_normal(x: Any, df: Any) -> Any:
+    """Return the distribution function of Student's t with many degrees of freedom.
+
+    It is that of the normal at the z of Hill (1970), Algorithm 395, with the first correction:
+    w + (w³ + 3w) / (48 a²) for w² = a log(1 + x² / df) and a = df - 1/2.
+
+    >>> round(float(nearly_normal(*operands(-1.0, math.inf))), 9)
+    0.158655254
+    """
+    is_endless = df == math.inf
+    df = where(is_endless, 1.0, df)
+    # Nothing is left beyond these.
+    x = minimum(maximum(x, -1e8), 1e8)
+    # The root of log(1 + x²/df) over x²/df is smooth at 0, unlike that of the logarithm.
+    share = where(is_endless, 0.0, x * x / df)
+    is_small = share < 1e-4
+    series = 1 - share * (1 / 2 - share * (1 / 3 - share * (1 / 4 - share / 5)))
+    ratio = where(is_small, series, log1p(share) / where(is_small, 1.0, share))
+    w = x * sqrt(where(is_endless, 1.0, (df - 0.5) / df) * ratio)
+    correction = w * (w * w + 3) / (48 * (df - 0.5) ** 2)
+    return ndtr(w + where(is_endless, 0.0, correction))
+
+
+def normal_quantile(p: Any, df: Any) -> Any:
+    """Return the quantile of Student's t with many degrees of freedom, by a series in 1 / df.
+
+    >>> round(float(normal_quantile(*operands(0.8413447460685429, math.inf))), 9)
+    1.0
+    """
+    z, rest = ndtri(p), 1 / df
+    square = z * z
+    first, second = square + 1, (5 * square + 16) * square + 3
+    return z * (1 + rest * (first / 4 + rest * second / 96))
 
 
 def stdtr(df: Any, t: Any) -> Any:
@@ -218,20 +287,25 @@ def stdtr(df: Any, t: Any) -> Any:
 
 
 def _stdtr(df: Any, t: Any) -> Any:
+    is_normal, df, many = far_from_normal(df)
     square = t * t
     # Near 0 and far out the halves are small in different ways.
-    is_near = square < df
+    is_near = square < minimum(df, 1.0)
     tail = 0.5 * betainc(0.5 * df, 0.0 * df + 0.5, df / (df + where(is_near, df, square)))
     inside = where(is_near, square, df)
     near = 0.5 * betainc(0.0 * df + 0.5, 0.5 * df, inside / (inside + df))
     near = where(t > 0, 0.5 + near, 0.5 - near)
-    return where(is_near, near, where(t > 0, 1 - tail, tail))
+    y = where(is_near, near, where(t > 0, 1 - tail, tail))
+    return where(is_normal, nearly_normal(t, many), y)
 
 
 def _t_density(df: Any, t: Any) -> Any:
+    is_endless = df == math.inf
+    df = where(is_endless, 1.0, df)
     power = 0.5 * (df + 1)
     scale = lgamma(power) - lgamma(0.5 * df) - 0.5 * log(math.pi * df)
-    return exp(scale - power * log1p(t * t / df))
+    normal = -0.5 * (t * t + math.log(2 * math.pi))
+    return exp(where(is_endless, normal, scale - power * log1p(t * t / df)))
 
 
 def stdtrit(df: Any, p: Any) -> Any:
@@ -245,6 +319,7 @@ def stdtrit(df: Any, p: Any) -> Any:
 
 
 def _stdtrit(df: Any, p: Any) -> Any:
+    is_normal, df, many = far_from_normal(df)
     tail = 2 * minimum(p, 1 - p)
     is_tail = tail < 0.5
     far = betaincinv(0.5 * df, 0.0 * df + 0.5, where(is_tail, tail, 0.25))
@@ -252,4 +327,6 @@ def _stdtrit(df: Any, p: Any) -> Any:
     below = where(is_tail, far, 1 - near)
     square = where(is_tail, 1 - far, near) / where(below == 0, 1.0, below)
     size = where(below == 0, math.inf, sqrt(df * square))
-    return where(tail == 1, 0.0, where(p < 0.5, 0.0 - size, size))
+    y = where(tail == 1, 0.0, where(p < 0.5, 0.0 - size, size))
+    y = where(is_normal, normal_quantile(p, many), y)
+    return where(df > 0, y, math.nan)

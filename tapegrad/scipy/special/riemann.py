@@ -72,7 +72,9 @@ def zetac(x: Any) -> Any:
 
 
 def _less_one(x: Any) -> Any:
-    is_right, is_left = (x >= 0) & (x != 1) & (x < math.inf), (x < 0) & (x > -math.inf)
+    # The sum holds for some way below 0; next to it the other side has a pole.
+    is_right = (x >= -0.5) & (x != 1) & (x < math.inf)
+    is_left = (x < -0.5) & (x > -math.inf)
     s = where(is_right, x, 2.0)
     right = _sum_from(s, 0.0 * s + 2)
     # ζ(s) = 2 (2π)^(s-1) sin(πs/2) Γ(1 - s) ζ(1 - s)

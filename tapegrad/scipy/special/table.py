@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from tapegrad.ops import bessel, exponential, sigmoids
 from tapegrad.ops import special as primitives
+from tapegrad.ops.selection import where
 from tapegrad.scipy.operands import operands
 
 
@@ -70,5 +72,14 @@ log_expit = lifted(sigmoids.log_sigmoid, "log_expit", "Return log(expit(x)) with
 exp2 = lifted(exponential.exp2, "exp2", "Return 2 to the power x.")
 expm1 = lifted(exponential.expm1, "expm1", "Return exp(x) - 1, exact near 0.")
 log1p = lifted(exponential.log1p, "log1p", "Return log(1 + x), exact near 0.")
-xlogy = lifted(exponential.xlogy, "xlogy", "Return x log(y), and 0 where x is 0.")
-xlog1py = lifted(exponential.xlog1py, "xlog1py", "Return x log(1 + y), and 0 where x is 0.")
+
+
+def _unless_nan(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Here 0 times the logarithm of NaN is NaN, unlike in the rest of the package."""
+    return lambda x, y: where(y != y, math.nan, function(x, where(y != y, 1.0, y)))
+
+
+xlogy = lifted(_unless_nan(exponential.xlogy), "xlogy", "Return x log(y), and 0 where x is 0.")
+xlog1py = lifted(
+    _unless_nan(exponential.xlog1py), "xlog1py", "Return x log(1 + y), and 0 where x is 0."
+)

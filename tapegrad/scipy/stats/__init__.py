@@ -31,7 +31,7 @@ from tapegrad.scipy.stats.information import (
 )
 from tapegrad.scipy.stats.joint import dirichlet, multinomial
 from tapegrad.scipy.stats.kernels import gaussian_kde
-from tapegrad.scipy.stats.lattice import dlaplace, hypergeom, logser, planck, randint, skellam, zipf
+from tapegrad.scipy.stats.lattice import dlaplace, logser, planck, randint, skellam, zipf
 from tapegrad.scipy.stats.matrices import invwishart, matrix_normal, wishart
 from tapegrad.scipy.stats.normal import gennorm, norm, truncnorm
 from tapegrad.scipy.stats.positive import chi2, expon, gamma
@@ -66,13 +66,19 @@ from tapegrad.scipy.stats.summaries import (
     gmean,
     gzscore,
     hmean,
-    iqr,
     kurtosis,
-    median_abs_deviation,
     moment,
     pmean,
     sem,
     skew,
+    variation,
+    zmap,
+    zscore,
+)
+from tapegrad.scipy.stats.transforms import boxcox, boxcox_llf, yeojohnson, yeojohnson_llf
+from tapegrad.scipy.stats.trimming import (
+    iqr,
+    median_abs_deviation,
     tmax,
     tmean,
     tmin,
@@ -80,11 +86,8 @@ from tapegrad.scipy.stats.summaries import (
     tsem,
     tstd,
     tvar,
-    variation,
-    zmap,
-    zscore,
 )
-from tapegrad.scipy.stats.transforms import boxcox, boxcox_llf, yeojohnson, yeojohnson_llf
+from tapegrad.scipy.stats.urns import hypergeom
 from tapegrad.scipy.stats.vectors import multivariate_normal
 from tapegrad.scipy.stats.vectors_t import dirichlet_multinomial, multivariate_t
 from tapegrad.scipy.stats.waiting import geom, nbinom, poisson

@@ -10,6 +10,7 @@ from tapegrad.ops.selection import where
 from tapegrad.scipy.operands import is_number
 from tapegrad.scipy.stats.family import Family, check_order, standardized
 from tapegrad.scipy.stats.frozen import FrozenContinuous
+from tapegrad.scipy.stats.likelihood import fit
 from tapegrad.scipy.stats.logarithms import exp_or_infinite
 from tapegrad.scipy.stats.quadrature import column, mean_over_shares
 
@@ -101,6 +102,19 @@ class Continuous(Family):
             shapes = tuple(read[name] for name in self.shapes)
             return self.expect(lambda x: x**power, shapes, read["loc"], read["scale"])
         return self._low_moment(power, args, kwargs)
+
+    def fit(self, data: Any, *args: Any, **kwds: Any) -> tuple[Any, ...]:
+        """Return the shapes, loc and scale that make the data likeliest; without gradients.
+
+        `args` are where the search for the shapes starts, `loc` and `scale` where theirs does;
+        `floc`, `fscale`, `f0`, `fa`, `fix_a`, ... hold parameters fixed. The host looks at numbers
+        as the search goes on.
+
+        >>> from tapegrad.scipy.stats.normal import norm
+        >>> [round(float(x), 4) for x in norm.fit([1.0, 2.0, 6.0], floc=2.0)]
+        [2.0, 2.3805]
+        """
+        return fit(self, data, args, kwds)
 
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
         """Draw a sample of shape `size`; parameters get gradients through it where they can.

@@ -18,7 +18,7 @@ from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 from tapegrad.scipy.stats.quadrature import column, integral_over_all, mean_log_gamma
-from tapegrad.scipy.stats.search import first_reaching
+from tapegrad.scipy.stats.search import first_leaving, first_reaching
 
 
 def _is_share(p: Any) -> Any:
@@ -39,8 +39,8 @@ bernoulli = Discrete(
     support=(0, 1),
     valid=_is_share,
     log_density=lambda k, p: times_log(k, p) + times_log1p(1 - k, -p),
-    cdf=lambda k, p: 1 - p,
-    sf=lambda k, p: p,
+    cdf=lambda k, p: 1 - p + 0.0 * k,
+    sf=lambda k, p: p + 0.0 * k,
     ppf=lambda q, p: where(q <= 1 - p, 0.0, 1.0 + 0.0 * q),
     entropy=lambda p: entr(p) + entr(1 - p),
     mean=lambda p: p,
@@ -65,6 +65,15 @@ def _binom_cdf(k: Any, n: Any, p: Any) -> Any:
 def _binom_ppf(q: Any, n: Any, p: Any) -> Any:
     n, p = stop_gradient(n), stop_gradient(p)
     return first_reaching(q, lambda k: where(k >= n, 1.0, _binom_cdf(k, n, p)), n)
+
+
+def _binom_sf(k: Any, n: Any, p: Any) -> Any:
+    return betainc(k + 1, _positive(n - k), p)
+
+
+def _binom_isf(q: Any, n: Any, p: Any) -> Any:
+    n, p = stop_gradient(n), stop_gradient(p)
+    return first_leaving(q, lambda k: where(k >= n, 0.0, _binom_sf(k, n, p)), n)
 
 
 def draw_binomial(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
@@ -94,7 +103,8 @@ binom = Discrete(
     valid=lambda n, p: _is_count(n) & _is_share(p),
     log_density=_binom_log_density,
     cdf=_binom_cdf,
-    sf=lambda k, n, p: betainc(k + 1, _positive(n - k), p),
+    sf=_binom_sf,
+    isf=_binom_isf,
     mean=lambda n, p: n * p,
     var=lambda n, p: n * p * (1 - p),
     entropy=_binom_entropy,

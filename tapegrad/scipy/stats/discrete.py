@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import greater
+from tapegrad.ops.comparison import greater, isnan
 from tapegrad.ops.exponential import exp
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import where
@@ -54,7 +54,8 @@ class Discrete(Family):
         is_between = floor(z) != z
         z, is_below, is_above = self._place(given, z, greater)
         y = self._formula("log_density")(z, *given.shapes)
-        return given.checked(where(is_below | is_above | is_between, -math.inf, y))
+        y = where(is_below | is_above | is_between, -math.inf, y)
+        return given.checked(where(isnan(given.x), given.x, y))
 
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the probability of k: 0 outside the support."""

@@ -316,9 +316,10 @@ class Family(ABC):
 
     def support(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Return the ends of the support."""
-        _, shapes, loc, scale, _ = self._all_given(args, kwargs)
-        low, high = self._bounds(shapes)
-        return _edge(low, loc, scale), _edge(high, loc, scale)
+        given = self._all_given(args, kwargs)
+        _, shapes, loc, scale, _ = given
+        low, high = (_edge(bound, loc, scale) for bound in self._bounds(shapes))
+        return given.checked(low), given.checked(high)
 
     # Samples
 

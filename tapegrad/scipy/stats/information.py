@@ -10,19 +10,24 @@ from tapegrad.ops.exponential import log
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.joining import concat
 from tapegrad.ops.reduction import mean as mean_over
-from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.rounding import floor
-from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.selection import where
+from tapegrad.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from tapegrad.ops.sorting import sort
-from tapegrad.ops.special import entr
 from tapegrad.ops.trigonometric import atan2, cos, sin
-from tapegrad.scipy.operands import operand, operands
-from tapegrad.scipy.special.information import rel_entr
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.special.information import entr, rel_entr
 from tapegrad.scipy.stats.samples import Values, read_values, root
 
 
 def entropy(
-    pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, keepdims: bool = False
+    pk: Any,
+    qk: Any = None,
+    base: Any = None,
+    axis: Any = 0,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
 ) -> Any:
     """Return the entropy of probabilities, or their divergence from qk; they are made to sum to 1.
 
@@ -31,14 +36,19 @@ def entropy(
     """
     if base is not None and base <= 0:
         raise ArgumentError(f"entropy needs a positive base. Got {base!r}.")
-    pk = operand(pk) if qk is None else operands(pk, qk)[0]
-    share = pk / sum_over(pk, axis, True)
     if qk is None:
-        y = entr(share)
+        values = read_values(pk, axis, nan_policy, "entropy")
+        y = entr(values.x / values.total(values.x))
     else:
-        other = operands(pk, qk)[1]
-        y = rel_entr(share, other / sum_over(other, axis, True))
-    total = sum_over(y, axis, keepdims)
+        if nan_policy != "propagate":
+            raise ArgumentError(
+                f"nan_policy of entropy with qk must be 'propagate'. Got {nan_policy!r}."
+            )
+        pk, qk = broadcast_arrays(*operands(pk, qk))
+        values, others = (read_values(x, axis, nan_policy, "entropy") for x in (pk, qk))
+        shares = [one.x / one.total(one.x) for one in (values, others)]
+        y = rel_entr(*shares)
+    total = values.dropped(values.total(y), keepdims)
     return total if base is None else total / math.log(base)
 
 
@@ -76,7 +86,7 @@ def differential_entropy(
         )
     y = _METHODS[method](x, window, n)
     y = y if base is None else y / math.log(base)
-    return expand_dims(y, sample.axis) if keepdims else y
+    return sample.dropped(expand_dims(y, sample.axis), keepdims)
 
 
 def _steps(x: Any, window: int) -> Any:
@@ -160,7 +170,8 @@ def circvar(
     1.0
     """
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circvar")
-    return values.dropped(1 - root(sine * sine + cosine * cosine), keepdims)
+    length = root(sine * sine + cosine * cosine)
+    return values.dropped(where(length > 1, 0.0, 1 - length), keepdims)
 
 
 def circstd(
@@ -179,6 +190,8 @@ def circstd(
     0.832555
     """
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circstd")
-    y = root(-log(sine * sine + cosine * cosine))
+    # Rounding may make the mean direction of equal angles longer than 1.
+    square = sine * sine + cosine * cosine
+    y = root(-log(where(square > 1, 1.0, square)))
     y = y if normalize else y * (high - low) / (2 * math.pi)
     return values.dropped(y, keepdims)

@@ -9,8 +9,8 @@ from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.rounding import ceil, floor
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.special import betaln, lgamma
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.special import lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atanh, sinh, tanh
 from tapegrad.scipy.stats import draws
@@ -89,7 +89,7 @@ dlaplace = Discrete(
 
 
 def _randint_ppf(q: Any, low: Any, high: Any) -> Any:
-    k = ceil(q * (high - low) + low) - 1
+    k = maximum(ceil(q * (high - low) + low) - 1, low)
     is_late = (k > low) & ((k - low) / (high - low) >= q)
     return where(is_late, k - 1, k)
 
@@ -314,42 +314,4 @@ skellam = Discrete(
     mean=lambda mu1, mu2: mu1 - mu2,
     var=lambda mu1, mu2: mu1 + mu2,
     draw=_skellam_draw,
-)
-
-
-# How many marked ones are among N drawn of M, of which n are marked
-
-
-def _log_choose(n: Any, k: Any) -> Any:
-    return -betaln(n - k + 1, k + 1) - log1p(n)
-
-
-def _hypergeom_log_density(k: Any, M: Any, n: Any, N: Any) -> Any:
-    return _log_choose(n, k) + _log_choose(M - n, N - k) - _log_choose(M, N)
-
-
-def _hypergeom_var(M: Any, n: Any, N: Any) -> Any:
-    share = n / M
-    is_one = M <= 1
-    rest = where(is_one, 0.0, (M - N) / where(is_one, 1.0, M - 1))
-    return N * share * (1 - share) * rest
-
-
-def _are_counts(*values: Any) -> Any:
-    is_whole = values[0] >= 0
-    for value in values:
-        is_whole = is_whole & (value >= 0) & (floor(value) == value)
-    return is_whole
-
-
-hypergeom = Discrete(
-    "hypergeom",
-    "M n N",
-    support=lambda M, n, N: (maximum(N - (M - n), 0.0), minimum(n, N)),
-    inside=lambda M, n, N: minimum(n, N),
-    valid=lambda M, n, N: _are_counts(M, n, N) & (M > 0) & (n <= M) & (N <= M),
-    stand_in=(1.0, 1.0, 1.0),
-    log_density=_hypergeom_log_density,
-    mean=lambda M, n, N: N * n / M,
-    var=_hypergeom_var,
 )

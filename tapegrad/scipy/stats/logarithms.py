@@ -84,10 +84,10 @@ def exp_or_infinite(x: Any) -> Any:
 
 
 def bounded_exp(x: Any) -> Any:
-    """Return exp(x), and for x beyond 80 a constant: large enough to make exp(-exp(x)) 0.
+    """Return exp(x), and where it would overflow a constant: enough to make exp(-exp(x)) 0.
 
     >>> import tapegrad
     >>> bool(bounded_exp(tapegrad.constant(1e30)) < float("inf"))
     True
     """
-    return exp(minimum(x, 80.0))
+    return exp(minimum(x, 700.0 if numpy_dtype_of(x) == np.float64 else 80.0))

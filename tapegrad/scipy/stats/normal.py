@@ -124,12 +124,12 @@ def _truncnorm_logsf(x: Any, a: Any, b: Any) -> Any:
 
 
 def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
-    """The quantile among those of the tail that is the smaller one at a or at b."""
-    is_right = a > 0
-    low, high = where(is_right, -b, a), where(is_right, -a, b)
-    share = where(is_right, 1 - q, q)
-    y = ndtri(ndtr(low) * (1 - share) + ndtr(high) * share)
-    return minimum(maximum(where(is_right, -y, y), a), b)
+    """The quantile of what lies below it, or of what lies above if that is less."""
+    below = ndtr(a) * (1 - q) + ndtr(b) * q
+    above = ndtr(-a) * (1 - q) + ndtr(-b) * q
+    is_left = below < 0.5
+    y = ndtri(where(is_left, below, above))
+    return minimum(maximum(where(is_left, y, -y), a), b)
 
 
 def _truncnorm_ends(a: Any, b: Any) -> tuple[Any, Any]:
@@ -174,6 +174,7 @@ truncnorm = Continuous(
     logcdf=_truncnorm_logcdf,
     logsf=_truncnorm_logsf,
     ppf=_truncnorm_ppf,
+    isf=lambda q, a, b: -_truncnorm_ppf(q, -b, -a),
     entropy=_truncnorm_entropy,
     mean=_truncnorm_mean,
     var=_truncnorm_var,

@@ -177,8 +177,9 @@ def _triang_log_density(x: Any, c: Any) -> Any:
 
 
 def _triang_cdf(x: Any, c: Any) -> Any:
-    is_left, left, right = _triang_sides(x, c)
-    return where(is_left, c * left * left, 1 - (1 - c) * right * right)
+    is_left, left, _ = _triang_sides(x, c)
+    right = (x * (2 - x) - c) / where(is_left | (c == 1), 1.0, 1 - c)
+    return where(is_left, c * left * left, where(c == 1, 1.0, right))
 
 
 def _triang_sf(x: Any, c: Any) -> Any:

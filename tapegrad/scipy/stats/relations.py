@@ -6,14 +6,18 @@ import math
 from typing import Any, NamedTuple
 
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.along_axis import take_along_axis
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import isnan
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.cumulative import cumsum, diff
 from tapegrad.ops.gather import gather
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.joining import concat
 from tapegrad.ops.magnitude import abs as absolute
+from tapegrad.ops.reduction import any as any_over
+from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import expand_dims, moveaxis
@@ -47,12 +51,18 @@ def _pair(x: Any, y: Any, axis: Any, name: str) -> tuple[Any, Any]:
 
 
 def _correlation(x: Any, y: Any) -> Any:
-    x = x - sum_over(x, -1, True) / x.shape[-1]
-    y = y - sum_over(y, -1, True) / y.shape[-1]
+    x, y = _centred(x), _centred(y)
     squares = sum_over(x * x, -1) * sum_over(y * y, -1)
     is_constant = squares == 0
     r = sum_over(x * y, -1) / where(is_constant, 1.0, squares) ** 0.5
     return where(is_constant, math.nan, _held(r, -1.0, 1.0))
+
+
+def _centred(x: Any) -> Any:
+    """Distances from the mean, in units of the largest: of these, squares do not overflow."""
+    x = x - sum_over(x, -1, True) / x.shape[-1]
+    unit = stop_gradient(largest(absolute(x), -1, True))
+    return x / where((unit > 0) & (unit < math.inf), unit, 1.0)
 
 
 def _held(r: Any, low: float, high: float) -> Any:
@@ -67,6 +77,8 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -
     0.838628
     """
     x, y = _pair(x, y, axis, "pearsonr")
+    if x.shape[-1] < 2:
+        raise ArgumentError(f"pearsonr needs two pairs or more. Got {x.shape[-1]}.")
     r = _correlation(x, y)
     half = 0.5 * x.shape[-1] - 1
     if half <= 0:
@@ -87,19 +99,30 @@ def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
     return 2 * dist.sf(absolute(y))
 
 
-def rankdata(a: Any, method: str = "average", *, axis: Any = None) -> Any:
+def rankdata(
+    a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
+) -> Any:
     """Return the ranks, from 1 on; equal values share theirs. They have no gradient.
 
-    The methods are "average", "min", "max" and "ordinal".
+    The methods are "average", "min", "max", "dense" and "ordinal". Without an axis the ranks are
+    those of all values in a row. Where there is a NaN, all are; "omit" leaves it out.
 
     >>> rankdata([0.0, 2.0, 3.0, 2.0]).numpy().tolist()
     [1.0, 2.5, 4.0, 2.5]
     """
+    if nan_policy not in ("propagate", "omit"):
+        raise ArgumentError(
+            f"nan_policy of rankdata must be 'propagate' or 'omit'. Got {nan_policy!r}."
+        )
     x = stop_gradient(operand(a))
-    shape = tuple(x.shape)
     if axis is None:
-        return reshape_p(_ranks(reshape_p(x, shape=(-1,)), method), shape=shape)
-    return moveaxis(_ranks(moveaxis(x, axis, -1), method), -1, axis)
+        x, axis = reshape_p(x, shape=(-1,)), 0
+    rows = moveaxis(x, axis, -1)
+    is_none = isnan(rows)
+    broken = any_over(is_none, -1, True) if nan_policy == "propagate" else is_none
+    if not math.prod(rows.shape):
+        return x
+    return moveaxis(where(broken, math.nan, _ranks(rows, method)), -1, axis)
 
 
 def _ranks(x: Any, method: str) -> Any:
@@ -107,39 +130,85 @@ def _ranks(x: Any, method: str) -> Any:
     if method == "ordinal":
         return cast(argsort(argsort(x, -1, stable=True), -1, stable=True), dtype) + 1
     ordered = sort(x, -1)
+    if method == "dense":
+        # How many different values there are up to each place in order.
+        steps = cast(diff(ordered) > 0, dtype)
+        levels = concat([0.0 * getitem(ordered, (..., slice(0, 1))) + 1, cumsum(steps, -1) + 1], -1)
+        return take_along_axis(levels, searchsorted(ordered, x, "left"), -1)
     first = cast(searchsorted(ordered, x, "left"), dtype) + 1
     last = cast(searchsorted(ordered, x, "right"), dtype)
     ranks = {"average": 0.5 * (first + last), "min": first, "max": last}
     if method not in ranks:
         raise ArgumentError(
-            f"rankdata knows the methods average, min, max and ordinal. Got {method!r}."
+            f"rankdata knows the methods average, min, max, dense and ordinal. Got {method!r}."
         )
     return ranks[method]
 
 
-def spearmanr(a: Any, b: Any, axis: Any = 0, alternative: str = "two-sided") -> Significance:
+def spearmanr(
+    a: Any,
+    b: Any = None,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
     """Return the correlation of the ranks of two samples, and its p-value; without gradients.
+
+    Of matrices every column (or row, with axis 1) is a sample: for more than two of them, in `a`
+    and `b` together, the result is the matrix of all correlations.
 
     >>> float(spearmanr([1.0, 2.0, 9.0], [1.0, 4.0, 5.0]).statistic)
     1.0
     """
-    x, y = _pair(a, b, axis, "spearmanr")
-    r = _correlation(_ranks(stop_gradient(x), "average"), _ranks(stop_gradient(y), "average"))
-    df = float(x.shape[-1] - 2)
+    if nan_policy != "propagate":
+        raise ArgumentError(f"nan_policy of spearmanr must be 'propagate'. Got {nan_policy!r}.")
+    rows = _samples(a, b, axis)
+    count = int(rows.shape[0])
+    df = float(rows.shape[-1] - 2)
+    if df < 0:
+        raise ArgumentError(f"spearmanr needs two pairs or more. Got {rows.shape[-1]}.")
+    ranks = rankdata(rows, axis=-1)
+    if count == 2:
+        r = _correlation(getitem(ranks, 0), getitem(ranks, 1))
+    else:
+        r = _correlation(expand_dims(ranks, 1), expand_dims(ranks, 0))
     rest = (r + 1) * (1 - r)
     is_end = rest <= 0
-    score = where(is_end, r * math.inf, r * (df / where(is_end, 1.0, rest)) ** 0.5)
+    inside = r * (df / where(is_end, 1.0, rest)) ** 0.5
+    score = where(is_end, where(r > 0, math.inf, -math.inf), inside)
     return Significance(r, _pvalue(t_distribution(df), score, alternative, "spearmanr"))
 
 
-class LinregressResult(NamedTuple):
-    """A line through points: what it is, how well it fits, and how sure its parameters are."""
+def _samples(a: Any, b: Any, axis: Any) -> Any:
+    """The samples of `spearmanr` in the rows of a matrix."""
+    parts = [operand(a)] if b is None else operands(a, b)
+    if axis is None:
+        parts = [reshape_p(x, shape=(-1,)) for x in parts]
+    if any(len(x.shape) not in (1, 2) for x in parts) or axis not in (None, 0, 1):
+        raise ShapeError("spearmanr needs vectors or matrices, and as axis 0, 1 or None.")
+    rows = [expand_dims(x, 0) if len(x.shape) == 1 else moveaxis(x, axis, -1) for x in parts]
+    if len({int(x.shape[-1]) for x in rows}) > 1 or sum(int(x.shape[0]) for x in rows) < 2:
+        raise ShapeError(
+            "spearmanr needs two samples or more, all of one length. Got shapes "
+            f"{', '.join(str(tuple(x.shape)) for x in parts)}."
+        )
+    return concat(rows, 0)
 
+
+class _Line(NamedTuple):
     slope: Any
     intercept: Any
     rvalue: Any
     pvalue: Any
     stderr: Any
+
+
+class LinregressResult(_Line):
+    """A line through points: what it is, how well it fits, and how sure its parameters are.
+
+    As in SciPy it is a tuple of five; the error of the intercept is an attribute only.
+    """
+
     intercept_stderr: Any
 
 
@@ -167,14 +236,19 @@ def linregress(
     if n == 2:
         zero = 0.0 * r
         pvalue = where(y[..., 0] == y[..., 1], 1.0, zero)
-        return LinregressResult(slope, intercept, r, pvalue, zero, zero)
+        return _line(slope, intercept, r, pvalue, zero, zero)
     tiny = 1e-20
     score = r * (df / ((1 - r + tiny) * (1 + r + tiny))) ** 0.5
     pvalue = _pvalue(t_distribution(df), score, alternative, "linregress")
     stderr = root((1 - r * r) * yy / xx / df)
-    return LinregressResult(
-        slope, intercept, r, pvalue, stderr, stderr * (xx + x_mean * x_mean) ** 0.5
-    )
+    return _line(slope, intercept, r, pvalue, stderr, stderr * (xx + x_mean * x_mean) ** 0.5)
+
+
+def _line(*numbers: Any) -> LinregressResult:
+    *line, error = numbers
+    result = LinregressResult(*line)
+    result.intercept_stderr = error
+    return result
 
 
 # Tests of means
@@ -232,14 +306,17 @@ def ttest_ind(
     """
     a, b = operands(a, b)
     one, two = (read_values(x, axis, nan_policy, "ttest_ind") for x in (a, b))
-    n, m = one.count, two.count
-    u, v = one.var(1), two.var(1)
+    zero = 0.0 * one.mean(one.x)
+    n, m = one.count + zero, two.count + zero
     if equal_var:
-        df = n + m - 2 + 0.0 * u
-        error = ((n - 1) * u + (m - 1) * v) / df * (1 / n + 1 / m)
+        df = n + m - 2
+        squares = one.total(one.gaps() ** 2) + two.total(two.gaps() ** 2)
+        error = squares / df * (1 / n + 1 / m)
     else:
-        error = u / n + v / m
-        df = error * error / ((u / n) ** 2 / (n - 1) + (v / m) ** 2 / (m - 1))
+        u, v = one.var(1) / n, two.var(1) / m
+        error = u + v
+        # By shares of the error, whose squares do not underflow.
+        df = 1 / ((u / error) ** 2 / (n - 1) + (v / error) ** 2 / (m - 1))
     score = one.dropped((one.mean(one.x) - two.mean(two.x)) / error**0.5)
     dist = t_distribution(one.dropped(df))
     return Significance(score, _pvalue(dist, score, alternative, "ttest_ind"))
@@ -314,6 +391,13 @@ def _cdf_at(places: Any, x: Any, weights: Any) -> Any:
     index = searchsorted(ordered, stop_gradient(places), "right")
     if weights is None:
         return cast(index, numpy_dtype_of(x)) / x.shape[0]
-    weights = gather(operands(x, weights)[1], order)
+    weights = operands(x, weights)[1]
+    if tuple(weights.shape) != tuple(x.shape):
+        raise ShapeError(
+            f"There must be a weight for each of {x.shape[0]} values. "
+            f"Got shape {tuple(weights.shape)}."
+        )
+    # No share is negative.
+    weights = gather(where(weights < 0, math.nan, weights), order)
     sums = concat([0.0 * getitem(weights, slice(0, 1)), cumsum(weights, 0)], 0)
     return gather(sums, index) / getitem(sums, -1)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -14,6 +14,7 @@ from tapegrad.ops.comparison import isnan
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import where
+from tapegrad.ops.shape import moveaxis
 from tapegrad.scipy.operands import operand
 
 
@@ -30,6 +31,8 @@ class Values:
     axis: int
     there: Any = None
     """None for all of them."""
+    kept: tuple[int, ...] | None = None
+    """The shape of a result that keeps its axes, if several of them were made into one."""
 
     @property
     def count(self) -> Any:
@@ -56,27 +59,38 @@ class Values:
         return self.x - self.mean(self.x)
 
     def var(self, ddof: Any = 0) -> Any:
-        """Return the variance over the axis, which is kept; NaN of too few."""
+        """Return the variance over the axis, which is kept; as over 0, or NaN, of too few."""
         gaps = self.gaps()
-        return self.total(gaps * gaps) / self.degrees(ddof)
-
-    def degrees(self, ddof: Any) -> Any:
-        """Return the count less ddof, and NaN where nothing is left of it."""
+        squares = self.total(gaps * gaps)
         left = self.count - ddof
-        if isinstance(left, float):
-            return left if left > 0 else math.nan
-        return where(left > 0, left, math.nan)
+        if isinstance(left, float | int):
+            return squares / left if left > 0 else _over_nothing(squares, left == 0)
+        is_enough = left > 0
+        few = _over_nothing(squares, left == 0)
+        return where(is_enough, squares / where(is_enough, left, 1.0), few)
 
     def dropped(self, y: Any, keepdims: bool = False) -> Any:
         """Return a result without the axis that was kept, unless it is to be."""
         if keepdims:
-            return y
+            return y if self.kept is None else reshape_p(y, shape=self.kept)
         shape = tuple(y.shape)
         return reshape_p(y, shape=shape[: self.axis] + shape[self.axis + 1 :])
+
+    def nothing(self, keepdims: bool = False) -> Any:
+        """Return NaN in the shape of a result."""
+        return self.dropped(self.mean(self.x) * math.nan, keepdims)
+
+
+def _over_nothing(squares: Any, is_nothing: Any) -> Any:
+    """What squares over 0 are, or NaN where there is not even nothing."""
+    infinite = where(squares > 0, math.inf, math.nan)
+    return where(is_nothing, infinite, math.nan)
 
 
 def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
     """Return the values of an argument; all of them in a row if the axis is None.
+
+    Several axes become the last one.
 
     >>> read_values([[1.0, 2.0]], None, "propagate", "skew").x.shape
     (2,)
@@ -86,13 +100,29 @@ def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
             f"nan_policy of {name} must be 'propagate' or 'omit'. Got {nan_policy!r}."
         )
     x = operand(a)
-    if axis is None or not x.shape:
+    kept = None
+    if axis is None:
+        kept = (1,) * len(x.shape)
         x, axis = reshape_p(x, shape=(-1,)), 0
+    elif not x.shape:
+        x = reshape_p(x, shape=(1,))
+    elif isinstance(axis, list | tuple):
+        x, kept, axis = _joined(x, axis, name)
     axis = normalize_axis(axis, len(x.shape), name)
     if nan_policy == "propagate":
-        return Values(x, axis)
+        return Values(x, axis, None, kept)
     there = ~isnan(x)
-    return Values(where(there, x, 0.0), axis, there)
+    return Values(where(there, x, 0.0), axis, there, kept)
+
+
+def _joined(x: Any, axis: Any, name: str) -> tuple[Any, tuple[int, ...], int]:
+    """Several axes as one, which is the last; and the shape of a result that keeps them."""
+    axes = normalize_axes(axis, len(x.shape), name)
+    kept = tuple(1 if i in axes else int(n) for i, n in enumerate(x.shape))
+    rest = tuple(int(n) for i, n in enumerate(x.shape) if i not in axes)
+    x = moveaxis(x, axes, tuple(range(-len(axes), 0)))
+    count = math.prod(int(n) for n in x.shape[len(rest) :])
+    return reshape_p(x, shape=(*rest, count)), kept, -1
 
 
 def root(y: Any) -> Any:

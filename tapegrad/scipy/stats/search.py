@@ -30,3 +30,14 @@ def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any, rounds: int = 4
         high = where(is_enough, middle, high)
         low = where(is_enough, low, middle)
     return high
+
+
+def first_leaving(q: Any, sf: Callable[[Any], Any], high: Any, rounds: int = 40) -> Any:
+    """Return the smallest whole number from 0 to `high` whose `sf` is at most q.
+
+    >>> from tapegrad.scipy.operands import operands
+    >>> q, high = operands(0.3, 10.0)
+    >>> float(first_leaving(q, lambda k: 1 - (k + 1) / 11, high))
+    7.0
+    """
+    return first_reaching(-q, lambda k: -sf(k), high, rounds)

@@ -30,6 +30,12 @@ def _cdf(x: Any, a: Any, b: Any) -> Any:
     return where(is_steep, stop_gradient(x), betainc(a, b, where(is_steep, 0.5, x)))
 
 
+def _sf(x: Any, a: Any, b: Any) -> Any:
+    # So near 0 the difference 1 - x forgets what x was; but what is small is only there.
+    below = _cdf(x, a, b)
+    return where((x < 1e-2) & (below < 0.999), 1 - below, _cdf(1 - x, b, a))
+
+
 beta = Continuous(
     "beta",
     "a b",
@@ -38,7 +44,7 @@ beta = Continuous(
     valid=lambda a, b: (a > 0) & (b > 0),
     log_density=lambda x, a, b: times_log(a - 1, x) + times_log1p(b - 1, -x) - betaln(a, b),
     cdf=_cdf,
-    sf=lambda x, a, b: _cdf(1 - x, b, a),
+    sf=_sf,
     ppf=lambda q, a, b: betaincinv(a, b, q),
     isf=lambda q, a, b: 1 - betaincinv(b, a, q),
     entropy=_entropy,

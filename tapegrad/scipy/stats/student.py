@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
@@ -14,12 +17,23 @@ from tapegrad.ops.special import betaln, digamma
 from tapegrad.ops.trigonometric import atan2, cos, sin
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.special.inverses import betaincinv
+from tapegrad.scipy.special.probabilities import far_from_normal, nearly_normal, normal_quantile
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.draws import gamma, normal
 
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def _finite(df: Any) -> tuple[Any, Any]:
+    """Where the degrees of freedom are endless, which makes it the normal; and others there."""
+    is_endless = df == math.inf
+    return is_endless, where(is_endless, 1.0, df)
+
 
 def _t_log_density(x: Any, df: Any) -> Any:
-    return _t_log_peak(df) - 0.5 * (df + 1) * log1p(x * x / df)
+    is_endless, df = _finite(df)
+    y = _t_log_peak(df) - 0.5 * (df + 1) * log1p(x * x / df)
+    return where(is_endless, -0.5 * x * x - _LOG_ROOT_TWO_PI, y)
 
 
 def _t_log_peak(df: Any) -> Any:
@@ -30,12 +44,15 @@ def _t_cdf(x: Any, df: Any) -> Any:
     """Half of an incomplete beta function, of the share of x² or of df in their sum.
 
     The share of x² is the one that keeps its digits around 0, where its slope by x is 0 and that
-    of the function infinite: there the first two terms serve.
+    of the function infinite: there the first two terms serve. With many degrees of freedom the
+    share of df is nearly 1, and the normal distribution serves.
     """
+    is_normal, df, many = far_from_normal(df)
+    normal = nearly_normal(x, many)
     square = x * x
     is_near = square < 1e-30
     square = where(is_near, 1.0, square)
-    is_inner = square < df
+    is_inner = square < minimum(df, 1.0)
     inner = 0.5 * betainc(0.5, 0.5 * df, where(is_inner, square / (df + square), 0.5))
     outer = 0.5 * betainc(0.5 * df, 0.5, where(is_inner, 0.5, df / (df + square)))
     far = where(
@@ -43,28 +60,38 @@ def _t_cdf(x: Any, df: Any) -> Any:
         where(x < 0, 0.5 - inner, 0.5 + inner),
         where(x < 0, outer, 1 - outer),
     )
-    return where(is_near, 0.5 + x * exp(_t_log_peak(df)), far)
+    far = where(is_near, 0.5 + x * exp(_t_log_peak(df)), far)
+    return where(is_normal, normal, far)
 
 
 def _t_ppf(q: Any, df: Any) -> Any:
     """The same share, inverted; at the median the slope is that of the density."""
+    is_normal, df, many = far_from_normal(df)
     size = 2 * absolute(q - 0.5)
     is_inner, is_middle = size < 0.5, size < 1e-30
     share = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
     rest = betaincinv(0.5 * df, 0.5, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
     x = sqrt(df * where(is_inner, share / (1 - share), (1 - rest) / rest))
-    return where(is_middle, (q - 0.5) / exp(_t_log_peak(df)), where(q < 0.5, -x, x))
+    x = where(is_middle, (q - 0.5) / exp(_t_log_peak(df)), where(q < 0.5, -x, x))
+    return where(is_normal, normal_quantile(q, many), x)
 
 
 def _t_entropy(df: Any) -> Any:
+    """With many degrees of freedom that of the normal, and the first terms of a series."""
+    is_normal = df > (1e4 if numpy_dtype_of(df) == np.float64 else 1e2)
+    rest = 1 / where(is_normal, df, 1.0)
+    normal = 0.5 + _LOG_ROOT_TWO_PI + rest * (1 + rest * (1 / 4))
+    df = where(is_normal, 1.0, df)
     half = 0.5 * (df + 1)
-    return half * (digamma(half) - digamma(0.5 * df)) - _t_log_peak(df)
+    return where(is_normal, normal, half * (digamma(half) - digamma(0.5 * df)) - _t_log_peak(df))
 
 
 def _t_var(df: Any) -> Any:
+    is_endless, df = _finite(df)
     is_finite = df > 2
     var = df / (where(is_finite, df, 3.0) - 2)
-    return where(is_finite, var, where(df > 1, math.inf, math.nan))
+    var = where(is_finite, var, where(df > 1, math.inf, math.nan))
+    return where(is_endless, 1.0, var)
 
 
 def _t_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
@@ -82,7 +109,7 @@ t = Continuous(
     ppf=_t_ppf,
     isf=lambda q, df: -_t_ppf(q, df),
     entropy=_t_entropy,
-    mean=lambda df: where(df > 1, 0.0 * df, math.inf),
+    mean=lambda df: where(df > 1, 0.0 * _finite(df)[1], math.inf),
     var=_t_var,
     draw=_t_draw,
 )
@@ -94,12 +121,23 @@ def _cauchy_cdf(x: Any) -> Any:
 
 
 def _cauchy_ppf(q: Any) -> Any:
-    return -cos(math.pi * q) / sin(math.pi * q)
+    """By the angle from the nearer end, or near the median from there."""
+    is_middle, is_left = absolute(q - 0.5) < 0.25, q < 0.5
+    tail = math.pi * where(is_middle, 0.25, where(is_left, q, 1 - q))
+    side = cos(tail) / sin(tail)
+    turn = math.pi * where(is_middle, q - 0.5, 0.0)
+    return where(is_middle, sin(turn) / cos(turn), where(is_left, -side, side))
+
+
+def _cauchy_log_density(x: Any) -> Any:
+    is_far = absolute(x) > 1e9
+    far = 2 * log(absolute(where(is_far, x, 1.0)))
+    return -math.log(math.pi) - where(is_far, far, log1p(where(is_far, 0.0, x) ** 2))
 
 
 cauchy = Continuous(
     "cauchy",
-    log_density=lambda x: -math.log(math.pi) - log1p(x * x),
+    log_density=_cauchy_log_density,
     cdf=_cauchy_cdf,
     sf=lambda x: _cauchy_cdf(-x),
     ppf=_cauchy_ppf,

@@ -1,4 +1,4 @@
-"""Numbers that describe a sample: means, moments, scores, and what is left after trimming."""
+"""Numbers that describe a sample: means, moments and scores."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ from typing import Any
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import isnan
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.indexing import getitem
 from tapegrad.ops.joining import stack
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.quantile import median, percentile
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import mean as mean_over
-from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.sorting import sort
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.stats.logarithms import log_or_nothing
 from tapegrad.scipy.stats.samples import Values, read_values, root
@@ -41,9 +35,10 @@ def gmean(
     >>> round(float(gmean([1.0, 4.0])), 6)
     2.0
     """
-    values = read_values(a, axis, nan_policy, "gmean")
-    logs = log_or_nothing(_there(values))
-    return values.dropped(exp(_weighted(values, logs, weights)), keepdims)
+    values = read_values(_as_dtype(a, dtype), axis, nan_policy, "gmean")
+    x = _there(values)
+    logs = where(x < 0, math.nan, log_or_nothing(x))
+    return values.dropped(exp(_weighted(values, logs, weights, axis)), keepdims)
 
 
 def hmean(
@@ -60,7 +55,8 @@ def hmean(
     >>> round(float(hmean([1.0, 3.0])), 6)
     1.5
     """
-    return pmean(a, -1, axis=axis, weights=weights, nan_policy=nan_policy, keepdims=keepdims)
+    options = {"axis": axis, "weights": weights, "nan_policy": nan_policy, "keepdims": keepdims}
+    return pmean(a, -1, dtype=dtype, **options)
 
 
 def pmean(
@@ -79,14 +75,14 @@ def pmean(
     5.0
     """
     if p == 0:
-        return gmean(a, axis, None, weights, nan_policy, keepdims)
-    values = read_values(a, axis, nan_policy, "pmean")
+        return gmean(a, axis, dtype, weights, nan_policy, keepdims)
+    values = read_values(_as_dtype(a, dtype), axis, nan_policy, "pmean")
     x = _there(values)
     is_negative = x < 0
     x = where(is_negative, math.nan, x)
     is_zero = x == 0
     powers = where(is_zero, 0.0 if p > 0 else math.inf, where(is_zero, 1.0, x) ** p)
-    mean = _weighted(values, powers, weights)
+    mean = _weighted(values, powers, weights, axis)
     is_end = (mean == 0) | (mean == math.inf)
     at_end = where((mean == 0) == (p > 0), 0.0, math.inf)
     y = where(is_end, at_end, where(is_end, 1.0, mean) ** (1 / p))
@@ -98,11 +94,22 @@ def _there(values: Values) -> Any:
     return values.x if values.there is None else where(values.there, values.x, 1.0)
 
 
-def _weighted(values: Values, y: Any, weights: Any) -> Any:
+def _as_dtype(a: Any, dtype: Any) -> Any:
+    return a if dtype is None else cast(operand(a), dtype)
+
+
+def _weighted(values: Values, y: Any, weights: Any, axis: Any) -> Any:
     if weights is None:
         return values.mean(y)
-    y, weights = broadcast_arrays(*operands(y, weights))
-    return values.total(y * weights) / values.total(weights)
+    y, weights = operands(y, weights)
+    if axis is None:
+        weights = reshape_p(weights, shape=(-1,))
+    if len(weights.shape) == 1 and weights.shape[0] == y.shape[values.axis]:
+        # A weight for each place along the axis.
+        weights = reshape_p(weights, shape=(-1,) + (1,) * (len(y.shape) - 1 - values.axis))
+    y, weights = broadcast_arrays(y, weights)
+    # Without a weight nothing counts, not even an infinity.
+    return values.total(where(weights == 0, 0.0, y) * weights) / values.total(weights)
 
 
 # Moments
@@ -122,7 +129,7 @@ def moment(
     >>> float(moment([1.0, 2.0, 3.0, 6.0], 2))
     3.5
     """
-    if isinstance(order, list | tuple):
+    if isinstance(order, list | tuple) and len(order):
         parts = [moment(a, k, axis, nan_policy, center=center, keepdims=keepdims) for k in order]
         return stack(parts)
     if int(order) != order or order < 0:
@@ -130,7 +137,10 @@ def moment(
     values = read_values(a, axis, nan_policy, "moment")
     gaps = values.gaps() if center is None else values.x - operands(values.x, center)[1]
     # Around the mean the first moment is 0 and has no gradient, whatever rounding makes of it.
-    gaps = 0.0 * gaps if order == 1 and center is None else gaps ** int(order)
+    if order == 0 or (order == 1 and center is None):
+        gaps = where(isnan(values.x), values.x, 1.0 - int(order))
+    else:
+        gaps = gaps ** int(order)
     return values.dropped(values.mean(gaps), keepdims)
 
 
@@ -142,6 +152,20 @@ def _standard_moment(values: Values, order: int) -> tuple[Any, Any]:
     is_constant = square <= (eps * values.mean(values.x)) ** 2
     safe = where(is_constant, 1.0, square)
     return values.mean(gaps**order) / safe ** (0.5 * order), is_constant
+
+
+def _enough(count: Any, few: int) -> Any:
+    """The count, or a larger one than it where there are `few` or less."""
+    if isinstance(count, float):
+        return max(count, few + 1.0)
+    return where(count > few, count, few + 1.0)
+
+
+def _unless_few(count: Any, few: int, corrected: Any, y: Any) -> Any:
+    """What is corrected, and y where there are too few values for that."""
+    if isinstance(count, float):
+        return corrected if count > few else y
+    return where(count > few, corrected, y)
 
 
 def skew(
@@ -160,8 +184,8 @@ def skew(
     values = read_values(a, axis, nan_policy, "skew")
     y, is_constant = _standard_moment(values, 3)
     if not bias:
-        n = values.count
-        y = y * (n * (n - 1)) ** 0.5 / values.degrees(2)
+        n = _enough(values.count, 2)
+        y = _unless_few(values.count, 2, y * (n * (n - 1)) ** 0.5 / (n - 2), y)
     return values.dropped(where(is_constant, math.nan, y), keepdims)
 
 
@@ -182,8 +206,9 @@ def kurtosis(
     values = read_values(a, axis, nan_policy, "kurtosis")
     y, is_constant = _standard_moment(values, 4)
     if not bias:
-        n = values.count
-        y = ((n * n - 1) * y - 3 * (n - 1) ** 2) / (values.degrees(2) * values.degrees(3)) + 3
+        n = _enough(values.count, 3)
+        moved = ((n * n - 1) * y - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3)) + 3
+        y = _unless_few(values.count, 3, moved, y)
     y = where(is_constant, math.nan, y - 3 if fisher else y)
     return values.dropped(y, keepdims)
 
@@ -233,6 +258,8 @@ def zmap(
     [3.0]
     """
     scores, compare = operands(scores, compare)
+    if axis is not None:
+        normalize_axis(axis, len(compare.shape), "zmap")
     values = read_values(compare, axis, nan_policy, "zmap")
     mean, deviation = values.mean(values.x), root(values.var(ddof))
     if axis is None:
@@ -250,171 +277,3 @@ def gzscore(a: Any, *, axis: Any = 0, ddof: float = 0, nan_policy: str = "propag
     [-1.0, 1.0]
     """
     return zscore(log(operand(a)), axis, ddof, nan_policy)
-
-
-# Trimming
-
-
-def _between(a: Any, limits: Any, inclusive: tuple[bool, bool], axis: Any, name: str) -> Values:
-    """The values within limits: those outside get no gradient."""
-    values = read_values(a, axis, "propagate", name)
-    x = values.x
-    low, high = (None, None) if limits is None else limits
-    there = x == x
-    if low is not None:
-        there = there & ((x >= low) if inclusive[0] else (x > low))
-    if high is not None:
-        there = there & ((x <= high) if inclusive[1] else (x < high))
-    return Values(where(there, x, 0.0), values.axis, there) if limits is not None else values
-
-
-def tmean(
-    a: Any,
-    limits: Any = None,
-    inclusive: tuple[bool, bool] = (True, True),
-    axis: Any = None,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Return the mean of what lies within limits.
-
-    >>> float(tmean([1.0, 2.0, 3.0, 90.0], (0, 10)))
-    2.0
-    """
-    values = _between(a, limits, inclusive, axis, "tmean")
-    return values.dropped(values.mean(values.x), keepdims)
-
-
-def tvar(
-    a: Any,
-    limits: Any = None,
-    inclusive: tuple[bool, bool] = (True, True),
-    axis: Any = 0,
-    ddof: float = 1,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Return the variance of what lies within limits.
-
-    >>> float(tvar([1.0, 2.0, 3.0, 90.0], (0, 10)))
-    1.0
-    """
-    values = _between(a, limits, inclusive, axis, "tvar")
-    return values.dropped(values.var(ddof), keepdims)
-
-
-def tstd(
-    a: Any,
-    limits: Any = None,
-    inclusive: tuple[bool, bool] = (True, True),
-    axis: Any = 0,
-    ddof: float = 1,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Return the standard deviation of what lies within limits.
-
-    >>> float(tstd([1.0, 2.0, 3.0, 90.0], (0, 10)))
-    1.0
-    """
-    return root(tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims))
-
-
-def tsem(
-    a: Any,
-    limits: Any = None,
-    inclusive: tuple[bool, bool] = (True, True),
-    axis: Any = 0,
-    ddof: float = 1,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Return the standard error of the mean of what lies within limits.
-
-    >>> round(float(tsem([1.0, 3.0, 90.0], (0, 10))), 6)
-    1.0
-    """
-    values = _between(a, limits, inclusive, axis, "tsem")
-    return values.dropped(root(values.var(ddof) / values.count), keepdims)
-
-
-def tmin(
-    a: Any, lowerlimit: Any = None, axis: Any = 0, inclusive: bool = True, *, keepdims: bool = False
-) -> Any:
-    """Return the smallest of what is not below a limit; NaN of nothing.
-
-    >>> float(tmin([1.0, 2.0, 3.0], 1.5))
-    2.0
-    """
-    limits = None if lowerlimit is None else (lowerlimit, None)
-    values = _between(a, limits, (inclusive, True), axis, "tmin")
-    x = values.x if values.there is None else where(values.there, values.x, math.inf)
-    y = smallest(x, values.axis, True)
-    return values.dropped(where(y == math.inf, math.nan, y), keepdims)
-
-
-def tmax(
-    a: Any, upperlimit: Any = None, axis: Any = 0, inclusive: bool = True, *, keepdims: bool = False
-) -> Any:
-    """Return the largest of what is not above a limit; NaN of nothing.
-
-    >>> float(tmax([1.0, 2.0, 3.0], 2.5))
-    2.0
-    """
-    limits = None if upperlimit is None else (None, upperlimit)
-    values = _between(a, limits, (True, inclusive), axis, "tmax")
-    x = values.x if values.there is None else where(values.there, values.x, -math.inf)
-    y = largest(x, values.axis, True)
-    return values.dropped(where(y == -math.inf, math.nan, y), keepdims)
-
-
-def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, keepdims: bool = False) -> Any:
-    """Return the mean without this share of the smallest and of the largest values.
-
-    >>> float(trim_mean([90.0, 2.0, 1.0, 3.0], 0.25))
-    2.5
-    """
-    values = read_values(a, axis, "propagate", "trim_mean")
-    length = int(values.x.shape[values.axis])
-    cut = int(proportiontocut * length)
-    if not 0 <= 2 * cut < max(length, 1):
-        raise ArgumentError(
-            f"trim_mean needs a share below 0.5 as proportiontocut. Got {proportiontocut!r}."
-        )
-    rest = (slice(None),) * values.axis
-    ordered = getitem(sort(values.x, values.axis), (*rest, slice(cut, length - cut)))
-    return mean_over(ordered, values.axis, keepdims)
-
-
-# Order
-
-
-def iqr(
-    x: Any,
-    axis: Any = None,
-    rng: tuple[float, float] = (25, 75),
-    scale: float = 1.0,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Return the distance between two percentiles.
-
-    >>> float(iqr([1.0, 2.0, 3.0, 4.0, 5.0]))
-    2.0
-    """
-    x = operand(x)
-    low, high = (percentile(x, q, axis, keepdims) for q in rng)
-    return (high - low) / scale
-
-
-def median_abs_deviation(x: Any, axis: Any = 0, scale: Any = 1.0, *, keepdims: bool = False) -> Any:
-    """Return the median of the distances from the median; scale "normal" makes it a deviation.
-
-    >>> float(median_abs_deviation([1.0, 2.0, 3.0, 9.0, 4.0]))
-    1.0
-    """
-    x = operand(x)
-    if axis is not None:
-        axis = normalize_axis(axis, len(x.shape), "median_abs_deviation")
-    factor = 0.6744897501960817 if scale == "normal" else scale
-    return median(absolute(x - median(x, axis, True)), axis, keepdims) / factor

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.basic import reshape_p
+from tapegrad.errors import ShapeError
 from tapegrad.ops.exponential import log, log1p
-from tapegrad.ops.magnitude import sign
+from tapegrad.ops.reduction import max as largest
+from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.special.information import boxcox as transformed
 from tapegrad.scipy.stats.extremes import expm1_ratio
 from tapegrad.scipy.stats.samples import read_values
 
@@ -36,8 +38,12 @@ def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False) ->
     """
     lmb, values = _read(lmb, data, axis, "boxcox_llf")
     logs = log(values.x)
-    moved = _replace(values, _power(logs, lmb))
-    y = (lmb - 1) * values.total(logs) - 0.5 * values.count * log(moved.var())
+    # Powers of the values over the one with the largest power: these do not overflow, and differ.
+    ends = largest(logs, values.axis, True), smallest(logs, values.axis, True)
+    top = stop_gradient(where(lmb > 0, *ends))
+    moved = _replace(values, _power(logs - top, lmb))
+    spread = 2 * lmb * top + log(moved.var())
+    y = (lmb - 1) * values.total(logs) - 0.5 * values.count * spread
     return values.dropped(y, keepdims)
 
 
@@ -54,9 +60,8 @@ def boxcox(x: Any, lmbda: Any = None) -> Any:
     [0.0, 4.0]
     """
     if lmbda is not None:
-        x, lmbda = operands(x, lmbda)
-        return _power(log(x), lmbda)
-    x = operand(x)
+        return transformed(x, lmbda)
+    x = _sample_of(x, "boxcox")
     best = _likeliest(lambda lmb: boxcox_llf(lmb, stop_gradient(x)), x)
     return _power(log(x), best), best
 
@@ -78,7 +83,7 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False
     """
     lmb, values = _read(lmb, data, axis, "yeojohnson_llf")
     x = values.x
-    logs = sign(stop_gradient(x)) * log1p(where(x < 0, -x, x))
+    logs = where(x < 0, -1.0, 1.0) * log1p(where(x < 0, -x, x))
     moved = _replace(values, _signed_power(x, lmb))
     y = (lmb - 1) * values.total(logs) - 0.5 * values.count * log(moved.var())
     return values.dropped(y, keepdims)
@@ -92,14 +97,23 @@ def yeojohnson(x: Any, lmbda: Any = None) -> Any:
     """
     if lmbda is not None:
         return _signed_power(*operands(x, lmbda))
-    x = operand(x)
+    x = _sample_of(x, "yeojohnson")
     best = _likeliest(lambda lmb: yeojohnson_llf(lmb, stop_gradient(x)), x)
     return _signed_power(x, best), best
 
 
+def _sample_of(x: Any, name: str) -> Any:
+    x = operand(x)
+    if len(x.shape) != 1 or x.shape[0] < 2:
+        raise ShapeError(
+            f"{name} looks for lmbda in a vector of two values or more. Got shape {tuple(x.shape)}."
+        )
+    return x
+
+
 def _likeliest(llf: Any, x: Any) -> Any:
     """The lmbda of the largest likelihood, by golden sections: all on the device."""
-    zero = 0.0 * reshape_p(stop_gradient(x), shape=(-1,))[0]
+    zero = 0.0 * stop_gradient(x)[0]
     low, high = zero - _REACH, zero + _REACH
     for _ in range(_ROUNDS):
         width = _GOLDEN * (high - low)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.errors import ShapeError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.comparison import isinf
 from tapegrad.ops.creation import numpy_dtype_of
@@ -38,9 +38,18 @@ class MultivariateT:
     """
 
     def __call__(
-        self, loc: Any = None, shape: Any = 1, df: Any = 1, seed: Any = None
+        self,
+        loc: Any = None,
+        shape: Any = 1,
+        df: Any = 1,
+        allow_singular: bool = False,
+        seed: Any = None,
     ) -> FrozenMultivariateT:
         """Return the distribution with its parameters held."""
+        if allow_singular:
+            raise ArgumentError(
+                "multivariate_t needs a positive definite shape here: allow_singular must be False."
+            )
         return FrozenMultivariateT(self, loc, shape, df, seed)
 
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:

@@ -20,7 +20,7 @@ from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 from tapegrad.scipy.stats.quadrature import column, mean_log_gamma
-from tapegrad.scipy.stats.search import first_reaching
+from tapegrad.scipy.stats.search import first_leaving, first_reaching
 
 
 def _geom_ppf(q: Any, p: Any) -> Any:
@@ -73,9 +73,25 @@ def _nbinom_ppf(q: Any, n: Any, p: Any) -> Any:
     return first_reaching(q, lambda k: betainc(n, k + 1, p), _far(mean, mean / p))
 
 
+def _nbinom_isf(q: Any, n: Any, p: Any) -> Any:
+    n, p = stop_gradient(n), stop_gradient(p)
+    mean = n * (1 - p) / p
+    far = _FARTHER * _far(mean, mean / p)
+    return first_leaving(q, lambda k: betainc(k + 1, n, 1 - p), far)
+
+
+def _poisson_isf(q: Any, mu: Any) -> Any:
+    mu = stop_gradient(mu)
+    return first_leaving(q, lambda k: gammainc(k + 1, mu), _FARTHER * _far(mu, mu))
+
+
 def _poisson_ppf(q: Any, mu: Any) -> Any:
     mu = stop_gradient(mu)
     return first_reaching(q, lambda k: gammaincc(k + 1, mu), _far(mu, mu))
+
+
+_FARTHER = 25
+"""How much farther out small shares of an upper tail reach than those that 1 can be short of."""
 
 
 def _far(mean: Any, var: Any) -> Any:
@@ -112,6 +128,7 @@ nbinom = Discrete(
     var=lambda n, p: n * (1 - p) / (p * p),
     entropy=_nbinom_entropy,
     ppf=_nbinom_ppf,
+    isf=_nbinom_isf,
     draw=_nbinom_draw,
 )
 
@@ -127,5 +144,6 @@ poisson = Discrete(
     var=lambda mu: mu,
     entropy=_poisson_entropy,
     ppf=_poisson_ppf,
+    isf=_poisson_isf,
     draw=poisson_draw,
 )

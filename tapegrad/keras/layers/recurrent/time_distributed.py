@@ -8,6 +8,7 @@ from tapegrad.errors import ArgumentTypeError, ShapeError
 from tapegrad.keras.layers.calling import call_spec
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.copying import revived
+from tapegrad.ops.joining import stack, unstack
 from tapegrad.ops.shape import reshape
 
 Shape = tuple[int | None, ...]
@@ -53,6 +54,8 @@ class TimeDistributed(Layer):
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         self._without_steps(inputs.shape)
+        if self._keeps_state(training):
+            return self._step_by_step(inputs, training, mask)
         options: dict[str, Any] = {"training": training}
         # A mask of whole steps says nothing about what is inside a step.
         if mask is not None and len(mask.shape) > 2 and call_spec(type(self.layer).call).takes_mask:
@@ -60,6 +63,22 @@ class TimeDistributed(Layer):
         # All steps at once, as if they were examples.
         outputs = self.layer(self._merged(inputs), **options)
         return reshape(outputs, (*inputs.shape[:2], *outputs.shape[1:]))
+
+    def _keeps_state(self, training: bool | None) -> bool:
+        """Whether a step leaves something behind, as averages, that the next one goes on from."""
+        if getattr(self.layer, "stateful", False):
+            return True
+        is_trained = bool(training) and self.layer.trainable
+        return is_trained and any(not variable.trainable for variable in self.layer.variables)
+
+    def _step_by_step(self, inputs: Any, training: bool | None, mask: Any) -> Any:
+        takes_mask = mask is not None and call_spec(type(self.layer).call).takes_mask
+        masks = unstack(mask, axis=1) if takes_mask else [None] * inputs.shape[1]
+        outputs = []
+        for x, one in zip(unstack(inputs, axis=1), masks):
+            options = {} if one is None else {"mask": one}
+            outputs.append(self.layer(x, training=training, **options))
+        return stack(outputs, 1)
 
     def _merged(self, x: Any) -> Any:
         return reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))

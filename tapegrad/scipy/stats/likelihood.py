@@ -1,0 +1,111 @@
+"""Parameters of continuous distributions that make a sample likeliest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.cast import cast
+from tapegrad.ops.comparison import isfinite
+from tapegrad.ops.exponential import exp
+from tapegrad.ops.indexing import getitem
+from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import min as smallest
+from tapegrad.ops.selection import where
+from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.optimize.minimizing import minimize
+
+_SIMPLEXES = 3
+_LIMITS = {"maxiter": 1000, "xatol": 1e-6, "fatol": 1e-10}
+_OUTSIDE = 1e3
+"""What a value costs that has no probability."""
+
+
+def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the parameters of a family, in their order, that make the data likeliest.
+
+    >>> from tapegrad.scipy.stats.normal import norm
+    >>> [round(float(x), 4) for x in fit(norm, [1.0, 2.0, 6.0], (), {})]
+    [3.0, 2.1602]
+    """
+    x = cast(stop_gradient(reshape_p(operand(data), shape=(-1,))), "float64")
+    if not x.shape[0]:
+        raise ArgumentError(f"{family.name}.fit needs one value or more. Got none.")
+    fixed, starts = _read(family, args, options)
+    free = [name for name in family.parameters if name not in fixed]
+    if not free:
+        raise ArgumentError(f"All parameters of {family.name} are fixed: there is nothing to fit.")
+    starts = _starts(family, x, fixed, starts)
+
+    def parameters(point: Any) -> dict[str, Any]:
+        moving = {name: getitem(point, k) for k, name in enumerate(free)}
+        if "scale" in moving:
+            moving["scale"] = exp(moving["scale"])
+        return {**fixed, **moving}
+
+    def cost(point: Any) -> Any:
+        y = family.logpdf(x, **parameters(point))
+        is_inside = isfinite(y)
+        return mean(where(is_inside, -where(is_inside, y, 0.0), _OUTSIDE))
+
+    start = operands(x, [math.log(starts[n]) if n == "scale" else starts[n] for n in free])[1]
+    best = start
+    # A simplex lies flat where the likelihood ends at a cliff, so it is set up anew.
+    for _ in range(_SIMPLEXES):
+        best = minimize(cost, best, method="Nelder-Mead", options=_LIMITS).x
+    # Gradients take the last steps; a likelihood that has none there stays where it was.
+    last = minimize(cost, best, method="BFGS", options={"gtol": 1e-9}).x
+    best = last if float(cost(last)) <= float(cost(best)) else best
+    values = parameters(best)
+    return tuple(operand(values[name]) for name in family.parameters)
+
+
+def _read(
+    family: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Which parameters are fixed, and where others start, by SciPy's names."""
+    options = dict(options)
+    method = options.pop("method", "MLE")
+    if str(method).lower() != "mle":
+        raise ArgumentError(f"{family.name}.fit knows the method 'MLE' only. Got {method!r}.")
+    if len(args) > len(family.shapes):
+        raise ArgumentTypeError(
+            f"{family.name}.fit takes starting values of {', '.join(family.shapes) or 'no shape'}. "
+            f"Got {len(args)}."
+        )
+    starts = dict(zip(family.shapes, (float(value) for value in args)))
+    fixed: dict[str, float] = {}
+    for k, name in enumerate(family.parameters):
+        spellings = {f"f{name}", f"fix_{name}", *([f"f{k}"] if name in family.shapes else [])}
+        for spelling in spellings & options.keys():
+            fixed[name] = float(options.pop(spelling))
+        if name in ("loc", "scale") and name in options:
+            starts[name] = float(options.pop(name))
+    if options:
+        raise ArgumentTypeError(
+            f"{family.name}.fit takes no {', '.join(sorted(options))}. Parameters are fixed by "
+            "an f before their name."
+        )
+    return fixed, starts
+
+
+def _starts(
+    family: Any, x: Any, fixed: dict[str, float], starts: dict[str, float]
+) -> dict[str, float]:
+    """Shapes of 1, and the place and width that the sample would have with them."""
+    shapes = {name: fixed.get(name, starts.get(name, 1.0)) for name in family.shapes}
+    middle = float(mean(x))
+    width = max(float(mean((x - middle) ** 2)) ** 0.5, 1e-6 * max(abs(middle), 1.0))
+    mu, var = (float(moment(**shapes)) for moment in (family.mean, family.var))
+    is_known = math.isfinite(mu) and math.isfinite(var) and var > 0
+    scale = fixed.get("scale", starts.get("scale", width / var**0.5 if is_known else width))
+    loc = fixed.get("loc", starts.get("loc", middle - scale * mu if is_known else middle))
+    low = float(family.support(**shapes)[0])
+    if "loc" not in fixed and "loc" not in starts and math.isfinite(low):
+        # All values must be within the support.
+        least = float(smallest(x))
+        loc = min(loc, least - 0.1 * width - low * scale)
+    return {**shapes, "loc": loc, "scale": scale}
