@@ -167,14 +167,23 @@ OTHERS = {
 }
 ALL = SAMPLES | DISTRIBUTIONS | SPECIAL | OTHERS
 
+# What is 0 but for roundings, which both sides make in their own order; of one, the root is taken.
+ROUNDINGS = {
+    "skew of two": 1e-14,
+    "circstd of equal angles": 1e-7,
+    "istft of an odd segment": 1e-14,
+    "periodogram of few bins": 1e-14,
+}
+
 
 def host(value: Any) -> list[Any]:
     parts = value if isinstance(value, tuple | list) else [value]
     return [x.numpy() if hasattr(x, "numpy") else np.asarray(x) for x in parts]
 
 
-@pytest.mark.parametrize("call", ALL.values(), ids=list(ALL))
-def test_the_answer_is_scipys(call):
+@pytest.mark.parametrize("name", ALL)
+def test_the_answer_is_scipys(name):
+    call = ALL[name]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # SciPy's words about small samples and NaN
         wanted = host(call(scipy))
@@ -185,7 +194,8 @@ def test_the_answer_is_scipys(call):
     for ours_, theirs in zip(found, wanted, strict=True):
         assert ours_.shape == theirs.shape
         tolerance = 1e-5 if ours_.dtype == np.float32 else 2e-8
-        np.testing.assert_allclose(ours_, theirs, rtol=tolerance, atol=1e-300)
+        rounding = ROUNDINGS.get(name, 1e-300)
+        np.testing.assert_allclose(ours_, theirs, rtol=tolerance, atol=rounding)
 
 
 def test_small_shares_of_an_upper_tail_are_reached():
