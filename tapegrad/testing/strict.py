@@ -23,30 +23,6 @@ Array: Any = type(strict.zeros(1))
 _READS = ("__float__", "__int__", "__bool__", "__complex__", "__index__")
 
 
-def _one_object_per_dtype() -> None:
-    """Let equal dtypes of array_api_strict be the same object, so that comparing them is quick.
-
-    It makes one for every array and looks it up in lists, by a method in Python: two fifths of
-    the time of long formulas. What it accepts and refuses stays the same.
-    """
-    kind: Any = type(strict.float64)
-    initialize = kind.__init__
-    known = {value._np_dtype: value for value in vars(strict).values() if type(value) is kind}
-
-    def make(cls: Any, np_dtype: Any) -> Any:
-        found = known.get(np.dtype(np_dtype))
-        if found is None:
-            found = object.__new__(cls)
-            initialize(found, np_dtype)
-        return found
-
-    kind.__new__, kind.__init__, kind.__eq__ = make, object.__init__, object.__eq__
-    kind.__reduce__ = lambda self: (kind, (self._np_dtype,))
-
-
-_one_object_per_dtype()
-
-
 class StrictNamespace:
     """array_api_strict with NumPy dtypes accepted and the second device as default."""
 
