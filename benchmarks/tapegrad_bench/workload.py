@@ -232,7 +232,3 @@ class Problem:
     def apply(self, ops: Ops, params: Sequence[Array], batch: Sequence[Array]) -> Array:
         """Run the maths with a library's functions."""
         return self.workload.forward(ops, self.dims, params, batch)
-
-    def at_check_size(self) -> Problem:
-        """The same maths, small enough for a reference in float64."""
-        return Problem(self.workload, self.workload.check, self.dtype)

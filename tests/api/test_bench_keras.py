@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tapegrad_bench import fit_overhead
+import fit_overhead
 from tapegrad_bench.adapters import CONTENDERS, load
 from tapegrad_bench.adapters.keras_models import NETWORKS, network_of
 from tapegrad_bench.charts import ratios_of

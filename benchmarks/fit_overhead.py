@@ -1,7 +1,7 @@
 """What `fit` adds to a training loop written by hand: epochs of both in turns, and their ratio.
 
-python -m tapegrad_bench.fit_overhead
-TAPEGRAD_DEVICE=cuda python -m tapegrad_bench.fit_overhead --limit 1.05
+python benchmarks/fit_overhead.py
+TAPEGRAD_DEVICE=cuda python benchmarks/fit_overhead.py --limit 1.05
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ def measure(task: Task, is_eager: bool, turns: int) -> Overhead:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print one line per mode; the exit status is 1 if a ratio is above the limit."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tapegrad_bench.fit_overhead", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python benchmarks/fit_overhead.py", description=__doc__)
     parser.add_argument("--modes", default="function,eager", help="of function, eager")
     parser.add_argument("--turns", type=int, default=15, help="epochs of each (default: 15)")
     parser.add_argument("--examples", type=int, default=Task.examples, help="in an epoch")
