@@ -1,15 +1,17 @@
 """The record of a run on a GPU: what ran, on which sources, and how it ended.
 
-python ci/gpu_report.py --run [pytest arguments]            run the GPU tests, write the report
-python ci/gpu_report.py --again                             run what failed once more, alone
+python ci/gpu_report.py --run [pytest arguments]            run all GPU tests, write the report
+python ci/gpu_report.py --rest [pytest arguments]           run what failed, or changed since then
 python ci/gpu_report.py --bench [tapegrad bench arguments]  add figures; results/ gets them all
 python ci/gpu_report.py --check                             does the report still match the tree?
+
+The report knows each file of tests by the sources that it ran on, so that a test that is mended can
+be run again without all others.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import json
 import os
@@ -19,166 +21,124 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from gpu_parts import ENGINE, ON_THE_HOST, PARTS, ROOT, digest, sources_of, test_files
+
 REPORT = ROOT / "ci" / "gpu-report.json"
 RESULTS = ROOT / "benchmarks" / "results"
-SOURCES = (
-    "backends",
-    *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
-    "tests/gpu",
-)
+
+Report = dict[str, Any]
 
 
-def digest(places: Sequence[str] = SOURCES) -> str:
-    """One number for all sources that a part of the GPU run depends on."""
-    total = hashlib.sha256()
-    files = (path for place in places for path in (ROOT / place).rglob("*.py"))
-    for path in sorted(files):
-        total.update(str(path.relative_to(ROOT)).encode())
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+def new_report() -> Report:
+    """A report about the present engine, on which nothing ran yet."""
+    parts = {name: {"sources": sources_of(part), "files": {}} for name, part in PARTS.items()}
+    return {"engine": digest(ENGINE), "parts": parts, "seconds": 0.0, "milliseconds": {}}
 
 
-# What users see, on the GPU: the same tests that run on NumPy. Of tests/api these are left out:
-# test_optimizers (needs array_api_strict), and what is about the host, needs no device, or has GPU
-# tests of its own (benchmarks, faces, nest, registry, transfers, interop).
-TAPE_TESTS = tuple(
-    f"tests/api/test_{name}.py"
-    for name in (
-        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap",
-        "custom_gradient_nested", "data_model", "dtype", "errors", "explain", "forward",
-        "gradient", "gradient_paths", "guides", "inplace", "jacobian", "memory", "module",
-        "neighbours", "numpy_protocol", "operator_turns", "optimizer_groups", "patterns",
-        "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms", "tutorials",
-        "variable", "vmap", "watch",
-    )
-) + tuple(
-    f"tests/program/test_{name}.py"
-    for name in (
-        "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
-        "recording",
-    )
-)  # fmt: skip
-# Single tests that cannot hold on a GPU as they are written.
-ON_THE_HOST = (
-    # The rule in the test turns raw arrays into NumPy's.
-    "tests/api/test_gradient_paths.py::test_G22_an_output_without_gradient_gets_zeros",
-    # These count the bytes of the host.
-    "tests/api/test_memory.py::test_L8_reset_releases_what_was_recorded",
-    "tests/api/test_memory.py::test_L15_a_persistent_tape_keeps_everything_between_calls",
-    "tests/api/test_memory.py::test_L17_the_sweep_frees_what_it_has_used",
-    # CuPy loads ml_dtypes itself.
-    "tests/api/test_dtype.py::test_bfloat16_is_loaded_when_its_name_is_asked_for",
-    # NumPy imports no memory of a GPU.
-    "tests/api/test_tensor.py::test_T1_dlpack_export",
-)
-LIBRARIES = {
-    "tape": (("tests/api", "tests/program"), TAPE_TESTS),
-    "training": (
-        ("tapegrad/keras", "tapegrad/data", "examples"),
-        ("tests/keras", "tests/data", "tests/examples"),
-    ),
-    "numpy": (("tapegrad/numpy",), ("tests/numpy",)),
-    "scipy": (("tapegrad/numpy", "tapegrad/scipy"), ("tests/scipy",)),
-    "autograd": (("tapegrad/numpy", "tapegrad/scipy", "tapegrad/compat"), ("tests/compat",)),
-}
-"""Tests that run on NumPy too, by what they are about, with sources besides the engine's, which may
-change while the proof of the rest holds. They need array_api_strict."""
+def old_report() -> Report:
+    """The report that there is, without what is about other sources."""
+    fresh = new_report()
+    if not REPORT.exists():
+        return fresh
+    report: Report = json.loads(REPORT.read_text())
+    if report.get("engine") != fresh["engine"]:
+        return fresh
+    for name, part in fresh["parts"].items():
+        kept = report["parts"].get(name, {})
+        files = kept.get("files", {}) if kept.get("sources") == part["sources"] else {}
+        part["files"] = {
+            file: found
+            for file, found in files.items()
+            if (ROOT / file).exists() and found["digest"] == digest([file])
+        }
+    return {**report, "parts": fresh["parts"]}
 
 
-def run(arguments: list[str]) -> int:
-    """Run the tests and write the report, whether they pass or not."""
-    before = digest()
-    started = time.perf_counter()
-    # Every recorded sequence of launches is compared with the call that it was recorded from.
-    ended, counts = run_tests(["tests/gpu", *arguments], TAPEGRAD_CHECK_REPLAYS="1")
-    libraries = {name: run_library(name, arguments) for name in LIBRARIES}
-    write({
-        "digest": before,
-        "tests": counts,
-        "libraries": libraries,
-        "seconds": round(time.perf_counter() - started, 1),
-        "versions": versions(),
-        "milliseconds": {},
-    })  # fmt: skip
-    return ended or any(part["failed"] for part in libraries.values())
+def missing(report: Report, name: str) -> list[str]:
+    """The files of a part that failed, or did not run on the present sources."""
+    known = report["parts"][name]["files"]
+    return [f for f in test_files(PARTS[name]) if f not in known or known[f]["failed"]]
 
 
-def run_library(name: str, arguments: list[str]) -> dict[str, Any]:
-    """Run the tests of one library on the GPU: what they counted, and on which sources."""
-    sources, tests = LIBRARIES[name]
-    before = digest(sources)
-    left_out = [f"--deselect={name}" for name in ON_THE_HOST]
-    ended, counts = run_tests([*tests, *left_out, *arguments], TAPEGRAD_DEVICE="cuda")
-    if ended and not counts["failed"]:
-        counts["failed"] = [f"pytest ended with {ended}"]
-    return {"digest": before, **counts}
+def run(report: Report, arguments: list[str]) -> int:
+    """Run what is missing in a report, and write it whether the tests pass or not."""
+    report["versions"] = versions()
+    for name in PARTS:
+        files, started = missing(report, name), time.perf_counter()
+        if files:
+            report["parts"][name]["files"].update(run_files(name, files, arguments))
+            report["seconds"] = round(report["seconds"] + time.perf_counter() - started, 1)
+            write(report)  # what ran stays known if the rest is stopped
+    say(report)
+    return int(any(missing(report, name) for name in PARTS))
 
 
-def run_libraries(names: list[str], arguments: list[str]) -> int:
-    """Run the tests of some libraries again, on the engine that the report is about."""
-    report = json.loads(REPORT.read_text())
-    if report["digest"] != digest():
-        print("The GPU report is about other sources: run the tests first.")
-        return 1
-    for name in names:
-        report["libraries"][name] = run_library(name, arguments)
-    write(report)
-    return int(any(report["libraries"][name]["failed"] for name in names))
-
-
-def write(report: dict[str, Any]) -> None:
-    text = json.dumps(report, indent=2, sort_keys=True) + "\n"
-    REPORT.write_text(text)
-    print(text)
-
-
-def add_benchmarks(options: list[str]) -> int:
-    """Time all rows on the sources of the report and add the medians to it."""
-    report = json.loads(REPORT.read_text())
-    if report["digest"] != digest():
-        print("The GPU report is about other sources: run the tests first.")
-        return 1
-    report["milliseconds"] = benchmark(options)
-    write(report)
-    return 0
-
-
-def run_again() -> int:
-    """Run the tests that failed once more, alone, and say in the report how that ended.
-
-    A test that passes alone depends on what ran before it. That is a defect of the test, and stays
-    in the report until a whole run passes.
-    """
-    report = json.loads(REPORT.read_text())
-    if report["digest"] != digest():
-        print("The GPU report is about other sources: run the tests first.")
-        return 1
-    failed = report["tests"]["failed"]
-    names = [f"{name.partition('::')[0].replace('.', '/')}.py::{name.partition('::')[2]}"
-             for name in failed]  # fmt: skip
-    ended, counts = run_tests(names, TAPEGRAD_CHECK_REPLAYS="1") if names else (0, {"failed": []})
-    still = set(counts["failed"])
-    report["passed_only_alone"] = sorted(name for name in failed if name not in still)
-    write(report)
-    return ended
-
-
-def run_tests(arguments: list[str], **environment: str) -> tuple[int, dict[str, Any]]:
-    """Run pytest; return its exit code and what it counted."""
+def run_files(name: str, files: list[str], arguments: list[str]) -> dict[str, Any]:
+    """Run tests of one part; return what was counted in each file, and the file's digest."""
+    before = {file: digest([file]) for file in files}
+    left_out = [f"--deselect={test}" for test in ON_THE_HOST]
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         ended = subprocess.run(
-            [*command, f"--junitxml={results}", *arguments],
+            [*command, f"--junitxml={results}", *files, *left_out, *arguments],
             cwd=ROOT,
-            env={**os.environ, **environment},
-        )
-        return ended.returncode, count(results)
+            env={**os.environ, **PARTS[name].environment},
+        ).returncode
+        counts = count(results, files)
+    if ended and not any(found["failed"] for found in counts.values()):
+        for found in counts.values():
+            found["failed"].append(f"pytest ended with {ended}")
+    return {file: {"digest": before[file], **counts[file]} for file in files}
+
+
+def count(results: Path, files: list[str]) -> dict[str, dict[str, Any]]:
+    """How many tests ran in each file, and the names of those that did not pass."""
+    counts: dict[str, dict[str, Any]] = {
+        file: {"tests": 0, "skipped": 0, "failed": []} for file in files
+    }
+    # A class of tests comes after the module in a case's class name.
+    modules = {file.removesuffix(".py").replace("/", "."): file for file in files}
+    for case in ET.parse(results).getroot().iter("testcase"):
+        name = case.get("classname") or case.get("name") or ""
+        module = next(m for m in modules if f"{name}.".startswith(f"{m}."))
+        found = counts[modules[module]]
+        found["tests"] += 1
+        found["skipped"] += case.find("skipped") is not None
+        if case.find("failure") is not None or case.find("error") is not None:
+            found["failed"].append(case.get("name"))
+    return counts
+
+
+def write(report: Report) -> None:
+    text = json.dumps(report, indent=1, sort_keys=True) + "\n"
+    REPORT.write_text(text)
+
+
+def say(report: Report) -> None:
+    """Print what ran in each part, and what did not pass."""
+    for name, part in report["parts"].items():
+        files = part["files"]
+        total = sum(found["tests"] for found in files.values())
+        print(f"{name}: {total} tests in {len(files)} files")
+        for file, found in sorted(files.items()):
+            for test in found["failed"]:
+                print(f"  failed: {file}::{test}")
+
+
+def add_benchmarks(options: list[str]) -> int:
+    """Time all rows on the engine of the report and add the medians to it."""
+    report = old_report()
+    if not any(part["files"] for part in report["parts"].values()):
+        print("The GPU report is about another engine: run the tests first.")
+        return 1
+    report["milliseconds"] = benchmark(options)
+    write(report)
+    say(report)
+    return 0
 
 
 def benchmark(options: list[str]) -> dict[str, dict[str, float | str]]:
@@ -201,22 +161,6 @@ def benchmark(options: list[str]) -> dict[str, dict[str, float | str]]:
     return rows
 
 
-def count(results: Path) -> dict[str, Any]:
-    """How many tests ran, and the names of those that did not pass."""
-    suites = ET.parse(results).getroot().iter("testsuite")
-    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    failed: list[str] = []
-    for suite in suites:
-        for key in totals:
-            totals[key] += int(suite.get(key, 0))
-        failed.extend(
-            f"{case.get('classname')}::{case.get('name')}"
-            for case in suite.iter("testcase")
-            if case.find("failure") is not None or case.find("error") is not None
-        )
-    return {**totals, "failed": sorted(failed)}
-
-
 def versions() -> dict[str, str]:
     """What the run stood on."""
     found = {"python": platform.python_version()}
@@ -231,41 +175,24 @@ def versions() -> dict[str, str]:
 
 def check() -> int:
     """Say whether the committed report is about this tree and all its tests passed."""
-    if not REPORT.exists():
-        print("There is no GPU report: run `bash ci/gpu.sh` on a machine with a GPU.")
-        return 1
-    report = json.loads(REPORT.read_text())
-    if report["digest"] != digest():
-        print("The GPU report is about other sources: run `bash ci/gpu.sh` again.")
-        return 1
-    parts = [report["tests"], *report["libraries"].values()]
-    failed = [name for part in parts for name in part["failed"]]
-    total = sum(part["tests"] for part in parts)
-    print(f"The GPU report matches this tree: {total} tests, {len(failed)} failed.")
-    for name, (sources, _) in LIBRARIES.items():
-        if report["libraries"][name]["digest"] != digest(sources):
-            print(f"But {', '.join(sources)} changed since the tests of {name} ran there.")
-    for name in report.get("passed_only_alone", []):
-        print(f"It failed in the whole run and passed alone: {name}")
-    return 1 if failed else 0
+    report = old_report()
+    rest = [file for name in PARTS for file in missing(report, name)]
+    say(report)
+    if rest:
+        print(f"{len(rest)} files failed or changed since: run `ci/gpu_report.py --rest` on a GPU.")
+        print("\n".join(rest))
+    return int(bool(rest))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the GPU tests and write the report")
+    parser.add_argument("--rest", action="store_true", help="run what failed or changed since")
     parser.add_argument("--check", action="store_true", help="compare the report with the tree")
-    parser.add_argument(
-        "--library", action="append", choices=LIBRARIES, help="run the tests of this one again"
-    )
-    parser.add_argument("--again", action="store_true", help="run what failed once more, alone")
     parser.add_argument("--bench", action="store_true", help="add benchmarks to the report")
     options, rest = parser.parse_known_args()
-    if options.run:
-        return run(rest)
-    if options.library:
-        return run_libraries(options.library, rest)
-    if options.again:
-        return run_again()
+    if options.run or options.rest:
+        return run(new_report() if options.run else old_report(), rest)
     if options.bench:
         return add_benchmarks(rest)
     return check()

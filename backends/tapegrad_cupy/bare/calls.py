@@ -6,6 +6,9 @@ call of a plan is captured three times with different addresses; what changes wi
 by as much, is that address, be it inside of a structure or of a description of a tensor. If all
 that changes is found in this way, later calls fill in their addresses and launch the kernels
 themselves. If anything else changes, the library goes on being called.
+
+Libraries leave gaps in their structures as they find them on the stack, where an address lay, or
+half of one. The lower half of an address alone leads nowhere, so it may stay as it was.
 """
 
 from __future__ import annotations
@@ -89,6 +92,7 @@ class BareCall:
         self._count = -1
         variants = [addresses, *(_shifted(addresses, shifts) for shifts in _SHIFTS)]
         try:
+            captured(partial(self._call, addresses))  # leaves the same on the stack for the next
             found = [captured(partial(self._call, at)) for at in variants]
             pieces = [_pieces(same, variants) for same in zip(*found, strict=True)]
             _refuse_lost(pieces, addresses)
@@ -130,18 +134,27 @@ def _pieces(same: Sequence[Launch | Memset], variants: Sequence[Sequence[int]]) 
             at += 4
             continue
         words = [int.from_bytes(blob[at : at + 8], "little") for blob in blobs]
-        pieces += [blobs[0][start:at], _address(words, variants)]
-        start = at = at + 8
+        address = _address(words, variants, 2**64)
+        if address is not None:
+            pieces += [blobs[0][start:at], address]
+            start = at = at + 8
+        elif _address([word % 2**32 for word in words], variants, 2**32) is not None:
+            at += 4  # the lower half, and what follows is not the upper one
+        else:
+            shown = ", ".join(f"{word:#x}" for word in words)
+            raise UnfitError(f"an argument changes that is no address: {shown}")
     return [*pieces, blobs[0][start:]]
 
 
-def _address(words: Sequence[int], variants: Sequence[Sequence[int]]) -> tuple[int, int]:
+def _address(
+    words: Sequence[int], variants: Sequence[Sequence[int]], modulus: int
+) -> tuple[int, int] | None:
+    """The operand that words moved with, and their distance from it."""
     for number, places in enumerate(zip(*variants, strict=True)):
-        distances = {word - place for word, place in zip(words, places, strict=True)}
+        distances = {(word - place) % modulus for word, place in zip(words, places, strict=True)}
         if len(distances) == 1:
-            return number, distances.pop()
-    shown = ", ".join(f"{word:#x}" for word in words)
-    raise UnfitError(f"an argument changes that is no address: {shown}")
+            return number, words[0] - places[0]
+    return None
 
 
 def _refuse_lost(pieces: Sequence[Sequence[Piece]], addresses: Sequence[int]) -> None:

@@ -18,8 +18,8 @@ import cupy
 _KERNEL, _MEMSET = 0, 2  # CUgraphNodeType
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _INVALID_VALUE = 1
-_CLUSTERS = (2, 4, 5, 14)
-"""CUlaunchAttributeID: cooperative, cluster dimension and policy, share of shared memory.
+_ATTRIBUTES = {2: 4, 4: 12, 5: 4, 14: 4}
+"""CUlaunchAttributeID and bytes: cooperative, size and policy of clusters, share of shared memory.
 
 What else a launch can have (priorities, early starts) changes when it runs, not what it computes.
 """
@@ -150,11 +150,12 @@ def _read_launch(node: c_void_p) -> Launch:
     _check(driver().cuGraphKernelNodeGetParams_v2(node, byref(found)))
     function = found.function or _function_of(found.kernel)
     attributes = []
-    for number in _CLUSTERS:
+    for number, size in _ATTRIBUTES.items():
         value = (ctypes.c_char * 64)()
         _check(driver().cuGraphKernelNodeGetAttribute(node, number, value))
-        if any(bytes(value)):
-            attributes.append((number, bytes(value)))
+        known = bytes(value)[:size]
+        if any(known):
+            attributes.append((number, known.ljust(64, b"\0")))
     return Launch(
         function,
         (found.grid[0], found.grid[1], found.grid[2]),
