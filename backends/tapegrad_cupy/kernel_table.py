@@ -1,7 +1,7 @@
 """The backend's kernels by name: those written by hand, and those compiled from formulas.
 
-Beside the names of primitives it answers to `NAME.vjp`, all rules of an elementwise primitive in
-one launch, and to `add.into`, a sum in place.
+Beside the names of primitives it answers to `NAME.vjp`, all rules of a primitive together, for an
+elementwise one in one launch, and to `add.into`, a sum in place.
 """
 
 from __future__ import annotations
@@ -15,13 +15,7 @@ import numpy as np
 # Makes expressions known to the generic kernels.
 import tapegrad.core.expression_namespace  # noqa: F401
 from tapegrad.core.c_source import statements
-from tapegrad.core.expression import (
-    Expression,
-    UntraceableError,
-    array_input,
-    number_input,
-    traced,
-)
+from tapegrad.core.expression import Expression, UntraceableError, array_input, number_input, traced
 from tapegrad.core.primitive import PRIMITIVES, Primitive
 from tapegrad_cupy import replay
 from tapegrad_cupy.compiled import Source
@@ -67,7 +61,7 @@ class KernelTable(Mapping[str, Function]):
         return len(self._own)
 
     def _make(self, name: str) -> Function:
-        if name.endswith(".vjp"):
+        if name.endswith(".vjp") and name not in self._own:
             primitive = PRIMITIVES[name.removesuffix(".vjp")]
             if not primitive.broadcasts or primitive.vjp_rules is None:
                 raise KeyError(name)

@@ -110,6 +110,21 @@ def test_attention_and_its_gradient(
     check(*operands(sizes, dtype), causal)
 
 
+@EACH
+@pytest.mark.parametrize("seed", range(8))
+def test_random_sizes(seed: int, cudnn: bool) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        shared, group = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2, 4]))
+        rows = rng.integers(1, 300, 2).tolist()
+        depth = int(rng.choice([8, 16, 24, 32, 40, 64, 72, 96, 128, 160, 192, 256]))
+        width = depth if rng.random() < 0.7 else int(rng.choice([8, 32, 64, 128]))
+        sizes = (int(rng.integers(1, 4)), shared * group, shared, *rows, depth, width)
+        dtype = DTYPES[int(rng.integers(3))]
+
+        check(*operands(sizes, dtype, between=rng.random() < 0.5), causal=rng.random() < 0.5)
+
+
 @ALL
 def test_the_log_sum_exp_is_kept(dtype: Any) -> None:
     q, k, v, _ = operands((2, 4, 2, 70, 50, 32, 32), dtype)

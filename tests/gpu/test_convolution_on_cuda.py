@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,12 +12,14 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.ops import window_kernels
+from tapegrad.ops.convolution import conv_p
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 convolution = pytest.importorskip("tapegrad_cupy.convolution.convolution")
 cudnn = pytest.importorskip("tapegrad_cupy.convolution.cudnn")
 patches = pytest.importorskip("tapegrad_cupy.convolution.patches")
+turned = pytest.importorskip("tapegrad_cupy.convolution.turned")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]
@@ -40,6 +43,13 @@ CASES = {
     "2d-odd": Case((3, 7, 6, 5), (3, 2), 7, (1, 1), ((0, 0), (0, 0)), (1, 1)),
     "2d-strides": Case((2, 10, 9, 8), (3, 3), 8, (2, 3), ((0, 1), (1, 1)), (1, 1)),
     "2d-uneven-padding": Case((2, 6, 7, 8), (3, 4), 8, (2, 1), ((2, 0), (0, 3)), (1, 1)),
+    # Here engines of cuDNN were seen to give wrong gradients of filters.
+    "2d-same": Case((32, 16, 16, 24), (3, 3), 48, (2, 2), ((0, 1), (0, 1)), (1, 1)),
+    "2d-same-thick": Case((8, 11, 32, 128), (4, 5), 64, (1, 1), ((0, 3), (1, 3)), (1, 1)),
+    "1d-uneven-padding": Case((2, 27, 32), (5,), 64, (2,), ((4, 1),), (1,)),
+    "3d-uneven-padding": Case(
+        (1, 11, 6, 7, 1), (5, 5, 3), 4, (3, 3, 3), ((3, 3), (0, 3), (2, 3)), (2, 1, 2)
+    ),
     "2d-dilated": Case((1, 12, 11, 8), (3, 2), 24, (1, 2), ((2, 2), (3, 1)), (2, 3)),
     "2d-groups": Case((2, 6, 6, 16), (3, 3), 32, (1, 1), ((1, 1), (1, 1)), (1, 1), 4),
     "2d-groups-odd": Case((2, 6, 5, 6), (2, 3), 9, (2, 1), ((1, 0), (1, 2)), (1, 1), 3),
@@ -127,6 +137,44 @@ def test_convolution_and_its_transposes(way: str, case: Case, dtype: Any) -> Non
 
         assert got.dtype == dtype
         check(name, got, a, b, params)
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    """Any geometry; half of them with padding that differs from side to side."""
+    rank = int(rng.choice([1, 2, 2, 2, 3]))
+    groups = int(rng.choice([1, 1, 1, 2, 4]))
+    c_in, c_out = (groups * int(rng.choice([1, 3, 8, 16, 24, 32, 48])) for _ in range(2))
+    window, strides = rng.integers(1, 6, rank), rng.integers(1, 4, rank)
+    dilation = rng.integers(1, 3, rank) if rng.random() < 0.2 else np.ones(rank, int)
+    reach = (window - 1) * dilation + 1
+    low, high = rng.integers(0, reach), rng.integers(0, reach)
+    if rng.random() < 0.5:
+        high = low
+    spatial = rng.integers(1, 34 if rank < 3 else 12, rank)
+    spatial = np.maximum(spatial, reach - low - high)
+    data = (int(rng.choice([1, 2, 8, 32])), *spatial.tolist(), c_in)
+    padding = tuple(zip(low.tolist(), high.tolist()))
+    sizes = [tuple(array.tolist()) for array in (window, strides, dilation)]
+    return Case(data, sizes[0], c_out, sizes[1], padding, sizes[2], groups)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_geometries_give_what_kernels_of_our_own_give_in_float64(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        case, dtype = random_case(rng), DTYPES[rng.choice([0, 1, 3])]
+        for name, (a, b, params) in calls(case, dtype).items():
+            kernel = convolution.KERNELS[name]
+            got = kernel(a, b, **params)
+
+            wide_a, wide_b = a.astype("float64"), b.astype("float64")  # which cuDNN does not take
+            want = kernel(wide_a, wide_b, **params)
+            magnitude = kernel(abs(wide_a), abs(wide_b), **params)
+            info = ml_dtypes.finfo(dtype)
+            eps = float(info.eps) * (1 if dtype.itemsize == 2 else 16)
+            bound = eps * magnitude + eps * float(info.tiny)
+            assert bool((abs(got.astype("float64") - want) <= bound).all()), (name, dtype, case)
+    convolution.forget_plans()
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128", "int32"])
@@ -244,6 +292,63 @@ def test_gradients_on_the_gpu_equal_those_on_the_host(way: str) -> None:
         np.testing.assert_allclose(here, there, rtol=1e-10, atol=1e-12)
 
 
+# Filters kept for the gradient
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), np.dtype("float32"), BFLOAT16], ids=str)
+@pytest.mark.parametrize("case", ["1d", "2d", "2d-uneven-padding", "2d-groups", "2d-pointwise"])
+def test_gradients_under_a_tape_are_those_of_the_primitives(way, case, dtype) -> None:
+    x, w, t = operands(CASES[case], dtype)
+    made = calls(CASES[case], dtype)
+    inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(w)]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(inputs)
+        y = conv_p(*inputs, **made["conv"][2])
+    cotangent = tf.convert_to_tensor(t)
+
+    both = tape.gradient(y, inputs, cotangent)
+    (alone,) = tape.gradient(y, inputs[:1], cotangent)
+
+    for name, got in zip(["conv_input_gradient", "conv_filter_gradient"], both):
+        a, b, params = made[name]
+        expected = convolution.KERNELS[name](a, b, **params)
+        assert got.array.tobytes() == expected.tobytes()
+    assert alone.array.tobytes() == both[0].array.tobytes()
+
+
+def test_filters_are_kept_under_a_tape_only_and_end_with_themselves(way: str) -> None:
+    x, w, _ = operands(CASES["2d"], BFLOAT16)
+    params = calls(CASES["2d"], BFLOAT16)["conv"][2]
+    turned._kept.clear()
+
+    conv_p(tf.convert_to_tensor(x), tf.convert_to_tensor(w), **params)
+    assert not turned._kept
+
+    inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(w)]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        y = conv_p(*inputs, **params)
+    assert len(turned._kept) == (way == "chosen" and cudnn.library()[0] is not None)
+    del w, inputs, y, tape
+    gc.collect()
+
+    assert not turned._kept
+
+
+def test_filters_that_were_written_to_are_turned_anew(way: str) -> None:
+    x, w, t = operands(CASES["2d"], BFLOAT16)
+    made = calls(CASES["2d"], BFLOAT16)
+    with tf.GradientTape() as tape:
+        tape.watch(watched := tf.convert_to_tensor(w))
+        conv_p(tf.convert_to_tensor(x), watched, **made["conv"][2])
+    w *= 2
+    params = made["conv_input_gradient"][2]
+
+    got = convolution.conv_input_gradient(t, w, **params)
+
+    check("conv_input_gradient", got, t, w, params)
+
+
 # What runs
 
 
@@ -270,7 +375,7 @@ def test_cudnn_plans_the_usual_convolutions_where_it_is_there(case: str, dtype: 
     size = patches.Convolution(batch, windows, c_in, CASES[case].c_out, CASES[case].groups, dtype)
     is_there = cudnn.library()[0] is not None
 
-    for name in convolution.KERNELS:
+    for name in calls(CASES[case], dtype):
         assert (cudnn.plan(name, size, False) is not None) == is_there
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 
 from tapegrad_cupy.compiled import contiguous
-from tapegrad_cupy.convolution import cudnn, grouped, patches
+from tapegrad_cupy.convolution import cudnn, grouped, patches, turned
 from tapegrad_cupy.convolution.patches import Convolution, Plan
 from tapegrad_cupy.convolution.windows import (
     Padding,
@@ -49,7 +49,13 @@ def conv(
     return plan(x, w)
 
 
-def conv_input_gradient(
+def conv_input_gradient(t: Array, w: Array, **geometry: Any) -> Array:
+    """Spread each cotangent over the window it came from."""
+    turned.forget(w)
+    return _input_gradient(t, w, **geometry)
+
+
+def _input_gradient(
     t: Array,
     w: Array,
     *,
@@ -59,7 +65,6 @@ def conv_input_gradient(
     dilation: Shape,
     groups: int,
 ) -> Array:
-    """Spread each cotangent over the window it came from."""
     key = (
         "conv_input_gradient", t.shape, t.dtype.num, w.shape, w.dtype.num, input_shape,
         strides, padding, dilation, groups, _current_device(), products.TF32,
@@ -94,8 +99,25 @@ def conv_filter_gradient(
     return plan(x, t)
 
 
+def conv_vjp(
+    t: Array, saved: Any, wanted: tuple[bool, bool], params: dict[str, Any], conjugate: bool
+) -> tuple[Array | None, Array | None] | None:
+    """The cotangents of data and filters, as a tape saved them with the other's shape."""
+    if conjugate:
+        return None
+    by_data = by_filters = None
+    if wanted[0]:
+        shape, w = saved[0]
+        by_data = _input_gradient(t, w, input_shape=tuple(shape), **params)
+    if wanted[1]:
+        x, shape = saved[1]
+        by_filters = conv_filter_gradient(x, t, window=tuple(shape[:-2]), **params)
+    return by_data, by_filters
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": conv,
+    "conv.vjp": conv_vjp,
     "conv_filter_gradient": conv_filter_gradient,
     "conv_input_gradient": conv_input_gradient,
 }
