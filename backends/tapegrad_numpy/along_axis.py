@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.index_check import refuse_out_of_range
+from tapegrad_numpy.convolution import accumulator
 
 Array = Any
 
@@ -18,7 +19,7 @@ def add_at(places: Array, values: Array, size: int) -> Array:
 
     NumPy's `add.at` is quick only for one flat index of its own integer type.
     """
-    wide = np.float32 if values.dtype == np.float16 else values.dtype
+    wide = accumulator(values.dtype)
     total = np.zeros(size, wide)
     np.add.at(total, places.astype(np.intp, copy=False), values.astype(wide, copy=False))
     return total.astype(values.dtype, copy=False)

@@ -60,12 +60,7 @@ def overlap(size: int, count: int, stride: int, low: int, reach: int) -> tuple[s
 
 
 def overlaps(
-    spatial: Shape,
-    count: Shape,
-    window: Shape,
-    strides: Shape,
-    padding: Padding,
-    dilation: Shape,
+    spatial: Shape, count: Shape, window: Shape, strides: Shape, padding: Padding, dilation: Shape
 ) -> Iterator[tuple[Shape, Slices, Slices]]:
     """Yield each place of the window, in row-major order, with the indices `overlap` gives."""
     everything = slice(None)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.index_check import refuse_out_of_range
+from tapegrad_numpy.convolution import accumulator
 
 Array = Any
 # Elements scattered at a time: their flat positions, 8 MiB, stay small next to the data.
@@ -51,8 +52,8 @@ def take_add(t: Array, indices: Array, *, axis: int, size: int) -> Array:
     t, flat = np.asarray(t), np.asarray(indices).reshape(-1)
     outer, inner = t.shape[:axis], t.shape[axis + np.ndim(indices) :]
     width = math.prod(inner)
-    total = np.zeros(math.prod(outer) * size * width, t.dtype)
-    values = t.reshape(math.prod(outer), flat.size, width)
+    total = np.zeros(math.prod(outer) * size * width, accumulator(t.dtype))
+    values = t.reshape(math.prod(outer), flat.size, width).astype(total.dtype, copy=False)
     step = max(1, _CHUNK // max(width, 1))
     for row in range(values.shape[0]):
         for start in range(0, flat.size, step):
@@ -61,7 +62,7 @@ def take_add(t: Array, indices: Array, *, axis: int, size: int) -> Array:
                 where = (where[:, None] * width + np.arange(width)).reshape(-1)
             # One-dimensional and contiguous is ufunc.at's fast case.
             np.add.at(total, where, values[row, start : start + step].reshape(-1))
-    return total.reshape(*outer, size, *inner)
+    return total.reshape(*outer, size, *inner).astype(t.dtype, copy=False)
 
 
 def take_set(x: Array, v: Array, indices: Array, *, axis: int) -> Array:

@@ -129,12 +129,7 @@ def _flat_grid(coordinates: list[Array], shape: Shape) -> Array:
 
 
 def _first_real_place(
-    spatial: Shape,
-    count: Shape,
-    window: Shape,
-    strides: Shape,
-    padding: Padding,
-    dilation: Shape,
+    spatial: Shape, count: Shape, window: Shape, strides: Shape, padding: Padding, dilation: Shape
 ) -> Array:
     """Number the first place of each window that is not in the padding."""
     firsts = []
@@ -153,12 +148,7 @@ def _first_real_place(
 
 
 def _positions(
-    winner: Array,
-    spatial: Shape,
-    window: Shape,
-    strides: Shape,
-    padding: Padding,
-    dilation: Shape,
+    winner: Array, spatial: Shape, window: Shape, strides: Shape, padding: Padding, dilation: Shape
 ) -> Array:
     """Turn places in the window into flat positions in the spatial block.
 

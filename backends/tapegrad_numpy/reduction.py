@@ -19,6 +19,18 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
     return dtype == _HALF or dtype.kind == "V"
 
 
+def _in_single(kernel: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a kernel that runs in float32 on half precision, and rounds once."""
+
+    def run(*arrays: Array, **params: Any) -> Array:
+        dtype = arrays[0].dtype
+        if not _is_half(dtype):
+            return kernel(*arrays, **params)
+        return kernel(*[array.astype(np.float32) for array in arrays], **params).astype(dtype)
+
+    return run
+
+
 # Called with positions only, (x, axis, dtype, out, keepdims): it is the quickest way in.
 _add: Callable[..., Any] = np.add.reduce
 _multiply: Callable[..., Any] = np.multiply.reduce
@@ -129,9 +141,6 @@ def _kept_shape(shape: tuple[int, ...], axis: Axes, keepdims: bool) -> tuple[int
 
 
 def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    if _is_half(x.dtype):
-        wide = np.asarray(x, np.float32)
-        return sum_of_squares(wide, axis=axis, keepdims=keepdims).astype(x.dtype)
     if len(axis) == x.ndim and x.dtype.kind == "f" and x.ndim:
         flat = x.reshape(-1)
         total = np.dot(flat, flat)
@@ -141,9 +150,6 @@ def sum_of_squares(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 
 def euclidean_norm(x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    if _is_half(x.dtype):
-        wide = np.asarray(x, np.float32)
-        return euclidean_norm(wide, axis=axis, keepdims=keepdims).astype(x.dtype)
     return np.sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
 
 
@@ -230,7 +236,7 @@ def _fill(a: Array, b: Array, y: Array) -> None:
 KERNELS: dict[str, Callable[..., Any]] = {
     "sum": sum_,
     "mean": mean,
-    "prod": prod,
+    "prod": _in_single(prod),
     "max": max_,
     "min": min_,
     "any": any_,
@@ -238,12 +244,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "count_nonzero": count_nonzero,
     "ties": ties,
     "exp_difference": exp_difference,
-    "logsumexp": logsumexp,
-    "sum_of_squares": sum_of_squares,
-    "euclidean_norm": euclidean_norm,
-    "cumulative_sum": cumulative_sum,
-    "cumulative_prod": cumulative_prod,
-    "cumulative_logsumexp": cumulative_logsumexp,
+    "logsumexp": _in_single(logsumexp),
+    "sum_of_squares": _in_single(sum_of_squares),
+    "euclidean_norm": _in_single(euclidean_norm),
+    "cumulative_sum": _in_single(cumulative_sum),
+    "cumulative_prod": _in_single(cumulative_prod),
+    "cumulative_logsumexp": _in_single(cumulative_logsumexp),
     "running_index": running_index,
-    "linear_recurrence": linear_recurrence,
+    "linear_recurrence": _in_single(linear_recurrence),
 }

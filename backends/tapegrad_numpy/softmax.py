@@ -72,9 +72,10 @@ def softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 
 def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
     """Return t - exp(y) * sum(t)."""
-    g = np.exp(y)
+    t = _wide(t)
+    g = np.exp(_wide(y))
     g *= _add(t, axis, None, None, True)
-    return np.subtract(t, g, out=g)
+    return np.subtract(t, g, out=g).astype(y.dtype, copy=False)
 
 
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
@@ -134,7 +135,7 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    g *= _add(labels, -1, None, None, True)
+    g *= _add(_wide(labels), -1, None, None, True)
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)

@@ -17,6 +17,7 @@ from typing import Any
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
+from tapegrad.ops.half import widened
 from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.selection import where_p
 from tapegrad.ops.softmax import softmax_gradient_p, softmax_p
@@ -40,12 +41,6 @@ def _folded(shape: Shape, groups: int) -> Shape:
 # Kernels, in terms of the Array API. Half precision is computed in single.
 
 
-def _widened(xp: Any, *arrays: Any) -> tuple[Any, ...]:
-    if str(arrays[0].dtype) in ("float16", "bfloat16"):
-        return tuple(xp.astype(array, xp.float32) for array in arrays)
-    return arrays
-
-
 def _visible(xp: Any, x: Any) -> Any:
     """Return which keys (the last axis) each query (the one before it) sees if none is later."""
     n, m = x.shape[-2:]
@@ -65,7 +60,7 @@ def _scores(xp: Any, q: Any, k: Any, scale: float, causal: bool) -> Any:
 
 def _attention(xp: Any, q: Any, k: Any, v: Any, *, scale: float, causal: bool) -> tuple[Any, Any]:
     dtype, shape = q.dtype, (*q.shape[:-1], v.shape[-1])
-    q, k, v = _widened(xp, q, k, v)
+    q, k, v = widened(xp, q, k, v)
     weights = _softmax(xp, _scores(xp, q, k, scale, causal))
     rows = xp.reshape(weights, _folded(weights.shape, queries_per_head(q, k)))
     y = xp.reshape(xp.matmul(rows, v), shape)
@@ -83,20 +78,11 @@ def _softmax(xp: Any, scores: Any) -> Any:
 
 
 def _attention_gradient(
-    xp: Any,
-    t: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    y: Any,
-    weights: Any,
-    *,
-    scale: float,
-    causal: bool,
+    xp: Any, t: Any, q: Any, k: Any, v: Any, y: Any, weights: Any, *, scale: float, causal: bool
 ) -> tuple[Any, Any, Any]:
     dtype, shape, groups = q.dtype, q.shape, queries_per_head(q, k)
     t, q, k, v, y = (
-        xp.reshape(x, _folded(x.shape, queries_per_head(x, k))) for x in _widened(xp, t, q, k, v, y)
+        xp.reshape(x, _folded(x.shape, queries_per_head(x, k))) for x in widened(xp, t, q, k, v, y)
     )
     weights = xp.reshape(weights, _folded(weights.shape, groups))
     for_weights = xp.matmul(t, xp.matrix_transpose(v))

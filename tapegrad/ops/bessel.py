@@ -24,9 +24,7 @@ bessel_i1: Function = unary(
     doc="Return the modified Bessel function I₁.",
 )
 bessel_i0e: Function = unary(
-    "bessel_i0e",
-    lambda t, x, y: t * (bessel_i1e(x) - sign(x) * y),
-    doc="Return exp(-|x|) I₀(x).",
+    "bessel_i0e", lambda t, x, y: t * (bessel_i1e(x) - sign(x) * y), doc="Return exp(-|x|) I₀(x)."
 )
 bessel_i1e: Function = unary(
     "bessel_i1e",
@@ -45,9 +43,7 @@ bessel_y0: Function = unary(
     "bessel_y0", lambda t, x: -t * bessel_y1(x), doc="Return the Bessel function Y₀."
 )
 bessel_y1: Function = unary(
-    "bessel_y1",
-    lambda t, x, y: t * (bessel_y0(x) - y / x),
-    doc="Return the Bessel function Y₁.",
+    "bessel_y1", lambda t, x, y: t * (bessel_y0(x) - y / x), doc="Return the Bessel function Y₁."
 )
 bessel_k0: Function = unary(
     "bessel_k0", lambda t, x: -t * bessel_k1(x), doc="Return the modified Bessel function K₀."
@@ -61,7 +57,5 @@ bessel_k0e: Function = unary(
     "bessel_k0e", lambda t, x, y: t * (y - bessel_k1e(x)), doc="Return exp(x) K₀(x)."
 )
 bessel_k1e: Function = unary(
-    "bessel_k1e",
-    lambda t, x, y: t * (y - y / x - bessel_k0e(x)),
-    doc="Return exp(x) K₁(x).",
+    "bessel_k1e", lambda t, x, y: t * (y - y / x - bessel_k0e(x)), doc="Return exp(x) K₁(x)."
 )

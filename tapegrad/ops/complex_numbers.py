@@ -40,16 +40,10 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:  # TF's name
 
 
 _real: Function = unary(
-    "real",
-    lambda t: join(t, zeros_like(t)),
-    jvp=lambda t: _real(t),
-    conjugates=False,
+    "real", lambda t: join(t, zeros_like(t)), jvp=lambda t: _real(t), conjugates=False
 )
 _imag: Function = unary(
-    "imag",
-    lambda t: join(zeros_like(t), t),
-    jvp=lambda t: _imag(t),
-    conjugates=False,
+    "imag", lambda t: join(zeros_like(t), t), jvp=lambda t: _imag(t), conjugates=False
 )
 
 

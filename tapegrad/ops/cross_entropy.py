@@ -85,8 +85,7 @@ cross_entropy_and_gradient_p = nondifferentiable(
     many=True,
 )
 label_mask_p = nondifferentiable(
-    "label_mask",
-    lambda xp, x, labels: xp.astype(_hits(xp, labels, x.shape[-1]), x.dtype),
+    "label_mask", lambda xp, x, labels: xp.astype(_hits(xp, labels, x.shape[-1]), x.dtype)
 )
 
 
@@ -131,14 +130,10 @@ def _sparse_jvp(ts: Any, x2: Any, y2: Any) -> tuple[Any, Any]:
 
 # Bilinear in the cotangent and the weights, but for the mask of the labels.
 sparse_cross_entropy_gradient_p.vjps(
-    lambda t, x2, x3: _row_sum(t * (x2 - label_mask_p(x2, x3))),
-    lambda t, x1: t * _row(x1),
-    None,
+    lambda t, x2, x3: _row_sum(t * (x2 - label_mask_p(x2, x3))), lambda t, x1: t * _row(x1), None
 )
 sparse_cross_entropy_gradient_p.jvps(
-    lambda t, x2, x3: sparse_cross_entropy_gradient_p(t, x2, x3),
-    lambda t, x1: t * _row(x1),
-    None,
+    lambda t, x2, x3: sparse_cross_entropy_gradient_p(t, x2, x3), lambda t, x1: t * _row(x1), None
 )
 
 

@@ -11,6 +11,7 @@ from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.along_axis import take_along_axis_p
 from tapegrad.ops.creation import full_like, ones_like, zeros_like
+from tapegrad.ops.half import in_single
 from tapegrad.ops.joining import concat
 from tapegrad.ops.logsumexp import exp_difference
 from tapegrad.ops.recurrence import first_along, recurrence_p, recurrence_transpose, shift
@@ -21,10 +22,12 @@ def _cut(axis: int, part: slice) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, part, ...)
 
 
+@in_single
 def _cumsum(xp: Any, x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
     return _accumulate(xp, xp.cumulative_sum, x, axis, exclusive, reverse)
 
 
+@in_single
 def _cumprod(xp: Any, x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
     return _accumulate(xp, xp.cumulative_prod, x, axis, exclusive, reverse)
 
@@ -83,6 +86,7 @@ cumprod_p.vjps(_cumprod_vjp)
 cumprod_p.jvps(_cumprod_jvp)
 
 
+@in_single
 def _cumulative_logsumexp(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     y = xp.flip(x, axis=axis) if reverse else x
     step = 1

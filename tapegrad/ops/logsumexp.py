@@ -10,6 +10,7 @@ from tapegrad.core.operand import as_operand, normalize_axes
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.axes import Axes, batch_over_axes, spread
 from tapegrad.ops.basic import sum_p
+from tapegrad.ops.half import in_single
 
 
 def _exp_difference(xp: Any, x: Any, y: Any) -> Any:
@@ -25,6 +26,7 @@ exp_difference = elementwise(
 )
 
 
+@in_single
 def _logsumexp(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))

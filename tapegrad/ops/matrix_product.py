@@ -161,10 +161,7 @@ def _matvec_vjp_a(t: Any, x2: Any, *, transpose: bool) -> Any:
     return reshape_p(first, shape=(*first.shape, 1)) * second
 
 
-matvec_p.vjps(
-    _matvec_vjp_a,
-    lambda t, x1, *, transpose: matvec_p(x1, t, transpose=not transpose),
-)
+matvec_p.vjps(_matvec_vjp_a, lambda t, x1, *, transpose: matvec_p(x1, t, transpose=not transpose))
 matvec_p.conjugates = True
 matvec_p.jvps(
     lambda t, x2, *, transpose: matvec_p(t, x2, transpose=transpose),

@@ -44,11 +44,7 @@ def _normalize(
     y = y / xp.sqrt(variance + epsilon)
     y = y * gain if scaled else y
     shape = _without(x.shape, axes)
-    return (
-        y + bias if shifted else y,
-        xp.reshape(mean, shape),
-        xp.reshape(variance, shape),
-    )
+    return (y + bias if shifted else y, xp.reshape(mean, shape), xp.reshape(variance, shape))
 
 
 def _without(shape: Shape, axes: Axes) -> Shape:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tapegrad.core.dtypes import DType
 from tapegrad.core.tensor import Tensor
+from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops import (
     arithmetic,
@@ -109,7 +110,8 @@ def _on_host(function: Function) -> Function:
 
 
 def _host(value: Any) -> Any:
-    return value.numpy() if isinstance(value, Tensor) or hasattr(value, "dense_shape") else value
+    is_ours = isinstance(value, Tensor | Variable) or hasattr(value, "dense_shape")
+    return value.numpy() if is_ours else value
 
 
 def _of_dtypes(function: Function) -> Function:

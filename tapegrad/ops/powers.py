@@ -24,11 +24,7 @@ rsqrt: Function = unary(
     forward=lambda xp, x: 1 / xp.sqrt(x),
     doc="Return 1 / sqrt(x).",
 )
-reciprocal: Function = unary(
-    "reciprocal",
-    lambda t, x: xdivy(-t, x * x),
-    doc="Return 1 / x.",
-)
+reciprocal: Function = unary("reciprocal", lambda t, x: xdivy(-t, x * x), doc="Return 1 / x.")
 cbrt: Function = unary(
     "cbrt",
     lambda t, y: xdivy(t, 3 * y * y),
@@ -74,9 +70,7 @@ def _power_rule(t: Any, x: Any, *, exponent: float) -> Any:
 
 
 power_number_p: Primitive = elementwise(
-    "power_number",
-    _power_rule,
-    forward=lambda xp, x, *, exponent: xp.pow(x, exponent),
+    "power_number", _power_rule, forward=lambda xp, x, *, exponent: xp.pow(x, exponent)
 )
 
 
@@ -110,11 +104,7 @@ def _base_rule(t: Any, x1: Any, x2: Any) -> Any:
     return t * x2 * power_p(x1, exponent)
 
 
-power_p: Function = binary(
-    "pow",
-    _base_rule,
-    lambda t, y, x1: t * (y * _log_of_base(x1)),
-)
+power_p: Function = binary("pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1)))
 
 _SHORT: dict[float, Any] = {1: positive, 2: square, 0.5: sqrt, -1: reciprocal, -0.5: rsqrt}
 

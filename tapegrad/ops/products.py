@@ -10,14 +10,7 @@ from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import permute_p, reshape_p
-from tapegrad.ops.matrix_product import (
-    conjugate,
-    fold_left,
-    matmul_p,
-    matvec_p,
-    plane_p,
-    swap_last,
-)
+from tapegrad.ops.matrix_product import conjugate, fold_left, matmul_p, matvec_p, plane_p, swap_last
 from tapegrad.ops.shape import moveaxis
 
 _plain_product = two_operands(plane_p, {"transpose_a": False, "transpose_b": False})

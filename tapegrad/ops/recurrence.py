@@ -11,10 +11,12 @@ from typing import Any
 from tapegrad.core.primitive import Primitive
 from tapegrad.ops.along_axis import lift_unbatched
 from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.half import in_single
 from tapegrad.ops.joining import concat_p
 from tapegrad.ops.slicing import slice_p
 
 
+@in_single
 def _run(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     a, b = xp.moveaxis(a, axis, 0), xp.moveaxis(b, axis, 0)
     if reverse:
@@ -81,8 +83,7 @@ def _coefficients_vjp(t: Any, x1: Any, y: Any, *, axis: int, reverse: bool) -> A
 
 
 recurrence_p.vjps(
-    _coefficients_vjp,
-    lambda t, x1, *, axis, reverse: recurrence_transpose(t, x1, axis, reverse),
+    _coefficients_vjp, lambda t, x1, *, axis, reverse: recurrence_transpose(t, x1, axis, reverse)
 )
 
 

@@ -31,11 +31,7 @@ def _mean(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
-mean_p = linear(
-    "mean",
-    _mean,
-    transpose=_mean_transpose,
-)
+mean_p = linear("mean", _mean, transpose=_mean_transpose)
 mean_p.batch(batch_over_axes(mean_p))
 
 # Product. The derivative by one element is the product of the others: what comes before it
@@ -122,10 +118,7 @@ all_p = nondifferentiable("all")
 count_nonzero_p = nondifferentiable(
     "count_nonzero",
     lambda xp, x, *, axis, keepdims: xp.sum(
-        xp.astype(xp.astype(x, xp.bool), xp.int64),
-        axis=axis,
-        keepdims=keepdims,
-        dtype=xp.int64,
+        xp.astype(xp.astype(x, xp.bool), xp.int64), axis=axis, keepdims=keepdims, dtype=xp.int64
     ),
 )
 for _primitive in (any_p, all_p, count_nonzero_p):

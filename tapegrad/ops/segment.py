@@ -51,10 +51,7 @@ def _extreme(xp: Any, x: Any, ids: Any, *, num: int, largest: bool, empty: float
     finite = limits.min if largest else limits.max
     infinite = -math.inf if largest else math.inf
     start = xp.full(
-        (1, num, *x.shape[1:]),
-        infinite if is_floating else finite,
-        dtype=x.dtype,
-        device=x.device,
+        (1, num, *x.shape[1:]), infinite if is_floating else finite, dtype=x.dtype, device=x.device
     )
     placed = xp.concat([start, xp.where(members, x[:, None, ...], start)], axis=0)
     best = xp.max(placed, axis=0) if largest else xp.min(placed, axis=0)

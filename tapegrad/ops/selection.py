@@ -27,11 +27,7 @@ keep: Function = binary(
 )
 
 where_p: Primitive = elementwise(
-    "where",
-    None,
-    lambda t, x1: keep(t, x1),
-    lambda t, x1: keep(t, ~x1),
-    conjugates=False,
+    "where", None, lambda t, x1: keep(t, x1), lambda t, x1: keep(t, ~x1), conjugates=False
 )
 
 
@@ -176,10 +172,7 @@ def _nan_to_num(xp: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
 
 
 nan_to_num_p: Primitive = elementwise(
-    "nan_to_num",
-    lambda t, x: keep(t, isfinite(x)),
-    forward=_nan_to_num,
-    conjugates=False,
+    "nan_to_num", lambda t, x: keep(t, isfinite(x)), forward=_nan_to_num, conjugates=False
 )
 
 

@@ -31,10 +31,7 @@ def _softplus(xp: Any, x: Any) -> Any:
 
 
 sigmoid: Function = unary(
-    "sigmoid",
-    lambda t, y: t * (y * (1 - y)),
-    forward=_sigmoid,
-    doc="Return 1 / (1 + exp(-x)).",
+    "sigmoid", lambda t, y: t * (y * (1 - y)), forward=_sigmoid, doc="Return 1 / (1 + exp(-x))."
 )
 logit: Function = unary(
     "logit",
@@ -170,9 +167,7 @@ gelu_exact: Function = unary(
     doc="Return GELU by the normal distribution function.",
 )
 gelu_slope: Function = unary(
-    "gelu_slope",
-    lambda t, x: t * (_DENSITY * exp(-0.5 * x * x) * (2 - x * x)),
-    forward=_gelu_slope,
+    "gelu_slope", lambda t, x: t * (_DENSITY * exp(-0.5 * x * x) * (2 - x * x)), forward=_gelu_slope
 )
 
 

@@ -89,9 +89,7 @@ def _log_ndtr_slope(t: Any, x: Any) -> Any:
 
 
 log_ndtr: Function = unary(
-    "log_ndtr",
-    _log_ndtr_slope,
-    doc="Return log(ndtr(x)) without underflow.",
+    "log_ndtr", _log_ndtr_slope, doc="Return log(ndtr(x)) without underflow."
 )
 
 # The gamma function
@@ -101,14 +99,10 @@ digamma: Function = unary(
     "digamma", lambda t, x: t * _polygamma(1, x), doc="Return the derivative of lgamma."
 )
 _polygamma: Function = binary(
-    "polygamma",
-    _missing("polygamma", "its order"),
-    lambda t, x1, x2: t * _polygamma(x1 + 1, x2),
+    "polygamma", _missing("polygamma", "its order"), lambda t, x1, x2: t * _polygamma(x1 + 1, x2)
 )
 _zeta: Function = binary(
-    "zeta",
-    _missing("zeta", "its exponent"),
-    lambda t, x1, x2: t * -x1 * _zeta(x1 + 1, x2),
+    "zeta", _missing("zeta", "its exponent"), lambda t, x1, x2: t * -x1 * _zeta(x1 + 1, x2)
 )
 
 

@@ -99,9 +99,7 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
 
 
 sinc_p: Primitive = elementwise(
-    "sinc",
-    lambda t, x, *, order: t * sinc_p(x, order=order + 1),
-    forward=_sinc,
+    "sinc", lambda t, x, *, order: t * sinc_p(x, order=order + 1), forward=_sinc
 )
 
 

@@ -72,7 +72,7 @@ class Combination:
     def closing(self) -> tuple[str, frozenset[str]]:
         """The function that turns the combined value into the result, and what it calls."""
         lines = [
-            f"static inline void finish{self.k}_KEY(char *target, int64_t at, {self.type} x0) {{",
+            f"static inline void finish{self.k}_KEY(char *target, int64_t at, {self.type} x0) {{"
         ]
         value, calls = "x0", frozenset[str]()
         if self.output.finish is not None:

@@ -143,9 +143,7 @@ def _ndtr_tail(x: Array) -> Array:
 def log_ndtr(x: Array) -> Array:
     """Evaluate log(ndtr(x)), finite far into the lower tail; -inf at -inf."""
     return select(
-        (x,),
-        (x < -math.sqrt(2.0), _log_ndtr_tail),
-        otherwise=lambda x: np.log1p(-ndtr(-x)),
+        (x,), (x < -math.sqrt(2.0), _log_ndtr_tail), otherwise=lambda x: np.log1p(-ndtr(-x))
     )
 
 

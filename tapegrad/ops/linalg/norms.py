@@ -125,10 +125,7 @@ def norm(
 
 
 def normalize(
-    tensor: Any,
-    ord: Any = "euclidean",
-    axis: Any = None,
-    name: str | None = None,
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
 ) -> tuple[Any, Any]:
     """Return the tensor divided by its norm, and the norm.
 

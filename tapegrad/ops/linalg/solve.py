@@ -226,11 +226,7 @@ def pinv(
 
 
 def lstsq(
-    matrix: Any,
-    rhs: Any,
-    l2_regularizer: float = 0.0,
-    fast: bool = True,
-    name: str | None = None,
+    matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None
 ) -> Any:
     """Return the x that minimises |matrix @ x - rhs|² + l2_regularizer |x|².
 
