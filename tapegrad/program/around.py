@@ -111,11 +111,7 @@ class Backward:
     reads = wants = ()
 
     def __init__(
-        self,
-        pullback: Callable[[], Python],
-        ways: TwoWays,
-        leaves: list[Any],
-        followed: Followed,
+        self, pullback: Callable[[], Python], ways: TwoWays, leaves: list[Any], followed: Followed
     ) -> None:
         self._pullback = pullback
         self._back = ways.back

@@ -10,12 +10,7 @@ from typing import Any
 from tapegrad.core.expression import Expression, UntraceableError, array_input
 from tapegrad.core.loop import Loop
 from tapegrad.core.recovery import readable
-from tapegrad.program.describing import (
-    call_names,
-    combined_words,
-    counted_as,
-    space_words,
-)
+from tapegrad.program.describing import call_names, combined_words, counted_as, space_words
 from tapegrad.program.elements import COMBINING, formulas_of, nodes_of
 from tapegrad.program.fusion import Fused, is_constant
 from tapegrad.program.graph import Call, Shape, Value

