@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +18,7 @@ from typing import Any, Self
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.saving.atomic import TEMPORARY, replacing
-from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of
+from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tracking import Tracked, track
 from tapegrad.keras.saving.weights import assign_all, differences, shortened
@@ -136,25 +138,29 @@ class Checkpoint:
         status that is returned.
         """
         tracked = track(vars(self))
-        with TensorFile(_file_of(save_path)) as file:
+        with TensorFile(_file_of(save_path)) as file, _undoing() as undo:
             state = _state_in(file)
             _refuse_differences(file, tracked.variables)
-            optimizers = {
-                name: optimizer
-                for name, optimizer in tracked.optimizers.items()
-                if name in state["optimizers"]
-            }
-            for name, optimizer in optimizers.items():
-                make_slots(optimizer, state["optimizers"][name], tracked.variables)
+            try:
+                values = {name: v for name, v in state["values"].items() if name in tracked.places}
+                labels = state["optimizers"]
+                optimizers = {n: one for n, one in tracked.optimizers.items() if n in labels}
+                for optimizer in tracked.optimizers.values():
+                    undo += [partial(_refill, *table) for table in tables_of(optimizer)]
+                for name, optimizer in optimizers.items():
+                    make_slots(optimizer, labels[name], tracked.variables)
+            except (AttributeError, KeyError, TypeError) as error:
+                raise ArgumentError(_damaged(file, error)) from error
             variables = _all_variables(tracked)
             _refuse_differences(file, variables)
             # All of them before any is assigned: a file that cannot be read changes nothing.
             arrays = {name: file[name] for name in variables if name in file}
             saved = set(file)
-        # The objects' own methods come first: if one raises, no variable has changed.
-        values = {name: v for name, v in state["values"].items() if name in tracked.places}
-        for name, value in values.items():
-            tracked.places[name].put(value)
+            # The objects' own methods come first: if one raises, no variable has changed.
+            for name, value in values.items():
+                place = tracked.places[name]
+                undo.append(partial(place.put, place.get()))
+                place.put(value)
         assign_all(variables, arrays)
         cleared: list[str] = []
         for name, optimizer in optimizers.items():
@@ -167,8 +173,7 @@ class Checkpoint:
     def save(self, file_prefix: str | os.PathLike[str], options: Any = None) -> str:
         """Write the next checkpoint, `prefix-number`, which `latest_checkpoint` then finds."""
         path = self._write_numbered(file_prefix, int(self.save_counter) + 1)
-        folder, name = os.path.split(path)
-        _write_list(folder, [*[other for other in _listed(folder) if other != name], name])
+        _enlist(path)
         return path
 
     def _write_numbered(self, file_prefix: str | os.PathLike[str], number: int) -> str:
@@ -200,6 +205,23 @@ def _all_variables(tracked: Tracked) -> dict[str, Variable]:
     return variables
 
 
+@contextmanager
+def _undoing() -> Iterator[list[Callable[[], Any]]]:
+    """Call what the block puts on a list, the last first, if it raises."""
+    undo: list[Callable[[], Any]] = []
+    try:
+        yield undo
+    except BaseException:
+        for one in reversed(undo):
+            one()
+        raise
+
+
+def _refill(table: dict[Any, Any], content: dict[Any, Any]) -> None:
+    table.clear()
+    table.update(content)
+
+
 def _as_json(name: str, value: Any) -> Any:
     try:
         same = json.loads(json.dumps(value))
@@ -220,10 +242,8 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
         )
     try:
         state: Any = json.loads(text)
-    except ValueError as error:
-        raise ArgumentError(
-            f"The state in checkpoint {file.path!r} is damaged: {error}."
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(_damaged(file, error)) from error
     version = state.get("version") if isinstance(state, dict) else None
     if version != _VERSION:
         raise ArgumentError(
@@ -233,8 +253,12 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
     return dict(state)
 
 
+def _damaged(file: TensorFile, error: Exception) -> str:
+    return f"The state in checkpoint {file.path!r} is damaged: {error!r}."
+
+
 def _refuse_differences(file: TensorFile, variables: dict[str, Variable]) -> None:
-    different = differences(variables, file.entries)
+    different = list(differences(variables, file.entries).values())
     if different:
         raise ArgumentError(
             f"Checkpoint {file.path!r} does not fit, and nothing was restored: "
@@ -264,9 +288,11 @@ def _listed(folder: str | os.PathLike[str], filename: str = _LIST) -> list[str]:
     path = Path(folder, filename)
     try:
         names = json.loads(path.read_text())["checkpoints"]
+        if not all(os.path.basename(name) == name for name in names):
+            raise ValueError("a name with a folder")  # whose files are not ours to delete
     except FileNotFoundError:
         names = _numbered_files(folder)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ArgumentError(
             f"{os.fspath(path)!r} does not list the checkpoints of its folder as tapegrad writes "
             "it. Delete it: then they are found by their numbers."
@@ -282,9 +308,13 @@ def _numbered_files(folder: str | os.PathLike[str]) -> list[str]:
     return [name.removesuffix(_SUFFIX) for _, name in found]
 
 
-def _write_list(folder: str | os.PathLike[str], names: Sequence[str]) -> None:
+def _enlist(path: str) -> list[str]:
+    """Put a checkpoint at the end of its folder's list, and return that."""
+    folder, name = os.path.split(path)
+    names = [*[other for other in _listed(folder) if other != name], name]
     with replacing(os.path.join(folder, _LIST)) as file:
-        file.write(json.dumps({"checkpoints": list(names)}, indent=1).encode())
+        file.write(json.dumps({"checkpoints": names}, indent=1).encode())
+    return names
 
 
 class CheckpointManager:
@@ -335,10 +365,8 @@ class CheckpointManager:
         counter = self.checkpoint.save_counter
         number = int(counter) + 1 if checkpoint_number is None else int(checkpoint_number)
         path = self.checkpoint._write_numbered(prefix, number)
-        names = [name for name in _listed(self.directory) if name != os.path.basename(path)]
-        names.append(os.path.basename(path))
         # Still with those to be deleted: if we die before that, the next one deletes them.
-        _write_list(self.directory, names)
+        names = _enlist(path)
         if self.max_to_keep is not None:
             for name in names[: -self.max_to_keep]:
                 Path(self.directory, name + _SUFFIX).unlink(missing_ok=True)

@@ -17,15 +17,7 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.capture_graph import (
-    Graph,
-    Place,
-    Room,
-    Run,
-    is_refusal,
-    line_of,
-    room_for,
-)
+from tapegrad_cupy.capture_graph import Graph, Place, Room, Run, is_refusal, line_of, room_for
 from tapegrad_cupy.capture_memory import ChangedError, free_retired, is_out_of_memory
 from tapegrad_cupy.ownership import Apart, Owner
 

@@ -138,6 +138,4 @@ def variants() -> Iterator[Source]:
                 yield Source(f"copy rank {rank} by {unit} bytes, {index}", text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "reshape": reshape,
-}
+KERNELS: dict[str, Callable[..., Any]] = {"reshape": reshape}

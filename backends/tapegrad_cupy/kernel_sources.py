@@ -32,7 +32,7 @@ from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.convolution import grouped, patches, pooling
 from tapegrad_cupy.elementwise import accumulate, conversions
 from tapegrad_cupy.elementwise import vjp as elementwise_vjp
-from tapegrad_cupy.indexing import gather, scatter
+from tapegrad_cupy.indexing import gather, host_rows, scatter
 from tapegrad_cupy.loops import examples as loop_examples
 from tapegrad_cupy.products import small
 from tapegrad_cupy.random import philox, philox_rejection, philox_words
@@ -50,6 +50,7 @@ MODULES: tuple[ModuleType, ...] = (
     elementwise_vjp,
     gather,
     grouped,
+    host_rows,
     kernel_table,
     loop_examples,
     losses_with_gradients,

@@ -12,6 +12,7 @@ from tapegrad_cupy.convolution.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.convolution.pooling import KERNELS as POOLING
 from tapegrad_cupy.copies import KERNELS as COPIES
 from tapegrad_cupy.indexing.gather import KERNELS as GATHER
+from tapegrad_cupy.indexing.host_rows import KERNELS as HOST_ROWS
 from tapegrad_cupy.indexing.scatter import KERNELS as SCATTER
 from tapegrad_cupy.joins import KERNELS as JOINS
 from tapegrad_cupy.loops.loops import KERNELS as LOOPS
@@ -38,6 +39,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **JOINS,
     **REDUCTION,
     **GATHER,
+    **HOST_ROWS,
     **SCATTER,
     **SEARCHING,
     **PRODUCTS,

@@ -28,15 +28,13 @@ class CudaReading:
 
     def __init__(self, array: Any) -> None:
         refuse_capture("Reading", array)
-        forget_arrived()
         source = cupy.ascontiguousarray(array)
         stream = cupy.cuda.get_current_stream()
         self._shape, self._dtype, self._nbytes = array.shape, array.dtype, array.nbytes
         self._buffer = cupy.cuda.alloc_pinned_memory(max(self._nbytes, 1))
         if self._nbytes:
             source.data.copy_to_host_async(self._buffer.ptr, self._nbytes, stream)
-        self._event = stream.record(cupy.cuda.Event(disable_timing=True))
-        _under_way.append((self._event, self._buffer, source))
+        self._event = keep_until_copied(self._buffer, source)
 
     def done(self) -> bool:
         return bool(self._event.done)
@@ -48,7 +46,15 @@ class CudaReading:
         return value
 
 
-_under_way: deque[tuple[Any, Any, Any]] = deque()
+_under_way: deque[tuple[Any, ...]] = deque()
+
+
+def keep_until_copied(*needed: Any) -> Any:
+    """Keep what a copy needs that was just begun; return the event after it."""
+    forget_arrived()
+    event = cupy.cuda.get_current_stream().record(cupy.cuda.Event(disable_timing=True))
+    _under_way.append((event, *needed))
+    return event
 
 
 def forget_arrived() -> None:

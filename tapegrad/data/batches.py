@@ -11,9 +11,9 @@ from tapegrad.core import nest
 from tapegrad.data.choosing import inner
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import noting
-from tapegrad.data.plan import END, Plan, Run, Source, State
+from tapegrad.data.plan import END, Above, Plan, Run, Source, State
 from tapegrad.data.structure import combined, map_spec, stacked
-from tapegrad.data.threads import Parallel
+from tapegrad.data.threads import Applied, Parallel
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.program.signature import TensorSpec
 
@@ -56,7 +56,7 @@ class Batch(Plan):
             return _Groups(self.step, source, *limits)
 
         if run.peeks or not self._workers:
-            return _Joined(grouped(state), join)
+            return Applied(self.step, grouped(inner(state)), join)
         return Parallel(self.step, grouped, join, self._workers, True, state)
 
     def size(self) -> int:
@@ -73,17 +73,22 @@ def _with_first_axis(spec: TensorSpec, length: int | None) -> TensorSpec:
     return TensorSpec(shape, spec.dtype)
 
 
-class _Blocks(Source):
-    """Batches that the input puts together itself, which arrays do at once."""
-
+class _Grouped(Above):
     def __init__(
-        self, step: str, source: Source, count: int, drop_remainder: bool, like: Any
+        self, step: str, source: Source, count: int, drop_remainder: bool, like: Any = None
     ) -> None:
+        super().__init__(source)
         self._step = step
-        self._source = source
         self._count = count
         self._least = count if drop_remainder else 1
         self._like = like
+
+    def state(self) -> State:
+        return {"step": self._step, "input": self._source.state()}
+
+
+class _Blocks(_Grouped):
+    """Batches that the input puts together itself, which arrays do at once."""
 
     def next(self) -> Any:
         with noting(self._step):
@@ -93,49 +98,15 @@ class _Blocks(Source):
     def is_gathered(self) -> bool:
         return self._source.gathers(self._like)
 
-    def state(self) -> State:
-        return {"step": self._step, "input": self._source.state()}
 
-    def close(self) -> None:
-        self._source.close()
-
-
-class _Groups(Source):
+class _Groups(_Grouped):
     """Lists of elements that are still to be joined."""
-
-    def __init__(self, step: str, source: Source, count: int, drop_remainder: bool) -> None:
-        self._step = step
-        self._source = source
-        self._count = count
-        self._least = count if drop_remainder else 1
 
     def next(self) -> Any:
         found: list[Any] = []
         while len(found) < self._count and (element := self._source.next()) is not END:
             found.append(element)
         return found if len(found) >= self._least else END
-
-    def state(self) -> State:
-        return {"step": self._step, "input": self._source.state()}
-
-    def close(self) -> None:
-        self._source.close()
-
-
-class _Joined(Source):
-    def __init__(self, source: Source, join: Join) -> None:
-        self._source = source
-        self._join = join
-
-    def next(self) -> Any:
-        group = self._source.next()
-        return END if group is END else self._join(group)
-
-    def state(self) -> State:
-        return self._source.state()
-
-    def close(self) -> None:
-        self._source.close()
 
 
 class Padding:

@@ -11,9 +11,8 @@ import tempfile
 import threading
 import weakref
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +20,27 @@ import numpy as np
 
 from tapegrad.core import nest
 from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.data.plan import END, Plan, Rows, RowSource, Run, Source, State
+from tapegrad.data.plan import (
+    END,
+    ListRows,
+    Passing,
+    Plan,
+    Rows,
+    RowSource,
+    Run,
+    Source,
+    State,
+    refuse_beyond,
+)
 from tapegrad.data.structure import Nested
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 _FORMAT = "tapegrad dataset 1"
+_DAMAGE = (EOFError, OSError, NotImplementedError, zipfile.BadZipFile)
+"""What reading an archive raises where its bytes are not as they were written."""
 
 
-class Store(ABC):
-    """Where elements are kept."""
-
-    @abstractmethod
-    def rows(self) -> Rows | None:
-        """Return all elements, if they have been kept."""
-
-    @abstractmethod
-    def begin(self) -> Keeper:
-        """Return somebody who takes the elements of a pass."""
-
-
-class Keeper(ABC):
-    """Takes the elements of one pass."""
-
-    @abstractmethod
-    def add(self, element: Any) -> None:
-        """Take the next element."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Keep what has been taken, as that was all."""
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Forget what has been taken."""
-
-
-class Cache(Plan):
+class Cache(Passing):
     """The input's elements, which are computed once only.
 
     It offers no `rows`, not even when all elements are there: what states mean must not depend
@@ -65,102 +49,109 @@ class Cache(Plan):
 
     step = "cache"
 
-    def __init__(self, plan: Plan, store: Store) -> None:
-        self._input = plan
+    def __init__(self, plan: Plan, store: InMemory | InFile) -> None:
+        super().__init__(plan)
         self._store = store
 
     def open(self, run: Run, state: State | None) -> Source:
         host = run.on_host()
         if run.peeks:
             return self._input.start(host)
+        at = 0 if state is None else state["at"]
+        first = self.memory if state is None else state["first"]
         rows = self._store.rows()
         if rows is not None:
-            return RowSource(self.step, rows, 0 if state is None else state["at"])
+            return RowSource(self.step, rows, at, {"first": first})
         if state is not None and state.get("input") is not None:
             # The elements before are not here, so this pass cannot fill the cache.
-            return _Kept(self._input.start(host, state["input"]), None, state["at"])
-        source = _Kept(self._input.start(host), self._store.begin(), 0)
-        for _ in range(0 if state is None else state["at"]):
-            source.next()
+            return _Kept(self, self._input.start(host, state["input"]), None, at, first)
+        begun = self._input.start(host, first)
+        source = _Kept(self, begun, self._store.begin(), 0, begun.state())
+        for _ in range(at):
+            if source.next() is END:
+                refuse_beyond(self.step)
         return source
 
     def size(self) -> int:
         rows = self._store.rows()
         return self._input.size() if rows is None else len(rows)
 
-    def spec(self) -> Any:
-        return self._input.spec()
-
 
 class _Kept(Source):
-    """Passes elements on and has them kept."""
+    """Passes elements on and has them kept; `first` is where the input stood before the pass."""
 
-    def __init__(self, source: Source, keeper: Keeper | None, at: int) -> None:
+    def __init__(
+        self,
+        plan: Cache,
+        source: Source,
+        keeper: _ListKeeper | _FileKeeper | None,
+        at: int,
+        first: State | None,
+    ) -> None:
+        self._plan = plan
         self._source = source
         self._keeper = keeper
         self._at = at
+        self._first = first
 
     def next(self) -> Any:
-        element = self._source.next()
+        try:
+            element = self._source.next()
+            if element is not END and self._keeper is not None:
+                self._keeper.add(element)
+        except BaseException:
+            self._abandon()  # a pass that lacks an element is not kept
+            raise
         if element is not END:
             self._at += 1
-            if self._keeper is not None:
-                self._keeper.add(element)
-        elif self._keeper is not None:
+            return element
+        self._plan.memory = self._first
+        if self._keeper is not None:
             self._keeper.finish()
             self._keeper = None
-        return element
+        return END
 
     def state(self) -> State:
-        return {"step": "cache", "at": self._at, "input": self._source.state()}
+        inside = {"first": self._first, "input": self._source.state()}
+        return {"step": "cache", "at": self._at, **inside}
 
-    def close(self) -> None:
+    def _abandon(self) -> None:
         if self._keeper is not None:
             self._keeper.abandon()
             self._keeper = None
+
+    def close(self) -> None:
+        self._abandon()
         self._source.close()
 
 
 # Memory
 
 
-class InMemory(Store):
-    """Keeps elements in a list."""
+class InMemory:
+    """Keeps elements in a list; has `rows` when there was a whole pass."""
 
-    def __init__(self) -> None:
-        self._elements: list[Any] | None = None
+    kept: Rows | None = None
 
     def rows(self) -> Rows | None:
-        return None if self._elements is None else _KeptRows(self._elements)
+        return self.kept
 
-    def begin(self) -> Keeper:
-        return _ListKeeper(self._keep)
-
-    def _keep(self, elements: list[Any]) -> None:
-        self._elements = elements
+    def begin(self) -> _ListKeeper:
+        return _ListKeeper(self)
 
 
-class _KeptRows(Rows):
-    def __init__(self, elements: list[Any]) -> None:
-        self._elements = elements
+class _ListKeeper:
+    """Takes the elements of one pass, which are kept when that has been all."""
 
-    def __len__(self) -> int:
-        return len(self._elements)
-
-    def at(self, index: int) -> Any:
-        return self._elements[index]
-
-
-class _ListKeeper(Keeper):
-    def __init__(self, keep: Callable[[list[Any]], None]) -> None:
-        self._keep = keep
+    def __init__(self, store: InMemory) -> None:
+        self._store = store
         self._elements: list[Any] = []
 
     def add(self, element: Any) -> None:
         self._elements.append(element)
 
     def finish(self) -> None:
-        self._keep(self._elements)
+        self._store.kept = ListRows(self._elements)
 
     def abandon(self) -> None:
         self._elements = []
@@ -169,7 +160,7 @@ class _ListKeeper(Keeper):
 # A file
 
 
-class InFile(Store):
+class InFile:
     """Keeps elements in a .npz file, which later programs find."""
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
@@ -184,11 +175,11 @@ class InFile(Store):
                 self._found = _FileRows(self._path)
             return self._found
 
-    def begin(self) -> Keeper:
+    def begin(self) -> _FileKeeper:
         return _FileKeeper(self._path)
 
 
-class _FileKeeper(Keeper):
+class _FileKeeper:
     """Writes to a file beside the one that is wanted, and renames it when it is whole."""
 
     def __init__(self, path: Path) -> None:
@@ -260,31 +251,39 @@ class _FileRows(Rows):
     """The elements in a file, each read when it is asked for."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         opened = path.open("rb")
         self._close = weakref.finalize(self, opened.close)
-        try:
+        with self._reading():
             self._file = np.load(opened, allow_pickle=False)
             head = json.loads(str(self._file["head"]))
-            if head["format"] != _FORMAT:
-                raise ValueError(head["format"])
-        except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            self._structure = _restored(head["structure"])
+            self._dtypes = [numpy_dtype(name) for name in nest.flatten(self._structure)]
+            self._count = int(head["count"])
+            arrays = 1 + self._count * len(self._dtypes)
+            if head["format"] != _FORMAT or (self._count and len(self._file) != arrays):
+                raise ValueError(head)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, *_DAMAGE) as error:
             self._close()
             raise ArgumentError(
-                f"{path} is no cache of a tapegrad dataset, or a damaged one. Remove it, or give "
-                "cache another name."
+                f"{self._path} is no cache of a tapegrad dataset, or a damaged one. Remove it, or "
+                "give cache another name."
             ) from error
-        self._count = head["count"]
-        self._structure = _restored(head["structure"])
-        self._dtypes = [numpy_dtype(name) for name in nest.flatten(self._structure)]
 
     def __len__(self) -> int:
-        return int(self._count)
+        return self._count
 
     def at(self, index: int) -> Any:
         leaves = []
-        for place, dtype in enumerate(self._dtypes):
-            array = self._file[f"{index}.{place}"]
-            leaves.append(array if array.dtype == dtype else array.view(dtype))
+        with self._reading():
+            for place, dtype in enumerate(self._dtypes):
+                array = self._file[f"{index}.{place}"]
+                leaves.append(array if array.dtype == dtype else array.view(dtype))
         return nest.pack_sequence_as(self._structure, leaves)
 
 

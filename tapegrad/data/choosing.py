@@ -10,7 +10,7 @@ import numpy as np
 
 from tapegrad.core import nest
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.plan import END, Plan, Rows, Run, Source, State
+from tapegrad.data.plan import END, Above, Passing, Plan, Rows, Run, Source, State, remembering
 from tapegrad.data.structure import concatenated, mapped
 from tapegrad.errors import ArgumentTypeError
 
@@ -23,14 +23,14 @@ def inner(state: State | None) -> State | None:
 # Parts
 
 
-class Part(Plan):
+class Part(Passing):
     """Every `stride`-th element from `start` up to `stop` (None: all): take, skip and shard."""
 
     def __init__(
         self, step: str, plan: Plan, start: int = 0, stop: int | None = None, stride: int = 1
     ) -> None:
+        super().__init__(plan)
         self.step = step
-        self._input = plan
         self._start = start
         self._stop = stop
         self._stride = stride
@@ -52,19 +52,26 @@ class Part(Plan):
     def _indices(self, size: int) -> range:
         return range(size)[self._start : self._stop : self._stride]
 
-    def spec(self) -> Any:
-        return self._input.spec()
-
     def rows(self) -> Rows | None:
         rows = self._input.rows()
         return None if rows is None else _SomeRows(rows, self._indices(len(rows)))
 
 
-class _SomeRows(Rows):
-    def __init__(self, rows: Rows, indices: range) -> None:
+class _OtherRows(Rows):
+    """Rows of others."""
+
+    def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._indices = indices
         self.ready = rows.ready
+
+    def gathers(self, like: Any) -> bool:
+        return self._rows.gathers(like)
+
+
+class _SomeRows(_OtherRows):
+    def __init__(self, rows: Rows, indices: range) -> None:
+        super().__init__(rows)
+        self._indices = indices
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -79,16 +86,13 @@ class _SomeRows(Rows):
         start, stride = self._indices.start, self._indices.step
         return self._rows.block((start + stride * np.asarray(indices)).tolist(), step, like)
 
-    def gathers(self, like: Any) -> bool:
-        return self._rows.gathers(like)
 
-
-class _Part(Source):
+class _Part(Above):
     def __init__(
         self, step: str, source: Source, at: int, limits: tuple[int, int | None, int]
     ) -> None:
+        super().__init__(source)
         self._step = step
-        self._source = source
         self._at = at
         self._start, self._stop, self._stride = limits
 
@@ -121,20 +125,17 @@ class _Part(Source):
     def state(self) -> State:
         return {"step": self._step, "at": self._at, "input": self._source.state()}
 
-    def close(self) -> None:
-        self._source.close()
-
 
 # Repetition
 
 
-class Repeat(Plan):
+class Repeat(Passing):
     """All elements `count` times over, without an end if that is None."""
 
     step = "repeat"
 
     def __init__(self, plan: Plan, count: int | None) -> None:
-        self._input = plan
+        super().__init__(plan)
         self._count = count
 
     def open(self, run: Run, state: State | None) -> Source:
@@ -148,23 +149,19 @@ class Repeat(Plan):
             return INFINITE_CARDINALITY
         return size if size == UNKNOWN_CARDINALITY else size * self._count
 
-    def spec(self) -> Any:
-        return self._input.spec()
-
     def rows(self) -> Rows | None:
         rows = self._input.rows()
         return None if rows is None else _RepeatedRows(rows, self._count)
 
 
-class _RepeatedRows(Rows):
+class _RepeatedRows(_OtherRows):
     """Rows over and over, as far as Python can count if there is no end."""
 
     def __init__(self, rows: Rows, count: int | None) -> None:
-        self._rows = rows
+        super().__init__(rows)
         self._round = len(rows)
         whole = sys.maxsize if count is None else self._round * count
         self._length = min(whole, sys.maxsize) if self._round else 0
-        self.ready = rows.ready
 
     def __len__(self) -> int:
         return self._length
@@ -179,9 +176,6 @@ class _RepeatedRows(Rows):
             return self._rows.block(range(first, stop), step, like)
         return self._rows.block([index % self._round for index in indices], step, like)
 
-    def gathers(self, like: Any) -> bool:
-        return self._rows.gathers(like)
-
 
 class _Repeated(Source):
     def __init__(self, plan: Plan, run: Run, count: int | None, state: State | None) -> None:
@@ -191,7 +185,10 @@ class _Repeated(Source):
         self._round = 0 if state is None else state["round"]
         self._is_empty = state is None or state["is_empty"]
         self._left = None if state is None else state["input"]
+        self._remembering = remembering(plan, state)
         self._source: Source | None = None
+        if self._left is not None:
+            self._current()  # now, so that a state that does not fit is refused now
 
     def _current(self) -> Source | None:
         """The source of this round, None after the last."""
@@ -244,6 +241,7 @@ class _Repeated(Source):
             "step": "repeat",
             "round": self._round,
             "is_empty": self._is_empty,
+            "memories": [one.memory for one in self._remembering],
             "input": inside,
         }
 
@@ -261,27 +259,28 @@ class Concatenate(Plan):
     step = "concatenate"
 
     def __init__(self, first: Plan, second: Plan) -> None:
-        self._inputs = (first, second)
+        self.inputs = (first, second)
 
     def open(self, run: Run, state: State | None) -> Source:
-        return _Concatenated(self._inputs, run, state)
+        return _Concatenated(self, run, state)
 
     def size(self) -> int:
-        sizes = [plan.size() for plan in self._inputs]
+        sizes = [plan.size() for plan in self.inputs]
         if INFINITE_CARDINALITY in sizes:
             return INFINITE_CARDINALITY
         return UNKNOWN_CARDINALITY if UNKNOWN_CARDINALITY in sizes else sum(sizes)
 
     def spec(self) -> Any:
-        return self._inputs[0].spec()
+        return self.inputs[0].spec()
 
 
-class _Concatenated(Source):
-    def __init__(self, plans: Sequence[Plan], run: Run, state: State | None) -> None:
-        self._plans = plans
+class _Concatenated(Above):
+    def __init__(self, plan: Concatenate, run: Run, state: State | None) -> None:
+        self._plans = plan.inputs
         self._run = run
         self._turn = 0 if state is None else state["turn"]
-        self._source = plans[self._turn].start(run, inner(state))
+        self._remembering = remembering(plan, state)
+        super().__init__(self._plans[self._turn].start(run, inner(state)))
 
     def next(self) -> Any:
         element = self._source.next()
@@ -293,10 +292,12 @@ class _Concatenated(Source):
         return self.next()
 
     def state(self) -> State:
-        return {"step": "concatenate", "turn": self._turn, "input": self._source.state()}
-
-    def close(self) -> None:
-        self._source.close()
+        return {
+            "step": "concatenate",
+            "turn": self._turn,
+            "memories": [one.memory for one in self._remembering],
+            "input": self._source.state(),
+        }
 
 
 class Zip(Plan):

@@ -12,10 +12,7 @@ from tapegrad.data import origins
 from tapegrad.data.batches import Batch, Padding
 from tapegrad.data.caching import Cache, InFile, InMemory
 from tapegrad.data.choosing import Concatenate, Part, Repeat, Zip
-from tapegrad.data.constants import (
-    AUTOTUNE,
-    checked_count,
-)
+from tapegrad.data.constants import AUTOTUNE, checked_count
 from tapegrad.data.functions import Call
 from tapegrad.data.iterator import Readable
 from tapegrad.data.mapping import Filter, Interleave, Map

@@ -31,11 +31,12 @@ class noting:  # noqa: N801  # a function to its users
             message = f"The step {self._step} of a tapegrad dataset raised StopIteration."
             raise RuntimeError(message) from error
         # The innermost step is where it happened; those around it only passed it on.
-        if isinstance(error, Exception) and not _is_noted(error):
+        if isinstance(error, Exception) and not is_noted(error):
             error.add_note(f"{_NOTE} {self._step} of a tapegrad dataset.")
 
 
-def _is_noted(error: Exception) -> bool:
+def is_noted(error: Exception) -> bool:
+    """Tell whether an error has been seen by a step, as those of the user's functions are."""
     return any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from tapegrad.core import host
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.plan import END, Plan, Run, State
+from tapegrad.data.functions import is_noted
+from tapegrad.data.plan import END, Plan, Run, Source, State, remembering
 from tapegrad.data.structure import Nested, to_numpy, to_tensors
-from tapegrad.errors import ArgumentTypeError, RecordingError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError, TapegradError
 from tapegrad.program.recording import current_recording
 
 
@@ -31,8 +32,20 @@ class DatasetIterator:
         # The device by an example of what lies there: its name would be looked up each time.
         self._like = None if as_numpy else host.place(np.zeros(1, np.float32))
         self._plan = plan
-        self._source = plan.start(Run(self._like), state)
+        self._source = self._started(state)
         self._last: State | None = None
+
+    def _started(self, state: State | None) -> Source:
+        before = {"memories": [one.memory for one in remembering(self._plan)]}
+        try:
+            return self._plan.start(Run(self._like), state)
+        except Exception as error:
+            remembering(self._plan, before)
+            if state is None or isinstance(error, TapegradError) or is_noted(error):
+                raise
+            raise ArgumentError(
+                f"The state is damaged, or that of another dataset: {error!r}."
+            ) from error
 
     def __iter__(self) -> DatasetIterator:
         return self
@@ -61,7 +74,7 @@ class DatasetIterator:
 
     def set_state(self, state: State) -> None:
         """Go on where another iterator over the same dataset stood; checkpoints do this."""
-        source = self._plan.start(Run(self._like), state)
+        source = self._started(state)
         self.close()
         self._source, self._last = source, None
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.data.choosing import inner
 from tapegrad.data.constants import UNKNOWN_CARDINALITY
 from tapegrad.data.functions import Call, noting
-from tapegrad.data.plan import END, Plan, Rows, Run, Source, State, first_of, peek
+from tapegrad.data.plan import END, Above, Passing, Plan, Rows, Run, Source, State, first_of, peek
 from tapegrad.data.structure import to_host
-from tapegrad.data.threads import Parallel, Prefetch
-from tapegrad.errors import ShapeError
+from tapegrad.data.threads import Applied, Parallel, Prefetch
+from tapegrad.errors import ArgumentError, ShapeError
 
 # Map
 
@@ -32,7 +32,7 @@ class Map(Plan):
             return self._input.start(run.on_host(), before)
 
         if run.peeks or not self._workers:
-            return _Mapped(opened(inner(state)), self._call)
+            return Applied(self.step, opened(inner(state)), self._call)
         return Parallel(self.step, opened, self._call, self._workers, self._in_order, state)
 
     def size(self) -> int:
@@ -62,32 +62,16 @@ class _MappedRows(Rows):
         return self._call(self._rows.at(index))
 
 
-class _Mapped(Source):
-    def __init__(self, source: Source, call: Call) -> None:
-        self._source = source
-        self._call = call
-
-    def next(self) -> Any:
-        element = self._source.next()
-        return END if element is END else self._call(element)
-
-    def state(self) -> State:
-        return {"step": "map", "input": self._source.state(), "gone": []}
-
-    def close(self) -> None:
-        self._source.close()
-
-
 # Filter
 
 
-class Filter(Plan):
+class Filter(Passing):
     """The elements for which a function returns true."""
 
     step = "filter"
 
     def __init__(self, plan: Plan, call: Call) -> None:
-        self._input = plan
+        super().__init__(plan)
         self._call = call
 
     def open(self, run: Run, state: State | None) -> Source:
@@ -96,13 +80,10 @@ class Filter(Plan):
     def size(self) -> int:
         return UNKNOWN_CARDINALITY if self._input.size() else 0
 
-    def spec(self) -> Any:
-        return self._input.spec()
 
-
-class _Filtered(Source):
+class _Filtered(Above):
     def __init__(self, source: Source, call: Call) -> None:
-        self._source = source
+        super().__init__(source)
         self._call = call
 
     def next(self) -> Any:
@@ -124,9 +105,6 @@ class _Filtered(Source):
 
     def state(self) -> State:
         return {"step": "filter", "input": self._source.state()}
-
-    def close(self) -> None:
-        self._source.close()
 
 
 # Interleave
@@ -173,14 +151,11 @@ class Interleave(Plan):
         return self._planned(first_of(self._input)).spec()
 
 
-class _Turn:
+class _Turn(NamedTuple):
     """One of the datasets that are being read: its source, and where the input stood before."""
 
-    __slots__ = ("before", "source")
-
-    def __init__(self, before: State, source: Source) -> None:
-        self.before = before
-        self.source = source
+    before: State
+    source: Source
 
     def state(self) -> State:
         return {"before": self.before, "at": self.source.state()}
@@ -197,10 +172,13 @@ class _Interleaved(Source):
         self._step = step
         self._opened, self._begun = opening
         self._cycle, self._block = lengths
-        self._source = self._opened(inner(state))
         saved = [None] * self._cycle if state is None else state["turns"]
-        self._turns = [None if turn is None else self._again(turn) for turn in saved]
         self._place: int = 0 if state is None else state["place"]
+        if len(saved) != self._cycle or self._place >= self._cycle:
+            raise ArgumentError(f"The state of {step} is of another cycle_length.")
+        self._turns = [None if turn is None else self._again(turn) for turn in saved]
+        # After those that were opened where it stood before: the last says what shuffles count.
+        self._source = self._opened(inner(state))
         self._given: int = 0 if state is None else state["given"]
         self._ended = False
 

@@ -12,7 +12,19 @@ from tapegrad.core import nest
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import noting
-from tapegrad.data.plan import END, ArrayRows, Plan, Rows, RowSource, Run, Source, State, peek
+from tapegrad.data.plan import (
+    END,
+    ArrayRows,
+    ListRows,
+    Plan,
+    Rows,
+    RowSource,
+    Run,
+    Source,
+    State,
+    peek,
+    refuse_beyond,
+)
 from tapegrad.data.structure import DatasetSpec, leaf_to_host, spec_of, to_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.program.signature import TensorSpec
@@ -67,17 +79,6 @@ def slices(tensors: Any) -> Plan:
     return _InAnyOrder(step, ArrayRows(arrays), lambda: nest.pack_sequence_as(arrays, specs))
 
 
-class _ListRows(Rows):
-    def __init__(self, elements: Sequence[Any]) -> None:
-        self._elements = elements
-
-    def __len__(self) -> int:
-        return len(self._elements)
-
-    def at(self, index: int) -> Any:
-        return self._elements[index]
-
-
 def listed(step: str, elements: Sequence[Any]) -> Plan:
     """Return a plan with the given host elements, whose shapes may differ."""
 
@@ -86,7 +87,7 @@ def listed(step: str, elements: Sequence[Any]) -> Plan:
             raise ArgumentError(f"The dataset of {step} is empty, so its elements have no shape.")
         return spec_of(elements[0])
 
-    return _InAnyOrder(step, _ListRows(elements), spec)
+    return _InAnyOrder(step, ListRows(elements), spec)
 
 
 # Numbers
@@ -160,7 +161,8 @@ class FromGenerator(Plan):
     def open(self, run: Run, state: State | None) -> Source:
         source = _Generated(self._started, self._signature)
         for _ in range(0 if state is None else state["taken"]):
-            source.skip()
+            if source.advanced() is END:
+                refuse_beyond(self.step)
         return source
 
     def _started(self) -> Iterator[Any]:
@@ -180,7 +182,7 @@ class _Generated(Source):
         self._iterator: Iterator[Any] | None = None
         self._taken = 0
 
-    def _advanced(self) -> Any:
+    def advanced(self) -> Any:
         with noting("from_generator"):
             if self._iterator is None:
                 self._iterator = self._started()
@@ -189,16 +191,13 @@ class _Generated(Source):
         return value
 
     def next(self) -> Any:
-        value = self._advanced()
+        value = self.advanced()
         if value is END:
             return END
         with noting("from_generator"):
             if self._signature is None:
                 return to_host(value, "from_generator")
             return _fitted(self._signature, value, self._taken - 1)
-
-    def skip(self) -> None:
-        self._advanced()
 
     def state(self) -> State:
         return {"step": "from_generator", "taken": self._taken}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 State = dict[str, Any]
 """Where a source stands, in values that JSON can hold."""
+
+
+_COUNTS = {"at", "given", "pass", "place", "round", "taken", "turn"}
+"""What is a number in the states of all steps that have it."""
+
+_AS_IT_WAS = "Build the dataset as it was when the state was taken."
 
 
 class End:
@@ -80,6 +86,16 @@ class Source(ABC):
         """End the threads that work for this pass."""
 
 
+class Above(Source):
+    """A source that reads another one."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def close(self) -> None:
+        self._source.close()
+
+
 class Rows(ABC):
     """Elements that can be read in any order.
 
@@ -104,11 +120,32 @@ class Rows(ABC):
         return False
 
 
+class ListRows(Rows):
+    """Elements of a list, whose shapes may differ."""
+
+    def __init__(self, elements: Sequence[Any]) -> None:
+        self._elements = elements
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def at(self, index: int) -> Any:
+        return self._elements[index]
+
+
+def refuse_beyond(step: str) -> NoReturn:
+    """Say that a state is not of this dataset, but of a longer one."""
+    raise ArgumentError(f"The state stands beyond the last element of {step}. {_AS_IT_WAS}")
+
+
 class Plan(ABC):
     """A dataset: a source of its own, or a step on top of others."""
 
     step: str
     """TensorFlow's name of the step."""
+
+    memory: Any = None
+    """What later passes go by: a shuffle's seed and how many began; which one a cache keeps."""
 
     def start(self, run: Run, state: State | None = None) -> Source:
         """Return a source at the start of a pass, or where another one stood."""
@@ -128,8 +165,17 @@ class Plan(ABC):
         if state.get("step") != self.step:
             raise ArgumentError(
                 f"The state belongs to a dataset with the step {state.get('step')!r} where this "
-                f"one has {self.step!r}. Build the dataset as it was when the state was taken."
+                f"one has {self.step!r}. {_AS_IT_WAS}"
             )
+        for key in _COUNTS & state.keys():
+            if type(state[key]) is not int or state[key] < 0:
+                raise ArgumentError(
+                    f"The state of {self.step} is damaged: {key!r} is {state[key]!r:.50}, which is "
+                    "no number from 0 on."
+                )
+
+    def remember(self, memory: Any) -> None:
+        self.memory = memory
 
     @abstractmethod
     def open(self, run: Run, state: State | None) -> Source:
@@ -151,10 +197,12 @@ class Plan(ABC):
 class RowSource(Source):
     """Reads rows from the first to the last; a state takes it anywhere at once."""
 
-    def __init__(self, step: str, rows: Rows, at: int) -> None:
-        self._step = step
+    def __init__(self, step: str, rows: Rows, at: int, more: State | None = None) -> None:
+        if at > len(rows):
+            refuse_beyond(step)
         self._rows = rows
         self._at = at
+        self._more = {"step": step, **(more or {})}
 
     def next(self) -> Any:
         if self._at >= len(self._rows):
@@ -175,7 +223,7 @@ class RowSource(Source):
         return self._rows.gathers(like)
 
     def state(self) -> State:
-        return {"step": self._step, "at": self._at}
+        return {**self._more, "at": self._at}
 
 
 class ArrayRows(Rows):
@@ -194,15 +242,41 @@ class ArrayRows(Rows):
         return mapped(lambda array: array[index, ...], self._arrays)
 
     def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
-        if self._resident.is_for(like):
-            return self._resident.rows(indices, like)
-        chosen: Any = np.asarray(indices, np.intp)
+        chosen: Any = np.asarray(indices, np.int64)
+        found = self._resident.rows(chosen, like)
+        if found is not None:
+            return found
         if isinstance(indices, range) and indices.step > 0:
             chosen = slice(indices.start, indices.stop, indices.step)
         return mapped(lambda array: array[chosen], self._arrays)
 
     def gathers(self, like: Any) -> bool:
         return self._resident.is_for(like)
+
+
+class Passing(Plan):
+    """A step that passes elements on as they come."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._input = plan
+
+    def spec(self) -> Any:
+        return self._input.spec()
+
+
+def within(plan: Plan) -> list[Plan]:
+    """Return a plan and all that it is made of, in the same order in every process."""
+    held = [v if isinstance(v, list | tuple) else [v] for v in vars(plan).values()]
+    inputs = [one for group in held for one in group if isinstance(one, Plan)]
+    return [plan, *[deeper for one in inputs for deeper in within(one)]]
+
+
+def remembering(plan: Plan, state: State | None = None) -> list[Plan]:
+    """Return the shuffles and caches in a plan, with the memories that they had in a state."""
+    found = [one for one in within(plan) if one.step in ("shuffle", "cache")]
+    for one, memory in zip(found, state["memories"], strict=True) if state else ():
+        one.remember(memory)
+    return found
 
 
 def first_of(plan: Plan) -> Any:

@@ -8,64 +8,57 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.device import device
-from tapegrad.data.plan import END, Plan, Rows, Run, Source, State
+from tapegrad.data.plan import END, Above, Passing, Plan, Rows, Run, Source, State, refuse_beyond
 from tapegrad.ops.random_generator import get_global_generator
 
-_AT_ONCE = 1024
-"""Random numbers drawn together; the stream is the same whatever this is."""
 
-
-class Shuffle(Plan):
+class Shuffle(Passing):
     """The elements in an order that changes with each pass, or one order for all passes."""
 
     step = "shuffle"
 
     def __init__(self, plan: Plan, buffer_size: int, seed: int | None, reshuffles: bool) -> None:
-        self._input = plan
+        super().__init__(plan)
         self._buffer_size = buffer_size
-        self._seed = _new_seed() if seed is None else seed % 2**64
+        # With the seed: one that nobody chose would be another after a restart.
+        self.memory = [_new_seed() if seed is None else seed % 2**64, 0]
         self._reshuffles = reshuffles
-        self._passes = 0
         self._lock = threading.Lock()
 
     def open(self, run: Run, state: State | None) -> Source:
         if run.peeks:
             return self._input.start(run)
-        # The state has the seed too: one that nobody chose would be another after a restart.
-        order = Order(
-            self._seed if state is None else state["seed"],
-            self._next_pass() if state is None else self._again(state["pass"]),
-        )
+        if state is not None:
+            self.remember(state["memory"])
+        order = Order(self, self._next_pass() if state is None else state["pass"])
         rows = self._input.rows()
         if rows is not None and rows.ready:
             taken = 0 if state is None else state["taken"]
             return _ShuffledRows(rows, self._buffer_size, order, taken)
         return _Shuffled(self._input, run.on_host(), self._buffer_size, order, state or {})
 
+    def remember(self, memory: Any) -> None:
+        seed, passes = map(int, memory)
+        if min(seed, passes) < 0:
+            raise ValueError(f"memory {memory}")
+        self.memory = [seed, passes]
+
     def _next_pass(self) -> int:
         if not self._reshuffles:
             return 0
         with self._lock:
-            self._passes += 1
-            return self._passes - 1
-
-    def _again(self, number: int) -> int:
-        """Let later passes count on from one that resumes."""
-        if self._reshuffles:
-            with self._lock:
-                self._passes = max(self._passes, number + 1)
-        return number
+            seed, passes = self.memory
+            self.memory = [seed, passes + 1]
+            return int(passes)
 
     def size(self) -> int:
         return self._input.size()
-
-    def spec(self) -> Any:
-        return self._input.spec()
 
 
 def _new_seed() -> int:
@@ -76,18 +69,26 @@ def _new_seed() -> int:
 class Order:
     """The random numbers of one pass."""
 
-    def __init__(self, seed: int, number: int) -> None:
-        self.seed = seed
-        self.number = number
-        self.draws = self._drawn()
+    def __init__(self, plan: Shuffle, number: int) -> None:
+        self._plan = plan
+        self._number = number
+        self._generator = np.random.default_rng([plan.memory[0], number])
 
-    def _drawn(self) -> Iterator[float]:
-        generator = np.random.default_rng([self.seed, self.number])
-        while True:
-            yield from generator.random(_AT_ONCE).tolist()
+    def places(self, size: int, kept: int, count: int) -> list[int]:
+        """Draw places in a buffer that stays `size` long for `kept` draws, then shrinks with each.
+
+        Whether they are drawn together or one by one does not change them.
+        """
+        if count == 1:
+            return [int(self._generator.random() * size)]
+        sizes = np.full(count, size)
+        sizes[kept:] -= np.arange(count - kept)
+        places: list[int] = (self._generator.random(count) * sizes).astype(np.int64).tolist()
+        return places
 
     def state(self, taken: int) -> State:
-        return {"step": "shuffle", "seed": self.seed, "pass": self.number, "taken": taken}
+        where = {"pass": self._number, "taken": taken}
+        return {"step": "shuffle", "memory": self._plan.memory, **where}
 
 
 class _Buffer:
@@ -99,18 +100,18 @@ class _Buffer:
 
     def exchange(self, arriving: Iterator[Any], count: int) -> list[Any]:
         """Return so many elements, each replaced by one that arrives while there are any."""
-        held, draws = self.held, self._order.draws
+        held = self.held
+        new = list(islice(arriving, count))
+        total = min(count, len(new) + len(held))
+        places = self._order.places(len(held), len(new), total) if total else []
         leaving: list[Any] = []
-        while held and len(leaving) < count:
-            place = int(next(draws) * len(held))
+        for place, element in zip(places, new):
             leaving.append(held[place])
-            element = next(arriving, END)
-            if element is not END:
-                held[place] = element
-                continue
-            last = held.pop()
-            if place < len(held):
-                held[place] = last
+            held[place] = element
+        for place in places[len(new) :]:
+            leaving.append(held[place])
+            held[place] = held[-1]
+            held.pop()
         return leaving
 
 
@@ -122,7 +123,8 @@ class _Positions:
         self.buffer.held = list(range(min(total, buffer_size)))
         self._arriving = iter(range(len(self.buffer.held), total))
         self.taken = 0
-        self.next(taken)
+        if len(self.next(taken)) < taken:
+            refuse_beyond("shuffle")
 
     def next(self, count: int) -> list[int]:
         """Return the positions of the next elements, fewer than `count` at the end."""
@@ -154,7 +156,7 @@ class _ShuffledRows(Source):
         return self._order.state(self._positions.taken) | {"first": None, "input": None}
 
 
-class _Shuffled(Source):
+class _Shuffled(Above):
     """Shuffles what comes from a source.
 
     To resume, the buffer is filled anew: one by one where the input can be read in any order,
@@ -177,8 +179,9 @@ class _Shuffled(Source):
         else:
             self._source = plan.start(run, self._first)
             self._first = self._source.state()
-            while self._taken < taken and self.next() is not END:
-                pass
+            while self._taken < taken:
+                if self.next() is END:
+                    refuse_beyond("shuffle")
 
     def next(self) -> Any:
         held = self._buffer.held
@@ -186,13 +189,11 @@ class _Shuffled(Source):
             held.append(element)
         if not held:
             return END
+        new = self._source.next()
+        (element,) = self._buffer.exchange(iter([] if new is END else [new]), 1)
         self._taken += 1
-        (element,) = self._buffer.exchange(iter([self._source.next()]), 1)
         return element
 
     def state(self) -> State:
         inside = {"first": self._first, "input": self._source.state()}
         return self._order.state(self._taken) | inside
-
-    def close(self) -> None:
-        self._source.close()

@@ -12,11 +12,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.data.choosing import inner
 from tapegrad.data.constants import AUTOTUNE
-from tapegrad.data.plan import END, Plan, Run, Source, State
+from tapegrad.data.plan import END, Above, Passing, Plan, Run, Source, State, refuse_beyond
 from tapegrad.data.structure import to_tensors
 
 _AHEAD = 2
@@ -47,6 +47,22 @@ class _Job:
         self.is_gone = future is None
 
 
+class Applied(Above):
+    """Calls a function on elements when they are asked for; the state is that of `Parallel`."""
+
+    def __init__(self, step: str, source: Source, call: Callable[[Any], Any]) -> None:
+        super().__init__(source)
+        self._step = step
+        self._call = call
+
+    def next(self) -> Any:
+        element = self._source.next()
+        return END if element is END else self._call(element)
+
+    def state(self) -> State:
+        return {"step": self._step, "input": self._source.state(), "gone": []}
+
+
 class Parallel(Source):
     """Calls a function on elements in a pool; results come in order, or as they are ready.
 
@@ -75,6 +91,8 @@ class Parallel(Source):
         for place in range(max(state["gone"], default=-1) + 1 if state else 0):
             assert state is not None
             self._begin(is_gone=place in state["gone"])
+            if self._ended:
+                refuse_beyond(step)
 
     def _begin(self, is_gone: bool = False) -> None:
         before = self._source.state()
@@ -133,7 +151,7 @@ def _shut_down(pool: ThreadPoolExecutor) -> None:
 # Elements ahead
 
 
-class Prefetch(Plan):
+class Prefetch(Passing):
     """Lets a thread prepare elements ahead, and begin their copy to the device.
 
     On CUDA the copies take their turn on the default stream, which is the thread's. Who reads on
@@ -143,7 +161,7 @@ class Prefetch(Plan):
     step = "prefetch"
 
     def __init__(self, plan: Plan, buffer_size: int) -> None:
-        self._input = plan
+        super().__init__(plan)
         self._buffer_size = _AHEAD if buffer_size == AUTOTUNE else buffer_size
 
     def open(self, run: Run, state: State | None) -> Source:
@@ -156,24 +174,15 @@ class Prefetch(Plan):
     def size(self) -> int:
         return self._input.size()
 
-    def spec(self) -> Any:
-        return self._input.spec()
 
-
-class _Passed(Source):
+class _Passed(Above):
     """A source behind a step that does nothing."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
 
     def next(self) -> Any:
         return self._source.next()
 
     def state(self) -> State:
         return {"step": "prefetch", "input": self._source.state()}
-
-    def close(self) -> None:
-        self._source.close()
 
 
 class _Prefetched(Source):
@@ -193,7 +202,7 @@ class _Prefetched(Source):
         ready = self._worker.take()
         if ready is None:
             return END
-        self._state, element, error = ready.state, ready.element, ready.error
+        self._state, element, error = ready
         if error is not None:
             try:
                 raise error
@@ -214,15 +223,12 @@ class _Prefetched(Source):
             self._thread.join()
 
 
-class _Ready:
+class _Ready(NamedTuple):
     """What the thread made, and where its source stood then."""
 
-    __slots__ = ("element", "error", "state")
-
-    def __init__(self, state: State, element: Any, error: BaseException | None = None) -> None:
-        self.state = state
-        self.element = element
-        self.error = error
+    state: State
+    element: Any
+    error: BaseException | None = None
 
 
 class _Worker:

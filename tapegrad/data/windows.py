@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.data.choosing import inner
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.plan import END, ArrayRows, Plan, Run, Source, State, peek
+from tapegrad.data.plan import END, Above, ArrayRows, Plan, Run, Source, State, peek, within
 from tapegrad.data.structure import Nested, map_spec
 from tapegrad.errors import ShapeError
 from tapegrad.program.signature import TensorSpec
@@ -32,9 +32,13 @@ class Unbatch(Plan):
         size = self._input.size()
         if size in (0, INFINITE_CARDINALITY):
             return size
+        # Their elements may have other lengths than the first.
+        steps = {plan.step for plan in within(self._input)}
+        if size < 0 or steps & {"map", "window", "concatenate"}:
+            return UNKNOWN_CARDINALITY
         lengths = {one.shape[0] if one.shape else None for one in nest.flatten(self._input.spec())}
         length = lengths.pop()
-        return UNKNOWN_CARDINALITY if length is None or size < 0 else size * length
+        return UNKNOWN_CARDINALITY if length is None else size * length
 
     def spec(self) -> Any:
         return map_spec(
@@ -43,9 +47,9 @@ class Unbatch(Plan):
         )
 
 
-class _Unbatched(Source):
+class _Unbatched(Above):
     def __init__(self, source: Source, state: State | None) -> None:
-        self._source = source
+        super().__init__(source)
         self._before = source.state()
         self._rows: ArrayRows | None = None
         self._at = 0
@@ -79,9 +83,6 @@ class _Unbatched(Source):
         if self._rows is not None and self._at >= len(self._rows):
             return {"step": "unbatch", "at": 0, "input": self._source.state()}
         return {"step": "unbatch", "at": self._at, "input": self._before}
-
-    def close(self) -> None:
-        self._source.close()
 
 
 # Windows
@@ -127,7 +128,7 @@ class Window(Plan):
         return peek(self)
 
 
-class _Windows(Source):
+class _Windows(Above):
     def __init__(
         self,
         source: Source,
@@ -135,7 +136,7 @@ class _Windows(Source):
         drop_remainder: bool,
         window_of: Callable[[Sequence[Any]], Any],
     ) -> None:
-        self._source = source
+        super().__init__(source)
         self._length, self._shift, self._stride = limits
         self._drop_remainder = drop_remainder
         self._window_of = window_of
@@ -164,6 +165,3 @@ class _Windows(Source):
     def state(self) -> State:
         before = self._held[0][1] if self._held else self._source.state()
         return {"step": "window", "input": before}
-
-    def close(self) -> None:
-        self._source.close()

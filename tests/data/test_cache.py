@@ -126,3 +126,41 @@ def test_elements_that_a_file_cannot_hold_are_refused(tmp_path):
         list(Dataset.range(4).window(2).cache(tmp_path / "data"))
     with pytest.raises(TypeError, match="dictionaries whose keys are texts"):
         list(Dataset.range(4).map(lambda n: {0: n}).cache(tmp_path / "data"))
+
+
+def test_a_file_that_is_damaged_anywhere_is_refused(tmp_path):
+    path = tmp_path / "data.npz"
+    expected = values(Dataset.range(4).cache(path))
+    content = path.read_bytes()
+
+    refused = 0
+    for place in range(0, len(content), 23):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        try:
+            found = values(Dataset.range(4).cache(path))
+        except ArgumentError:
+            refused += 1
+        else:
+            assert found == expected
+
+    # The others are bytes that nobody reads, such as dates.
+    assert refused > len(content) // 23 // 2
+
+
+@pytest.mark.parametrize("name", ["", "data"], ids=["memory", "file"])
+def test_a_pass_in_which_an_element_failed_is_not_kept(name, tmp_path):
+    failures = [RuntimeError("for once")]
+
+    def fails_once(n):
+        if int(n) == 2 and failures:
+            raise failures.pop()
+        return n
+
+    dataset = Dataset.range(4).map(fails_once).cache(name and tmp_path / name)
+    iterator = dataset.iterator()
+    first = [next(iterator), next(iterator)]
+    with pytest.raises(RuntimeError, match="for once"):
+        next(iterator)
+
+    assert values([*first, *iterator]) == [0, 1, 3]
+    assert values(dataset) == values(dataset) == [0, 1, 2, 3]

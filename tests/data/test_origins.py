@@ -197,6 +197,19 @@ SIZES = {
     "enumerate without end": (Dataset.range(7).repeat().enumerate(), INFINITE_CARDINALITY),
     "concatenate": (Dataset.range(7).concatenate(Dataset.range(2)), 9),
     "unbatch": (Dataset.from_tensor_slices(np.zeros((3, 4))).unbatch(), 12),
+    "unbatch of batches": (Dataset.range(7).batch(3, drop_remainder=True).unbatch(), 6),
+    "unbatch of results": (
+        Dataset.range(3).map(lambda n: tf.zeros([n + 1])).unbatch(),
+        UNKNOWN_CARDINALITY,
+    ),
+    "unbatch of two lengths": (
+        Dataset.from_tensors([1]).concatenate(Dataset.from_tensors([1, 2])).unbatch(),
+        UNKNOWN_CARDINALITY,
+    ),
+    "unbatch of nothing": (
+        Dataset.from_generator(list).map(lambda n: n).unbatch(),
+        UNKNOWN_CARDINALITY,
+    ),
     "flat_map": (Dataset.range(3).flat_map(Dataset.range), UNKNOWN_CARDINALITY),
     "map, shuffle, cache, prefetch": (
         Dataset.range(7).map(lambda n: n).shuffle(3).cache().prefetch(1),

@@ -26,6 +26,14 @@ def squares(**options):
     return numbers().map(lambda n: n * n, **options)
 
 
+def shuffled(size=7, seed=3):
+    return Dataset.range(size).shuffle(4, seed=seed)
+
+
+def over(dataset, other):
+    return dataset.flat_map(lambda _: other)
+
+
 def unequal(n):
     return Dataset.range(100 * n, 100 * n + n % 4)
 
@@ -67,6 +75,7 @@ PIPELINES = {
     "window with gaps": lambda: numbers().window(2, shift=5).flat_map(lambda w: w.batch(2)),
     "interleave": lambda: numbers().interleave(unequal, cycle_length=3, block_length=2),
     "interleave in threads": lambda: numbers().interleave(unequal, 3, num_parallel_calls=2),
+    "flat_map of one": lambda: over(numbers(), shuffled()),
     "cache": lambda: squares().cache().repeat(2),
     "cache, shuffle": lambda: squares().cache().shuffle(7, seed=4).repeat(2),
     "prefetch": lambda: squares().prefetch(3),
@@ -118,6 +127,53 @@ def test_the_pass_after_a_resumed_one_is_the_next(name):
     resumed = build()
 
     assert values(resumed.iterator(state)) == rest
+    assert values(resumed) == third
+
+
+PASSES = {
+    "repeat": lambda: shuffled().repeat(2),
+    "no seed": lambda: shuffled(seed=None).batch(2),
+    "no seed, repeat": lambda: shuffled(seed=None).repeat(2),
+    "concatenate before": lambda: shuffled().concatenate(numbers().take(2)),
+    "concatenate after": lambda: numbers().take(2).concatenate(shuffled()).batch(2),
+    "concatenate, repeat": lambda: shuffled().concatenate(shuffled(3)).repeat(2),
+    "cache": lambda: shuffled().cache(),
+    "cache, repeat": lambda: shuffled().cache().repeat(2).prefetch(1),
+    "cache, concatenate": lambda: shuffled().cache().concatenate(numbers().take(2)),
+    "cache of repeat": lambda: shuffled().repeat(2).cache().shuffle(4, seed=1),
+    "interleave": lambda: shuffled(3).interleave(unequal, cycle_length=2),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_passes_after_a_resumed_one_are_those_of_a_run_without_a_break(name):
+    """In a dataset that is built anew, and in the one that has gone further."""
+    build = PASSES[name]
+    dataset = build()
+    first = dataset.iterator()
+    states, elements = [], []
+    for _ in range(3):
+        states.append(through_json(first.state()))
+        elements += values([next(first)])
+    whole = [elements + values(first), values(dataset), values(dataset)]
+
+    for taken, state in enumerate(states):
+        for resumed in (build(), dataset):
+            assert values(resumed.iterator(state)) == whole[0][taken:]
+            assert [values(resumed), values(resumed)] == whole[1:]
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_finished_pass_knows_the_number_of_the_next(name):
+    dataset = PASSES[name]()
+    values(dataset)
+    last = dataset.iterator()
+    values(last)
+    state, third = through_json(last.state()), values(dataset)
+
+    resumed = PASSES[name]()
+
+    assert values(resumed.iterator(state)) == []
     assert values(resumed) == third
 
 
@@ -207,3 +263,68 @@ def test_the_state_of_another_pipeline_is_refused():
         Dataset.range(10).map(lambda n: n).batch(2).iterator(state)
     with pytest.raises(TypeError, match=r"the dictionary that an iterator's state\(\) returned"):
         Dataset.range(10).iterator(5)
+
+
+LONGER = {
+    "slices": lambda n: Dataset.range(n),
+    "generator": lambda n: Dataset.from_generator(lambda: iter(range(n))),
+    "shuffle": lambda n: shuffled(n),
+    "shuffle of filter": lambda n: numbers().filter(lambda k: k < n).shuffle(3, seed=1),
+    "cache": lambda n: Dataset.range(n).cache().repeat(3),
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_the_state_of_a_longer_dataset_is_refused(name):
+    dataset = LONGER[name](12)
+    values(dataset)
+    iterator = dataset.iterator()
+    values(next(iterator) for _ in range(10))
+
+    with pytest.raises(ArgumentError, match=r"stands beyond the last element of \w+\. Build the d"):
+        LONGER[name](5).iterator(iterator.state())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"at": "3"}, "The state of range is damaged: 'at' is '3', which is no number from 0 on"),
+        ({"at": -1}, "The state of range is damaged: 'at' is -1"),
+        ({"memory": [1]}, "The state is damaged, or that of another dataset"),
+        ({"memory": [1, "x"]}, "The state is damaged, or that of another dataset"),
+        ({"memory": [1, -1]}, "The state is damaged, or that of another dataset"),
+        ({"inputs": []}, "The state is damaged, or that of another dataset"),
+        ({"memories": None}, "The state is damaged, or that of another dataset"),
+        ({"turns": []}, "The state of flat_map is of another cycle_length"),
+        ({"step": "map"}, "with the step 'map' where this one has 'zip'"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_damaged_state_is_refused_and_the_dataset_stays_as_it_was(change, words):
+    def build():
+        inner = Dataset.zip(shuffled(), numbers())
+        return Dataset.zip(inner.repeat(2), numbers().flat_map(Dataset.range))
+
+    def changed(state):
+        if isinstance(state, list):
+            return [changed(part) for part in state]
+        if not isinstance(state, dict):
+            return state
+        own = {key: value for key, value in change.items() if key in state}
+        return {key: changed(value) for key, value in state.items()} | own
+
+    expected = build()
+    values(expected)
+    dataset = build()
+    iterator = dataset.iterator()
+    values(next(iterator) for _ in range(4))
+    state = changed(iterator.state())
+    rest = values(iterator)
+    iterator = dataset.iterator(build().iterator().state())
+
+    with pytest.raises(ArgumentError) as caught:
+        iterator.set_state(state)
+
+    assert words in str(caught.value)
+    assert values(iterator)[4:] == rest
+    assert values(dataset) == values(expected)

@@ -94,3 +94,13 @@ def test_batches_of_a_shuffle_hold_matching_rows():
 
     for rows, n in Dataset.from_tensor_slices((x, np.arange(20))).shuffle(7, seed=2).batch(6):
         np.testing.assert_array_equal(rows.numpy(), x[n.numpy()])
+
+
+@pytest.mark.parametrize("buffer_size", [1, 3, 11, 20, 50])
+@pytest.mark.parametrize("count", [1, 2, 7, 20, 33])
+def test_batches_come_in_the_order_of_single_elements(buffer_size, count):
+    alone = [int(n) for n in Dataset.range(20).shuffle(buffer_size, seed=4)]
+
+    batches = Dataset.range(20).shuffle(buffer_size, seed=4).batch(count)
+
+    assert [n for batch in batches for n in batch.numpy().tolist()] == alone

@@ -77,12 +77,29 @@ def test_without_its_list_a_folder_is_searched_by_number(tmp_path):
     assert manager.checkpoints == paths
 
 
-def test_a_damaged_list_gets_a_sentence(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    ['model_checkpoint_path: "ckpt-1"', '{"checkpoints": [1]}', "[" * 200_000],
+    ids=["TensorFlow", "numbers", "deep"],
+)
+def test_a_damaged_list_gets_a_sentence(text, tmp_path):
     CheckpointManager(Checkpoint(), tmp_path).save()
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"')
+    (tmp_path / "checkpoint").write_text(text)
 
     with pytest.raises(ArgumentError, match="Delete it: then they are found by their numbers"):
         latest_checkpoint(tmp_path)
+
+
+def test_a_list_that_names_files_of_other_folders_deletes_none_of_them(tmp_path):
+    other = Checkpoint().write(tmp_path / "precious")
+    manager = CheckpointManager(Checkpoint(), tmp_path / "run", max_to_keep=1)
+    manager.save()
+    (tmp_path / "run" / "checkpoint").write_text('{"checkpoints": ["../precious"]}')
+
+    with pytest.raises(ArgumentError, match="does not list the checkpoints of its folder"):
+        manager.save()
+
+    assert os.path.exists(f"{other}.safetensors")
 
 
 # The manager

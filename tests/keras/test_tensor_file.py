@@ -223,6 +223,11 @@ DAMAGE = {
         b"",
         "must be a JSON list of names",
     ),
+    "complex too deep": (
+        {"__metadata__": {"tapegrad.complex128": "[" * 200_000}},
+        b"",
+        "must be a JSON list of names",
+    ),
 }
 RAW = {
     "no length": b"abc",

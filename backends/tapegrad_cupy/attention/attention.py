@@ -53,15 +53,7 @@ def attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> tu
 
 
 def attention_gradient(
-    t: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    y: Array,
-    kept: Array,
-    *,
-    scale: float,
-    causal: bool,
+    t: Array, q: Array, k: Array, v: Array, y: Array, kept: Array, *, scale: float, causal: bool
 ) -> tuple[Array, Array, Array]:
     """Return what queries, keys and values get from the cotangent `t` of the result `y`."""
     if kept.ndim == q.ndim:

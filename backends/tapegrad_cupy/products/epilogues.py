@@ -32,10 +32,7 @@ SumsPlan = Callable[[Array, Array], tuple[Array, Array]]
 _EPILOGUES = {"relu": cublaslt.RELU, "gelu_tanh": cublaslt.GELU}
 _HALVES = ("float16", "bfloat16")
 # cuBLASLt's GELU has a tanh of its own, which need not be exact to all bits of a float32.
-_ACTIVATIONS = {
-    "relu": (*_HALVES, "float32", "float64"),
-    "gelu_tanh": _HALVES,
-}
+_ACTIVATIONS = {"relu": (*_HALVES, "float32", "float64"), "gelu_tanh": _HALVES}
 
 _plans: dict[Any, Plan] = {}
 _sums_plans: dict[Any, SumsPlan] = {}

@@ -131,9 +131,5 @@ extern "C" __global__ void __launch_bounds__(256, FEWEST) lines(
 }
 """
 
-SUMS = {
-    "flat": HELPERS + FLAT,
-    "columns": HELPERS + COLUMNS,
-    "lines": HELPERS + LINES,
-}
+SUMS = {"flat": HELPERS + FLAT, "columns": HELPERS + COLUMNS, "lines": HELPERS + LINES}
 """The source of each kernel by itself: a sum seldom needs more than one of them."""

@@ -152,10 +152,7 @@ def compile_kernel(
 
 
 def kernel_source(
-    source: str,
-    types: tuple[tuple[str, str], ...],
-    definitions: str,
-    block: tuple[int, int, int],
+    source: str, types: tuple[tuple[str, str], ...], definitions: str, block: tuple[int, int, int]
 ) -> str:
     """Return the whole text of a kernel."""
     lines = [f"typedef {value} {name};" for name, value in types]

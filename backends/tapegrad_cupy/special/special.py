@@ -43,10 +43,7 @@ _SOURCES: tuple[tuple[Callable[[], str], dict[str, int]], ...] = (
         modified_bessel_source,
         {f"bessel_{name}": 1 for name in ("i0", "i1", "i0e", "i1e", "k0", "k1", "k0e", "k1e")},
     ),
-    (
-        integrals_source,
-        {"dawsn": 1, "expint": 1, "spence": 1, "fresnel_sin": 1, "fresnel_cos": 1},
-    ),
+    (integrals_source, {"dawsn": 1, "expint": 1, "spence": 1, "fresnel_sin": 1, "fresnel_cos": 1}),
 )
 
 

@@ -24,13 +24,7 @@ from tapegrad_cupy.compiled import (
     wide_name,
 )
 from tapegrad_cupy.launch import Kernel
-from tapegrad_cupy.updates.multi_tensors import (
-    capacities,
-    device_of,
-    layout,
-    on_device,
-    readable,
-)
+from tapegrad_cupy.updates.multi_tensors import capacities, device_of, layout, on_device, readable
 from tapegrad_cupy.updates.updates import is_float
 from tapegrad_cupy.updates.updates_source import TENSOR_OF_BLOCK
 

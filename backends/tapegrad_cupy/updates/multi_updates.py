@@ -31,13 +31,7 @@ from tapegrad_cupy.compiled import (
 )
 from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.updates.multi_norms import clip_factor
-from tapegrad_cupy.updates.multi_tensors import (
-    Layout,
-    capacities,
-    layout,
-    on_device,
-    readable,
-)
+from tapegrad_cupy.updates.multi_tensors import Layout, capacities, layout, on_device, readable
 from tapegrad_cupy.updates.updates import is_float, readable_rate
 from tapegrad_cupy.updates.updates_source import RULES, group_source, rule_for
 

@@ -30,13 +30,7 @@ from tapegrad_cupy.compiled import (
 )
 from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.namespace import CupyNamespace
-from tapegrad_cupy.updates.updates_source import (
-    RULES,
-    WHOLE_POWER,
-    Rule,
-    rule_for,
-    update_source,
-)
+from tapegrad_cupy.updates.updates_source import RULES, WHOLE_POWER, Rule, rule_for, update_source
 
 Array = Any
 
