@@ -9,6 +9,7 @@ model.fit(images, labels, epochs=5)
 
 from tapegrad.keras import (
     activations,
+    backend,
     callbacks,
     config,
     constraints,
@@ -38,6 +39,7 @@ __all__ = [
     "Model",
     "Sequential",
     "activations",
+    "backend",
     "callbacks",
     "clear_session",
     "config",

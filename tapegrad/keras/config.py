@@ -40,11 +40,4 @@ def image_data_format() -> str:
     return "channels_last"
 
 
-__all__ = [
-    "backend",
-    "dtype_policy",
-    "epsilon",
-    "floatx",
-    "image_data_format",
-    "set_dtype_policy",
-]
+__all__ = ["backend", "dtype_policy", "epsilon", "floatx", "image_data_format", "set_dtype_policy"]

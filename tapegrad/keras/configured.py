@@ -7,7 +7,7 @@ Whatever Keras lets users name by a word (an activation, an initializer, a loss)
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Self
@@ -67,10 +67,15 @@ def _signature(cls: type) -> inspect.Signature:
     return inspect.signature(inspect.getattr_static(cls, "__init__"))
 
 
+def described(value: Any) -> dict[str, Any]:
+    """Return the name of the class of an object, and its configuration."""
+    return {"class_name": type(value).__name__, "config": value.get_config()}
+
+
 def _plain(value: Any) -> Any:
     """A value as it can be written to JSON: objects as their class and configuration."""
     if isinstance(value, Configured):
-        return {"class_name": type(value).__name__, "config": value.get_config()}
+        return described(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -78,6 +83,22 @@ def _plain(value: Any) -> Any:
     if callable(value) and not isinstance(value, type):
         return getattr(value, "__name__", str(value))
     return value
+
+
+def subclasses(base: type, names: Mapping[str, Any]) -> dict[str, type]:
+    """Return the classes made of a base among the names of a module, by their own names.
+
+    >>> subclasses(int, {"bool": bool, "int": int, "float": float})
+    {'bool': <class 'bool'>}
+    """
+    kinds = [kind for kind in names.values() if isinstance(kind, type) and kind is not base]
+    return {kind.__name__: kind for kind in kinds if issubclass(kind, base)}
+
+
+def in_small_letters(names: Iterable[str], module: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a module lists in small letters, except for the functions of its table."""
+    known = [name for name in names if name.islower()]
+    return {name: module[name] for name in known if name not in ("deserialize", "get", "serialize")}
 
 
 class Table(Mapping[str, Any]):
@@ -109,6 +130,10 @@ class Table(Mapping[str, Any]):
     def add(self, name: str, entry: Any) -> None:
         """Let users ask for something by another name."""
         self._entries[name] = self._known[_key(name)] = entry
+
+    def with_more(self, entries: Mapping[str, Any] | None) -> Table:
+        """Return a table that has some entries besides, or in the place of, those of this one."""
+        return Table(self._kind, {**self._entries, **entries}) if entries else self
 
     def get(self, identifier: Any, default: Any = None) -> Any:
         """Return what a name, a configuration, a class or an object stands for; None for None."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.configured import Configured, Table, described
 from tapegrad.ops.activations import relu
 from tapegrad.ops.selection import clip
 from tapegrad.ops.squares import euclidean_norm
@@ -134,12 +134,7 @@ unit_norm = UnitNorm
 
 CONSTRAINTS = Table(
     "constraint",
-    {
-        "max_norm": MaxNorm,
-        "min_max_norm": MinMaxNorm,
-        "non_neg": NonNeg,
-        "unit_norm": UnitNorm,
-    },
+    {"max_norm": MaxNorm, "min_max_norm": MinMaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm},
 )
 
 
@@ -158,7 +153,7 @@ def serialize(constraint: Constraint) -> dict[str, Any]:
     >>> serialize(UnitNorm(axis=1))
     {'class_name': 'UnitNorm', 'config': {'axis': 1}}
     """
-    return {"class_name": type(constraint).__name__, "config": constraint.get_config()}
+    return described(constraint)
 
 
 def deserialize(
@@ -169,9 +164,7 @@ def deserialize(
     >>> deserialize({"class_name": "UnitNorm", "config": {"axis": 1}}).axis
     1
     """
-    if custom_objects is None:
-        return CONSTRAINTS.get(config)
-    return Table("constraint", {**CONSTRAINTS, **custom_objects}).get(config)
+    return CONSTRAINTS.with_more(custom_objects).get(config)
 
 
 __all__ = [

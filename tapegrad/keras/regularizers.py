@@ -10,7 +10,7 @@ from typing import Any
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.configured import Configured, Table, described
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.diagonal import triu
 from tapegrad.ops.linalg.norms import l2_normalize
@@ -159,7 +159,7 @@ def serialize(regularizer: Regularizer) -> dict[str, Any]:
     >>> serialize(L1(0.5))
     {'class_name': 'L1', 'config': {'l1': 0.5}}
     """
-    return {"class_name": type(regularizer).__name__, "config": regularizer.get_config()}
+    return described(regularizer)
 
 
 def deserialize(
@@ -170,9 +170,7 @@ def deserialize(
     >>> deserialize({"class_name": "L1", "config": {"l1": 0.5}}).l1
     0.5
     """
-    if custom_objects is None:
-        return REGULARIZERS.get(config)
-    return Table("regularizer", {**REGULARIZERS, **custom_objects}).get(config)
+    return REGULARIZERS.with_more(custom_objects).get(config)
 
 
 __all__ = [

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.creation import zeros
 
 Shape = tuple[int | None, ...]
 
@@ -110,9 +114,42 @@ class Node:
 def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
     """Note a call of a layer on tensors without values, and return its results."""
     node = Node(layer, args, kwargs)
-    outputs = node.set_outputs(layer.compute_output_spec(*args, **kwargs))
+    first = args[0] if args else next(iter(kwargs.values()))
+    more = len(node.inputs) > sum(isinstance(x, KerasTensor) for x in nest.flatten(first))
+    spec = partial(tried_outputs, layer) if more and _is_tried(layer) else layer.compute_output_spec
+    outputs = node.set_outputs(spec(*args, **kwargs))
+    layer.__dict__.setdefault("input", first)  # of the first call, as in Keras
+    layer.__dict__.setdefault("output", outputs)
     layer.last_output_shape = nest.map_structure(lambda x: x.shape, outputs)
     return outputs
+
+
+def _is_tried(layer: Any) -> bool:
+    """Whether a layer says nothing of its outputs, so that it is called to learn of them."""
+    said = type(layer).compute_output_shape, type(layer).compute_output_spec
+    return all(method.__qualname__.startswith("Layer.") for method in said)
+
+
+def tried_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return tensors without values like what a call on zeros of two sizes gives."""
+    one, other = (_called_on_zeros(layer, (args, kwargs), size) for size in (2, 3))
+    return nest.map_structure(_common, one, other)
+
+
+def _called_on_zeros(layer: Any, given: Any, size: int) -> Any:
+    def zeros_for(x: Any) -> Any:
+        if not isinstance(x, KerasTensor):
+            return x
+        return zeros([size if n is None else n for n in x.shape], x.dtype)
+
+    args, kwargs = nest.map_structure(zeros_for, given)
+    with np.errstate(all="ignore"):  # zeros are not what the layer was made for
+        return layer(*args, **{"training": False, **kwargs})
+
+
+def _common(one: Any, other: Any) -> KerasTensor:
+    sizes = [a if a == b else None for a, b in zip(one.shape, other.shape)]
+    return KerasTensor(sizes, one.dtype.name)
 
 
 def nodes_between(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> list[Node]:

@@ -65,6 +65,7 @@ class Optimizer:
         self._averages: dict[int, Variable] = {}
         self._known: dict[int, Variable] = {}
         self._without_decay: set[int] = set()
+        self._words_without_decay: list[str] = []
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class Optimizer:
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
-        """Do not decay these variables, nor those of `build` whose name contains one of the words.
+        """Do not decay these variables, nor those whose name contains one of the words.
 
         >>> import tapegrad
         >>> w, bias = tapegrad.Variable(1.0), tapegrad.Variable(1.0)
@@ -114,10 +115,15 @@ class Optimizer:
         >>> float(w), float(bias)
         (0.75, 1.0)
         """
-        words = list(var_names or ())
-        named = [v for v in self._known.values() if any(word in v.name for word in words)]
-        self._without_decay.update(variable.number for variable in [*(var_list or ()), *named])
+        self._words_without_decay += var_names or ()
+        self._without_decay.update(variable.number for variable in var_list or ())
+        for variable in self._known.values():
+            self._note_decay(variable)
         self._plan = None
+
+    def _note_decay(self, variable: Variable) -> None:
+        if any(word in variable.name for word in self._words_without_decay):
+            self._without_decay.add(variable.number)
 
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)
@@ -125,6 +131,7 @@ class Optimizer:
             slots = [self._new_slot(name, variable) for name in self.slots_for(variable)]
             self._slots[variable.number] = slots
             self._known[variable.number] = variable
+            self._note_decay(variable)
         return slots
 
     def slots_for(self, variable: Variable) -> Sequence[str]:

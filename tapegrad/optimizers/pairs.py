@@ -16,9 +16,7 @@ from tapegrad.ops.cast import cast
 _PAIR = (tuple, list)
 
 
-def checked_pairs(
-    grads_and_vars: Iterable[Any],
-) -> tuple[list[tuple[Any, Variable]], list[str]]:
+def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variable]], list[str]]:
     """Return the pairs that have a gradient, and the names of the variables that have none."""
     pairs: list[tuple[Any, Variable]] = []
     missing: list[str] = []

@@ -170,12 +170,7 @@ class Adagrad(Optimizer):
         rows = merged(rows)
         kernel = updates.adagrad_rows_update.kernel(type(p))
         return kernel(
-            p,
-            rows.values.array,
-            rows.indices.array,
-            scalars.rate,
-            *slots,
-            epsilon=self.epsilon,
+            p, rows.values.array, rows.indices.array, scalars.rate, *slots, epsilon=self.epsilon
         )
 
 

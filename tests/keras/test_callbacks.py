@@ -25,6 +25,7 @@ from tapegrad.keras.callbacks import (
 from tapegrad.keras.layers import Dense, Input
 from tapegrad.keras.models import Sequential
 from tapegrad.keras.optimizers import SGD
+from tapegrad.train import Checkpoint
 
 X = np.random.default_rng(0).normal(size=(20, 2)).astype("float32")
 Y = X.sum(1, keepdims=True)
@@ -48,6 +49,20 @@ def test_callbacks_are_told_of_everything_in_order() -> None:
     assert (start, rest[0], rest[-1]) == ("on_train_begin", "on_epoch_begin", "on_train_end")
     assert [entry for entry in seen if "train_batch" in entry[0]] == batches
     assert rest[-2] == "on_epoch_end"
+
+
+def test_older_names_of_methods_for_batches_are_known() -> None:
+    class Older(Callback):
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            seen.append(("begin", batch))
+
+        def on_batch_end(self, batch: int, logs: Any = None) -> None:
+            seen.append(("end", batch, *sorted(logs)))
+
+    seen: list[Any] = []
+    model().fit(X, Y, batch_size=10, callbacks=[Older()], verbose=0)
+
+    assert seen == [("begin", 0), ("end", 0, "loss"), ("begin", 1), ("end", 1, "loss")]
 
 
 def test_a_history_has_the_metrics_of_all_epochs() -> None:
@@ -117,6 +132,38 @@ def test_training_ends_when_a_metric_stays_away_from_its_best() -> None:
     assert feed(EarlyStopping(patience=2, min_delta=0.5), [3, 2.8, 2.7, 0.1]) == 3
     assert feed(EarlyStopping("val_accuracy", patience=1), [0.1, 0.2, 0.15], "val_accuracy") == 3
     assert feed(EarlyStopping(patience=1, start_from_epoch=3), [1, 2, 3, 4, 5]) == 5
+    assert feed(EarlyStopping(patience=2), [np.nan, 3, 2, np.nan, 1, 1]) == 6
+
+
+@pytest.mark.parametrize("epochs", range(1, 7))
+def test_a_training_that_resumes_from_a_checkpoint_waits_on(epochs: int, tmp_path: Path) -> None:
+    values = [3.0, 2.0, 2.5, 2.6, 2.4, 2.2, 2.1, 2.05]
+
+    def run(callbacks: list[Any], first: int, last: int) -> list[Any]:
+        made = model()
+        for callback in callbacks:
+            callback.set_model(made)
+            callback.on_train_begin()
+        found = []
+        for epoch in range(first, last):
+            for callback in callbacks:
+                callback.on_epoch_end(epoch, {"val_loss": values[epoch]})
+            found.append((made.stop_training, float(made.optimizer.learning_rate)))
+            made.optimizer.learning_rate = 0.1
+        return found
+
+    def make() -> list[Any]:
+        return [EarlyStopping(patience=5), ReduceLROnPlateau(patience=2, cooldown=1)]
+
+    whole, before, after = make(), make(), make()
+    expected = run(whole, 0, len(values))
+    run(before, 0, epochs)
+    path = Checkpoint(callbacks=before).write(tmp_path / "ckpt")
+    Checkpoint(callbacks=after).read(path).assert_consumed()
+
+    assert run(after, epochs, len(values)) == expected[epochs:]
+    assert [one.state() for one in after] == [one.state() for one in whole]
+    assert run(after, 0, len(values)) == expected
 
 
 def test_the_best_weights_come_back() -> None:
@@ -142,6 +189,14 @@ def test_the_rate_is_lowered_on_a_plateau() -> None:
     feed(callback, [1.0] * 9)
 
     assert float(callback.model.optimizer.learning_rate) == pytest.approx(0.02)
+
+
+def test_the_rate_of_each_epoch_is_in_the_history() -> None:
+    lower = ReduceLROnPlateau(monitor="loss", factor=0.5, patience=1, min_delta=1e9)
+
+    history = model(1.0).fit(X, Y, epochs=4, callbacks=[lower], verbose=0)
+
+    assert history.history["learning_rate"] == [1.0, 1.0, 0.5, 0.25]
 
 
 def test_a_schedule_sets_the_rate_of_each_epoch() -> None:

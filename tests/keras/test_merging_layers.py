@@ -103,3 +103,20 @@ def test_masks_are_joined_along_the_axis_of_steps() -> None:
 
     assert joined.numpy()[0].tolist() == [1, 0, 0, 1, 1, 1, 0, 0]
     assert partly.numpy()[0].tolist() == [1, 1, 1, 1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_functions_make_a_layer_and_call_it(kind: str) -> None:
+    a, b = rng.normal(size=(2, 4, 3)).astype("float32")
+
+    y = getattr(layers, kind.lower())([a, b], name="both")
+
+    np.testing.assert_allclose(y.numpy(), FORMULAS[kind](a, b), rtol=1e-6)
+
+
+def test_functions_take_the_axes_of_their_layers() -> None:
+    x = layers.Input((3,))
+
+    assert layers.concatenate([x, x], axis=-1).shape == (None, 6)
+    assert layers.dot([x, x], axes=1).shape == (None, 1)
+    assert layers.add.__name__ == "add"

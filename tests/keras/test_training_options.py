@@ -158,6 +158,17 @@ def test_the_losses_of_several_outputs_are_reported_beside_their_sum() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(("as_dict", "order"), [(True, ["q", "p"]), (False, ["p", "q"])])
+def test_losses_of_a_dictionary_are_reported_as_they_were_given(
+    as_dict: bool, order: list[str]
+) -> None:
+    model = pair(as_dict, loss={"q": "mae", "p": "mse"})
+
+    found = model.evaluate(X, {"p": Y, "q": Y}, verbose=0, return_dict=True)
+
+    assert list(found) == ["loss", *[f"{name}_loss" for name in order]]
+
+
 @pytest.mark.parametrize("y", [[Y, 2 * Y], {"q": 2 * Y, "p": Y}], ids=["list", "dictionary"])
 @pytest.mark.parametrize("as_dict", [False, True])
 def test_losses_targets_and_metrics_are_given_by_name(as_dict: bool, y: Any) -> None:

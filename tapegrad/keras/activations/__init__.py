@@ -37,48 +37,10 @@ from tapegrad.keras.activations.smooth import (
     tanh,
     tanh_shrink,
 )
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.configured import Configured, Table, described, in_small_letters
 
 swish = silu
 hard_swish = hard_silu
-
-ACTIVATIONS = Table(
-    "activation",
-    {
-        "celu": celu,
-        "elu": elu,
-        "exponential": exponential,
-        "gelu": gelu,
-        "glu": glu,
-        "hard_shrink": hard_shrink,
-        "hard_sigmoid": hard_sigmoid,
-        "hard_silu": hard_silu,
-        "hard_swish": hard_silu,
-        "hard_tanh": hard_tanh,
-        "leaky_relu": leaky_relu,
-        "linear": linear,
-        "log_sigmoid": log_sigmoid,
-        "log_softmax": log_softmax,
-        "mish": mish,
-        "relu": relu,
-        "relu6": relu6,
-        "selu": selu,
-        "sigmoid": sigmoid,
-        "silu": silu,
-        "soft_shrink": soft_shrink,
-        "softmax": softmax,
-        "softplus": softplus,
-        "softsign": softsign,
-        "sparse_plus": sparse_plus,
-        "sparse_sigmoid": sparse_sigmoid,
-        "sparsemax": sparsemax,
-        "squareplus": squareplus,
-        "swish": silu,
-        "tanh": tanh,
-        "tanh_shrink": tanh_shrink,
-        "threshold": threshold,
-    },
-)
 
 
 def get(identifier: Any) -> Any:
@@ -97,7 +59,7 @@ def serialize(activation: Any) -> str | dict[str, Any]:
     'silu'
     """
     if isinstance(activation, Configured):
-        return {"class_name": type(activation).__name__, "config": activation.get_config()}
+        return described(activation)
     name = getattr(activation, "__name__", "")
     if not name.isidentifier():
         raise ArgumentError(
@@ -115,9 +77,7 @@ def deserialize(
     >>> deserialize("silu").__name__
     'silu'
     """
-    if custom_objects is None:
-        return get(config)
-    return Table("activation", {**ACTIVATIONS, **custom_objects}).get(config, linear)
+    return ACTIVATIONS.with_more(custom_objects).get(config, linear)
 
 
 __all__ = [
@@ -157,3 +117,5 @@ __all__ = [
     "tanh_shrink",
     "threshold",
 ]
+
+ACTIVATIONS = Table("activation", in_small_letters(__all__, globals()))

@@ -21,6 +21,13 @@ class Callback:
         self.params: dict[str, Any] = {}
         self.model: Any = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for when in ("begin", "end"):
+            older, name = f"on_batch_{when}", f"on_train_batch_{when}"
+            if older in vars(cls) and name not in vars(cls):
+                setattr(cls, name, getattr(cls, older))
+
     def set_params(self, params: dict[str, Any]) -> None:
         self.params = params
 

@@ -11,6 +11,7 @@ from tapegrad.core import nest
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
+from tapegrad.keras.batch_data import pack
 from tapegrad.ops.comparison import isfinite
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.reduce import reduce_all
@@ -68,7 +69,7 @@ def find_origin(model: Any, batch: Any, is_own_step: bool) -> Origin | None:
     given = _of_data(batch) or _of_weights(_layers(model), "weight", "is not finite.")
     if is_own_step:
         with _watched(model, calls):
-            loss = model.train_step(tuple(one for one in batch if one is not None)).get("loss")
+            loss = model.train_step(pack(*batch)).get("loss")
         if loss is None or _is_finite(loss):
             return given or _of_changed_weights(calls)
         return given or _of_outputs(model, calls)

@@ -48,7 +48,7 @@ class Watch:
     def value_in(self, logs: Any, who: str, model: Any) -> float | None:
         """Return the metric, or warn that it is not there."""
         if self._is_guess:  # until the model's metrics have names, at its first step
-            named = dict(zip(model.metrics_names, model.metrics))
+            named = model.named_metrics()
             kind = type(named.get(self.monitor.removeprefix("val_"))).__name__
             if kind in CLASSES and kind not in _OF_ANYTHING:
                 self._sign = _sign(kind)
@@ -64,7 +64,9 @@ class Watch:
         return float(value)
 
     def is_better(self, value: float) -> bool:
-        """Whether a value is the best so far; it is kept then."""
+        """Whether a value is the best so far, which NaN never is; it is kept then."""
+        if np.isnan(value):
+            return False
         if self.best is None or self._sign * (value - self.best) > self._delta:
             self.best = value
             return True
@@ -75,12 +77,48 @@ class Watch:
         return self._sign * (value - goal) >= 0
 
 
-class EarlyStopping(Callback):
+class _Patient(Callback):
+    """Waits for a metric to become better; a checkpoint of it lets a resumed training wait on."""
+
+    _counts: tuple[str, ...]  # the attributes in which it counts
+    _is_resumed = False
+
+    def __init__(self, watched: tuple[str, str, float], patience: int, verbose: int) -> None:
+        super().__init__()
+        self._watched = watched
+        self.patience, self.verbose = patience, verbose
+        self.on_train_begin()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if not self._is_resumed:
+            self._watch = Watch(*self._watched)
+            vars(self).update(dict.fromkeys(self._counts, 0))
+        self._is_resumed = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the best value and what was counted."""
+        return {"best": self._watch.best, **{name: vars(self)[name] for name in self._counts}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Let the next training go on from a state."""
+        counts = {name: int(state[name]) for name in self._counts}
+        self._watch.best = None if state["best"] is None else float(state["best"])
+        vars(self).update(counts, _is_resumed=True)
+
+
+class EarlyStopping(_Patient):
     """Ends training when a metric has not become better for some epochs.
+
+    A checkpoint may hold it, but not the best weights: see `ModelCheckpoint` for these.
 
     >>> EarlyStopping("loss", patience=3).patience
     3
     """
+
+    _counts = ("wait", "stopped_epoch", "best_epoch")
+    wait: int
+    stopped_epoch: int
+    best_epoch: int
 
     def __init__(
         self,
@@ -93,15 +131,12 @@ class EarlyStopping(Callback):
         restore_best_weights: bool = False,
         start_from_epoch: int = 0,
     ) -> None:
-        super().__init__()
-        self._given = (monitor, mode, min_delta)
-        self.patience, self.verbose, self.baseline = patience, verbose, baseline
+        super().__init__((monitor, mode, min_delta), patience, verbose)
+        self.baseline = baseline
         self.restore_best_weights, self.start_from_epoch = restore_best_weights, start_from_epoch
-        self.on_train_begin()
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._watch = Watch(*self._given)
-        self.wait, self.stopped_epoch, self.best_epoch = 0, 0, 0
+        super().on_train_begin(logs)
         self._best_weights: Any = None
 
     @property
@@ -130,12 +165,18 @@ class EarlyStopping(Callback):
             self.model.set_weights(self._best_weights)
 
 
-class ReduceLROnPlateau(Callback):
+class ReduceLROnPlateau(_Patient):
     """Lowers the learning rate when a metric has not become better for some epochs.
+
+    A checkpoint may hold it: a training that resumes then waits on.
 
     >>> ReduceLROnPlateau(factor=0.5).factor
     0.5
     """
+
+    _counts = ("wait", "_cooling")
+    wait: int
+    _cooling: int
 
     def __init__(
         self,
@@ -148,19 +189,13 @@ class ReduceLROnPlateau(Callback):
         cooldown: int = 0,
         min_lr: float = 0.0,
     ) -> None:
-        super().__init__()
         if factor >= 1.0:
             raise ArgumentError(f"factor must be below 1, to lower the rate. Got {factor}.")
-        self._given = (monitor, mode, min_delta)
-        self.factor, self.patience, self.verbose = factor, patience, verbose
-        self.cooldown, self.min_lr = cooldown, min_lr
-        self.on_train_begin()
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        self._watch = Watch(*self._given)
-        self.wait = self._cooling = 0
+        super().__init__((monitor, mode, min_delta), patience, verbose)
+        self.factor, self.cooldown, self.min_lr = factor, cooldown, min_lr
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        _note_rate(self.model, logs)
         value = self._watch.value_in(logs, "ReduceLROnPlateau", self.model)
         if value is None:
             return
@@ -212,8 +247,13 @@ class LearningRateScheduler(Callback):
             say(f"Epoch {epoch + 1}: learning rate {float(new):g}")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if logs is not None:
-            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        _note_rate(self.model, logs)
+
+
+def _note_rate(model: Any, logs: Any) -> None:
+    """Put the learning rate of an epoch into its logs, and so into the history."""
+    if logs is not None:
+        logs["learning_rate"] = float(model.optimizer.learning_rate)
 
 
 class TerminateOnNaN(Callback):

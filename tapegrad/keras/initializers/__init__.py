@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.keras.configured import Table
+from tapegrad.keras.configured import Table, described, in_small_letters
 from tapegrad.keras.initializers.base import Initializer, RandomInitializer
 from tapegrad.keras.initializers.constants import Constant, Identity, Ones, Zeros
 from tapegrad.keras.initializers.draws import (
@@ -40,33 +40,6 @@ lecun_normal = LecunNormal
 lecun_uniform = LecunUniform
 orthogonal = OrthogonalInitializer = Orthogonal
 
-INITIALIZERS = Table(
-    "initializer",
-    {
-        "zeros": Zeros,
-        "zero": Zeros,
-        "ones": Ones,
-        "one": Ones,
-        "constant": Constant,
-        "identity": Identity,
-        "identity_initializer": Identity,
-        "random_normal": RandomNormal,
-        "normal": RandomNormal,
-        "random_uniform": RandomUniform,
-        "uniform": RandomUniform,
-        "truncated_normal": TruncatedNormal,
-        "variance_scaling": VarianceScaling,
-        "glorot_normal": GlorotNormal,
-        "glorot_uniform": GlorotUniform,
-        "he_normal": HeNormal,
-        "he_uniform": HeUniform,
-        "lecun_normal": LecunNormal,
-        "lecun_uniform": LecunUniform,
-        "orthogonal": Orthogonal,
-        "orthogonal_initializer": Orthogonal,
-    },
-)
-
 
 def get(identifier: Any) -> Any:
     """Return the initializer that a name, a configuration, a class or an object stands for.
@@ -83,7 +56,7 @@ def serialize(initializer: Initializer) -> dict[str, Any]:
     >>> serialize(Constant(2.0))
     {'class_name': 'Constant', 'config': {'value': 2.0}}
     """
-    return {"class_name": type(initializer).__name__, "config": initializer.get_config()}
+    return described(initializer)
 
 
 def deserialize(
@@ -94,9 +67,7 @@ def deserialize(
     >>> deserialize({"class_name": "Constant", "config": {"value": 2.0}}).value
     2.0
     """
-    if custom_objects is None:
-        return INITIALIZERS.get(config)
-    return Table("initializer", {**INITIALIZERS, **custom_objects}).get(config)
+    return INITIALIZERS.with_more(custom_objects).get(config)
 
 
 __all__ = [
@@ -138,3 +109,16 @@ __all__ = [
     "variance_scaling",
     "zeros",
 ]
+
+INITIALIZERS = Table(
+    "initializer",
+    {
+        **in_small_letters(__all__, globals()),
+        "zero": Zeros,
+        "one": Ones,
+        "identity_initializer": Identity,
+        "normal": RandomNormal,
+        "uniform": RandomUniform,
+        "orthogonal_initializer": Orthogonal,
+    },
+)

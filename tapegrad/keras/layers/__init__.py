@@ -1,12 +1,6 @@
 """All layers, under Keras' names."""
 
-from tapegrad.keras.layers.activation_layers import (
-    ELU,
-    LeakyReLU,
-    PReLU,
-    ReLU,
-    Softmax,
-)
+from tapegrad.keras.layers.activation_layers import ELU, LeakyReLU, PReLU, ReLU, Softmax
 from tapegrad.keras.layers.attention import (
     AdditiveAttention,
     Attention,
@@ -38,21 +32,9 @@ from tapegrad.keras.layers.convolutional import (
     Convolution2D,
     Convolution3D,
 )
-from tapegrad.keras.layers.core import (
-    Activation,
-    Dense,
-    Embedding,
-    Identity,
-    Lambda,
-    Masking,
-)
-from tapegrad.keras.layers.input_layer import (
-    Input,
-    InputLayer,
-)
-from tapegrad.keras.layers.layer import (
-    Layer,
-)
+from tapegrad.keras.layers.core import Activation, Dense, Embedding, Identity, Lambda, Masking
+from tapegrad.keras.layers.input_layer import Input, InputLayer
+from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.merging import (
     Add,
     Average,
@@ -62,6 +44,14 @@ from tapegrad.keras.layers.merging import (
     Minimum,
     Multiply,
     Subtract,
+    add,
+    average,
+    concatenate,
+    dot,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
 )
 from tapegrad.keras.layers.normalization import (
     BatchNormalization,
@@ -127,12 +117,7 @@ from tapegrad.keras.layers.regularization import (
     SpatialDropout3D,
     SpectralNormalization,
 )
-from tapegrad.keras.layers.reshaping import (
-    Flatten,
-    Permute,
-    RepeatVector,
-    Reshape,
-)
+from tapegrad.keras.layers.reshaping import Flatten, Permute, RepeatVector, Reshape
 from tapegrad.keras.layers.spatial import (
     Cropping1D,
     Cropping2D,
@@ -258,4 +243,12 @@ __all__ = [
     "ZeroPadding1D",
     "ZeroPadding2D",
     "ZeroPadding3D",
+    "add",
+    "average",
+    "concatenate",
+    "dot",
+    "maximum",
+    "minimum",
+    "multiply",
+    "subtract",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.selection import keep, where
 
 
@@ -88,9 +89,7 @@ class PReLU(_Elementwise):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.alpha_initializer = initializers.get(alpha_initializer)
-        self.alpha_regularizer = regularizers.get(alpha_regularizer)
-        self.alpha_constraint = constraints.get(alpha_constraint)
+        set_rules(self, alpha=(alpha_initializer, alpha_regularizer, alpha_constraint))
         axes = () if shared_axes is None else shared_axes
         self.shared_axes = tuple(axes) if isinstance(axes, list | tuple) else (axes,)
 
@@ -101,12 +100,10 @@ class PReLU(_Elementwise):
                 f"Layer {self.name!r} (PReLU) shares slopes along axes {self.shared_axes}, which "
                 f"must be from 1 to {rank - 1} here. Got shape {tuple(input_shape)}."
             )
-        self.alpha = self.add_weight(
+        self.alpha = ruled_weight(
+            self,
+            "alpha",
             [1 if k in self.shared_axes else n for k, n in enumerate(input_shape)][1:],
-            self.alpha_initializer,
-            regularizer=self.alpha_regularizer,
-            constraint=self.alpha_constraint,
-            name="alpha",
         )
 
     def call(self, inputs: Any) -> Any:

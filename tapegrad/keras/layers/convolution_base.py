@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.spatial_arguments import (
     Shape,
@@ -18,6 +18,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     spatial_axes,
     windows_along,
 )
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.conv_functions import convolution
 from tapegrad.ops.shape import reshape
 
@@ -39,9 +40,7 @@ class ConvolutionBase(Layer):
         dilation_rate: Any,
         activation: Any,
         use_bias: bool,
-        bias_initializer: Any,
-        bias_regularizer: Any,
-        bias_constraint: Any,
+        bias: tuple[Any, Any, Any],
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -52,9 +51,7 @@ class ConvolutionBase(Layer):
         self.data_format = channels_format(self, data_format)
         self.activation = activations.get(activation)
         self.use_bias = use_bias
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.bias_constraint = constraints.get(bias_constraint)
+        set_rules(self, bias=bias)
 
     def _known_paddings(self) -> tuple[str, ...]:
         return ("valid", "same", "causal") if self.rank == 1 else ("valid", "same")
@@ -88,13 +85,7 @@ class ConvolutionBase(Layer):
     def _add_bias(self, channels: int) -> None:
         self.bias = None
         if self.use_bias:
-            self.bias = self.add_weight(
-                (channels,),
-                self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-                name="bias",
-            )
+            self.bias = ruled_weight(self, "bias", (channels,))
 
     def _reaches(self) -> tuple[int, ...]:
         """How many elements a window spans along each dimension, gaps included."""

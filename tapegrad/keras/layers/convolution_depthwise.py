@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras import constraints, initializers, regularizers
 from tapegrad.keras.layers.convolution_base import ConvolutionBase
 from tapegrad.keras.layers.spatial_arguments import (
     Shape,
@@ -13,6 +12,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     check_rank,
     positive,
 )
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.conv_functions import convolution
 from tapegrad.ops.shape import reshape
 
@@ -57,26 +57,20 @@ class _DepthwiseConv(_ByChannel):
             dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
             activity_regularizer=activity_regularizer,
             **kwargs,
         )
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
-        self.depthwise_initializer = initializers.get(depthwise_initializer)
-        self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
-        self.depthwise_constraint = constraints.get(depthwise_constraint)
+        set_rules(
+            self, depthwise=(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
+        )
 
     def build(self, input_shape: Any) -> None:
         channels = self._channels_in(input_shape)
         self._window_counts(input_shape)
-        self.kernel = self.add_weight(
-            (*self.kernel_size, channels, self.depth_multiplier),
-            self.depthwise_initializer,
-            regularizer=self.depthwise_regularizer,
-            constraint=self.depthwise_constraint,
-            name="kernel",
+        self.kernel = ruled_weight(
+            self, "depthwise", (*self.kernel_size, channels, self.depth_multiplier), "kernel"
         )
         self._add_bias(channels * self.depth_multiplier)
 
@@ -145,37 +139,32 @@ class _SeparableConv(_ByChannel):
             dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
             activity_regularizer=activity_regularizer,
             **kwargs,
         )
         self.filters = positive(self, filters, "filters")
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
-        self.depthwise_initializer = initializers.get(depthwise_initializer)
-        self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
-        self.depthwise_constraint = constraints.get(depthwise_constraint)
-        self.pointwise_initializer = initializers.get(pointwise_initializer)
-        self.pointwise_regularizer = regularizers.get(pointwise_regularizer)
-        self.pointwise_constraint = constraints.get(pointwise_constraint)
+        set_rules(
+            self,
+            depthwise=(depthwise_initializer, depthwise_regularizer, depthwise_constraint),
+            pointwise=(pointwise_initializer, pointwise_regularizer, pointwise_constraint),
+        )
 
     def build(self, input_shape: Any) -> None:
         channels = self._channels_in(input_shape)
         self._window_counts(input_shape)
-        self.depthwise_kernel = self.add_weight(
+        self.depthwise_kernel = ruled_weight(
+            self,
+            "depthwise",
             (*self.kernel_size, channels, self.depth_multiplier),
-            self.depthwise_initializer,
-            regularizer=self.depthwise_regularizer,
-            constraint=self.depthwise_constraint,
-            name="depthwise_kernel",
+            "depthwise_kernel",
         )
-        self.pointwise_kernel = self.add_weight(
+        self.pointwise_kernel = ruled_weight(
+            self,
+            "pointwise",
             (*(1,) * self.rank, channels * self.depth_multiplier, self.filters),
-            self.pointwise_initializer,
-            regularizer=self.pointwise_regularizer,
-            constraint=self.pointwise_constraint,
-            name="pointwise_kernel",
+            "pointwise_kernel",
         )
         self._add_bias(self.filters)
 

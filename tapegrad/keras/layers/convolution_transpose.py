@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.keras import constraints, initializers, regularizers
 from tapegrad.keras.layers.convolution_base import ConvolutionBase
 from tapegrad.keras.layers.spatial_arguments import (
     Shape,
@@ -15,6 +14,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     positive,
     spatial_axes,
 )
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.conv_functions import conv_transpose
 
 
@@ -47,16 +47,12 @@ class _ConvTranspose(ConvolutionBase):
             dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
             activity_regularizer=activity_regularizer,
             **kwargs,
         )
         self.filters = positive(self, filters, "filters")
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
+        set_rules(self, kernel=(kernel_initializer, kernel_regularizer, kernel_constraint))
         self._refuse_strides_with_dilation()
         self.output_padding: tuple[int, ...] | None = None
         if output_padding is not None:
@@ -86,12 +82,8 @@ class _ConvTranspose(ConvolutionBase):
             )
 
     def build(self, input_shape: Any) -> None:
-        self.kernel = self.add_weight(
-            (*self.kernel_size, self.filters, self._channels_in(input_shape)),
-            self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-            name="kernel",
+        self.kernel = ruled_weight(
+            self, "kernel", (*self.kernel_size, self.filters, self._channels_in(input_shape))
         )
         self._add_bias(self.filters)
 

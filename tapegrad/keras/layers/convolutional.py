@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import constraints, initializers, regularizers
 from tapegrad.keras.layers.convolution_base import ConvolutionBase
 from tapegrad.keras.layers.spatial_arguments import Shape, positive
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 
 
 class _Conv(ConvolutionBase):
@@ -39,17 +39,13 @@ class _Conv(ConvolutionBase):
             dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
             activity_regularizer=activity_regularizer,
             **kwargs,
         )
         self.filters = positive(self, filters, "filters")
         self.groups = positive(self, groups, "groups")
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
+        set_rules(self, kernel=(kernel_initializer, kernel_regularizer, kernel_constraint))
         self._refuse_strides_with_dilation()
         if self.filters % self.groups:
             raise ArgumentError(
@@ -65,12 +61,8 @@ class _Conv(ConvolutionBase):
                 f"{self.groups} groups divide. Got shape {tuple(input_shape)} ({self.data_format})."
             )
         self._window_counts(input_shape)
-        self.kernel = self.add_weight(
-            (*self.kernel_size, channels // self.groups, self.filters),
-            self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-            name="kernel",
+        self.kernel = ruled_weight(
+            self, "kernel", (*self.kernel_size, channels // self.groups, self.filters)
         )
         self._add_bias(self.filters)
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.symbolic import KerasTensor, set_operation_layer
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
+from tapegrad.keras.symbolic import set_operation_layer, tried_outputs
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import not_equal
 from tapegrad.ops.gather import gather
@@ -57,12 +56,11 @@ class Dense(Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units, self.use_bias = checked_count(units, "Dense", "units"), use_bias
         self.activation = activations.get(activation)
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        set_rules(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
 
     def build(self, input_shape: Any) -> None:
         if len(input_shape) < 2:
@@ -70,21 +68,9 @@ class Dense(Layer):
                 f"Layer {self.name!r} (Dense) takes inputs of at least 2 dimensions, the last of "
                 f"them features. Got shape {tuple(input_shape)}."
             )
-        self.kernel = self.add_weight(
-            (input_shape[-1], self.units),
-            self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-            name="kernel",
-        )
+        self.kernel = ruled_weight(self, "kernel", (input_shape[-1], self.units))
         if self.use_bias:
-            self.bias = self.add_weight(
-                (self.units,),
-                self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-                name="bias",
-            )
+            self.bias = ruled_weight(self, "bias", (self.units,))
 
     def call(self, inputs: Any) -> Any:
         kernel = self.kernel
@@ -128,19 +114,13 @@ class Embedding(Layer):
         self.output_dim = checked_count(output_dim, "Embedding", "columns, output_dim")
         self.mask_zero = mask_zero
         self.supports_masking = mask_zero
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
-        self.embeddings_constraint = constraints.get(embeddings_constraint)
+        set_rules(
+            self, embeddings=(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
+        )
         self._given = weights
 
     def build(self, input_shape: Any) -> None:
-        self.embeddings = self.add_weight(
-            (self.input_dim, self.output_dim),
-            self.embeddings_initializer,
-            regularizer=self.embeddings_regularizer,
-            constraint=self.embeddings_constraint,
-            name="embeddings",
-        )
+        self.embeddings = ruled_weight(self, "embeddings", (self.input_dim, self.output_dim))
         if self._given is not None:
             self.built = True
             self.set_weights(self._given if isinstance(self._given, list) else [self._given])
@@ -232,7 +212,8 @@ class Lambda(Layer):
             return super().compute_output_shape(input_shape)
         if callable(self._output_shape):
             return tuple(self._output_shape(input_shape))
-        return (input_shape[0], *self._output_shape)
+        several = not isinstance(input_shape[0], int | None)
+        return (input_shape[0][0] if several else input_shape[0], *self._output_shape)
 
 
 class Masking(Layer):
@@ -274,17 +255,7 @@ class Operation(Layer):
         return self.function(*operands)
 
     def compute_output_spec(self, *operands: Any, **_: Any) -> Any:
-        shapes = [self._result(operands, size) for size in (2, 3)]
-        sizes = tuple(a if a == b else None for a, b in zip(*shapes))
-        return KerasTensor(sizes, self.compute_dtype)
-
-    def _result(self, operands: Any, size: int) -> Shape:
-        given = nest.map_structure(lambda x: self._zeros(x, size), operands)
-        result: Tensor = self.function(*given)
-        return tuple(result.shape)
-
-    def _zeros(self, value: Any, size: int) -> Any:
-        return self._zeros_like(value.shape, size) if isinstance(value, KerasTensor) else value
+        return tried_outputs(self, *operands)
 
 
 set_operation_layer(Operation)

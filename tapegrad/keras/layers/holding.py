@@ -63,8 +63,9 @@ class Holder:
 
 Found = tuple[list[Variable], list[Any]]
 
-_ASIDE = frozenset(("_arguments", "_regularized", "_own_losses", "_in_float32"))
-"""What a layer notes for itself. Variables and layers in the first three are attributes as well."""
+_NOTES = ("_arguments", "_regularized", "_own_losses")
+_ASIDE = frozenset((*_NOTES, "_in_float32", "input", "output"))
+"""What a layer notes for itself. Variables and layers in notes are attributes as well."""
 
 
 class _Roles(dict[type, int]):

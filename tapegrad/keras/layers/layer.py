@@ -29,7 +29,7 @@ from tapegrad.keras.layers.calling import (
 )
 from tapegrad.keras.layers.context import current_pass, training_flag
 from tapegrad.keras.layers.holding import Holder
-from tapegrad.keras.naming import automatic_name, checked_name
+from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
 from tapegrad.ops.cast import cast
@@ -80,6 +80,7 @@ class Layer(Configured, Module, Holder):
                 )
         kind = type(self).__name__
         self._name = automatic_name(kind) if name is None else checked_name(name)
+        self._automatic = snake_case(kind) if name is None else ""
         self.dtype_policy = dtype_policies.get(dtype)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.built = False
@@ -161,7 +162,9 @@ class Layer(Configured, Module, Holder):
     def _gather(self, found: dict[int, Variable]) -> None:
         own, layers = self._finds or self._look()
         if not all([variable.trainable for variable in own]):
-            own = sorted(own, key=lambda v: not self._is_declared_trainable(v))
+            frozen = self._frozen
+            first = [v for v in own if v.trainable or v.number in frozen]
+            own = first + [v for v in own if not v.trainable and v.number not in frozen]
         for variable in own:
             found.setdefault(variable.number, variable)
         for layer in layers:
@@ -191,9 +194,6 @@ class Layer(Configured, Module, Holder):
 
     def _inner_layers(self) -> list[Layer]:
         return list({id(layer): layer for layer in self._held()[1]}.values())
-
-    def _is_declared_trainable(self, variable: Variable) -> bool:
-        return variable.trainable or variable.number in self._frozen
 
     @property
     def trainable(self) -> bool:

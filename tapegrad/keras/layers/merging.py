@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -308,3 +308,17 @@ class Dot(Layer):
         kept = [n for k, n in enumerate(a) if k not in (0, first)]
         kept += [n for k, n in enumerate(b) if k not in (0, second)]
         return (a[0], *(kept or [1]))
+
+
+def _at_once(kind: type[Layer]) -> Callable[..., Any]:
+    def merge(inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        return kind(*args, **kwargs)(inputs)
+
+    merge.__name__ = merge.__qualname__ = kind.__name__.lower()
+    merge.__doc__ = f"Make a layer `{kind.__name__}` and call it on tensors."
+    return merge
+
+
+add, subtract, multiply = _at_once(Add), _at_once(Subtract), _at_once(Multiply)
+average, maximum, minimum = _at_once(Average), _at_once(Maximum), _at_once(Minimum)
+concatenate, dot = _at_once(Concatenate), _at_once(Dot)

@@ -112,10 +112,7 @@ class ZeroPadding3D(_ZeroPadding):
     rank = 3
 
     def __init__(
-        self,
-        padding: Any = ((1, 1), (1, 1), (1, 1)),
-        data_format: str | None = None,
-        **kwargs: Any,
+        self, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(padding, data_format, **kwargs)
 

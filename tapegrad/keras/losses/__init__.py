@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.configured import Configured, Table, described, in_small_letters, subclasses
 from tapegrad.keras.losses.alignment import CTC, ctc
 from tapegrad.keras.losses.crossentropy import (
     BinaryCrossentropy,
@@ -56,71 +56,7 @@ from tapegrad.keras.losses.regression_functions import (
     tversky,
 )
 
-CLASSES = Table(
-    "loss",
-    {
-        entry.__name__: entry
-        for entry in (
-            CTC,
-            BinaryCrossentropy,
-            BinaryFocalCrossentropy,
-            CategoricalCrossentropy,
-            CategoricalFocalCrossentropy,
-            CategoricalHinge,
-            CosineSimilarity,
-            Dice,
-            Hinge,
-            Huber,
-            KLDivergence,
-            LogCosh,
-            MeanAbsoluteError,
-            MeanAbsolutePercentageError,
-            MeanSquaredError,
-            MeanSquaredLogarithmicError,
-            Poisson,
-            SparseCategoricalCrossentropy,
-            SquaredHinge,
-            Tversky,
-        )
-    },
-)
-
-FUNCTIONS = Table(
-    "loss",
-    {
-        **{
-            function.__name__: function
-            for function in (
-                binary_crossentropy,
-                binary_focal_crossentropy,
-                categorical_crossentropy,
-                categorical_focal_crossentropy,
-                categorical_hinge,
-                cosine_similarity,
-                ctc,
-                dice,
-                hinge,
-                huber,
-                kl_divergence,
-                log_cosh,
-                mean_absolute_error,
-                mean_absolute_percentage_error,
-                mean_squared_error,
-                mean_squared_logarithmic_error,
-                poisson,
-                sparse_categorical_crossentropy,
-                squared_hinge,
-                tversky,
-            )
-        },
-        "bce": binary_crossentropy,
-        "kld": kl_divergence,
-        "mae": mean_absolute_error,
-        "mape": mean_absolute_percentage_error,
-        "mse": mean_squared_error,
-        "msle": mean_squared_logarithmic_error,
-    },
-)
+CLASSES = Table("loss", subclasses(LossFunctionWrapper, globals()))
 
 
 def get(identifier: Any) -> Any:
@@ -149,7 +85,7 @@ def serialize(loss: Any) -> Any:
     2.0
     """
     if isinstance(loss, Configured):
-        return {"class_name": type(loss).__name__, "config": loss.get_config()}
+        return described(loss)
     return loss.__name__
 
 
@@ -209,3 +145,16 @@ __all__ = [
     "get",
     "serialize",
 ]
+
+FUNCTIONS = Table(
+    "loss",
+    {
+        **in_small_letters(__all__, globals()),
+        "bce": binary_crossentropy,
+        "kld": kl_divergence,
+        "mae": mean_absolute_error,
+        "mape": mean_absolute_percentage_error,
+        "mse": mean_squared_error,
+        "msle": mean_squared_logarithmic_error,
+    },
+)

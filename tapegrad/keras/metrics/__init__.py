@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.keras.configured import Table
+from tapegrad.keras.configured import Table, described, subclasses
 from tapegrad.keras.losses import (
     binary_crossentropy,
     binary_focal_crossentropy,
@@ -49,9 +49,7 @@ from tapegrad.keras.metrics.crossentropy import (
     CategoricalCrossentropy,
     SparseCategoricalCrossentropy,
 )
-from tapegrad.keras.metrics.curves import (
-    AUC,
-)
+from tapegrad.keras.metrics.curves import AUC
 from tapegrad.keras.metrics.functions import (
     binary_accuracy,
     categorical_accuracy,
@@ -60,11 +58,7 @@ from tapegrad.keras.metrics.functions import (
     top_k_categorical_accuracy,
 )
 from tapegrad.keras.metrics.metric import Metric
-from tapegrad.keras.metrics.reduction import (
-    Mean,
-    MeanMetricWrapper,
-    Sum,
-)
+from tapegrad.keras.metrics.reduction import Mean, MeanMetricWrapper, Sum
 from tapegrad.keras.metrics.regression import (
     CategoricalHinge,
     CosineSimilarity,
@@ -79,54 +73,12 @@ from tapegrad.keras.metrics.regression import (
     RootMeanSquaredError,
     SquaredHinge,
 )
-from tapegrad.keras.metrics.whole import (
-    MeanIoU,
-    R2Score,
-)
+from tapegrad.keras.metrics.whole import MeanIoU, R2Score
 
 CLASSES = Table(
     "metric",
     {
-        **{
-            entry.__name__: entry
-            for entry in (
-                AUC,
-                Accuracy,
-                BinaryAccuracy,
-                BinaryCrossentropy,
-                CategoricalAccuracy,
-                CategoricalCrossentropy,
-                CategoricalHinge,
-                CosineSimilarity,
-                F1Score,
-                FBetaScore,
-                FalseNegatives,
-                FalsePositives,
-                Hinge,
-                KLDivergence,
-                LogCoshError,
-                Mean,
-                MeanAbsoluteError,
-                MeanAbsolutePercentageError,
-                MeanIoU,
-                MeanMetricWrapper,
-                MeanSquaredError,
-                MeanSquaredLogarithmicError,
-                Poisson,
-                Precision,
-                R2Score,
-                Recall,
-                RootMeanSquaredError,
-                SparseCategoricalAccuracy,
-                SparseCategoricalCrossentropy,
-                SparseTopKCategoricalAccuracy,
-                SquaredHinge,
-                Sum,
-                TopKCategoricalAccuracy,
-                TrueNegatives,
-                TruePositives,
-            )
-        },
+        **subclasses(Metric, globals()),
         "bce": BinaryCrossentropy,
         "mae": MeanAbsoluteError,
         "mape": MeanAbsolutePercentageError,
@@ -155,7 +107,7 @@ def serialize(metric: Any) -> Any:
     0.7
     """
     if isinstance(metric, Metric):
-        return {"class_name": type(metric).__name__, "config": metric.get_config()}
+        return described(metric)
     return metric.__name__
 
 

@@ -16,11 +16,7 @@ class Accuracy(MeanMetricWrapper):
     0.75
     """
 
-    def __init__(
-        self,
-        name: str | None = "accuracy",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
         super().__init__(functions.accuracy, name, dtype)
 
 
@@ -32,10 +28,7 @@ class BinaryAccuracy(MeanMetricWrapper):
     """
 
     def __init__(
-        self,
-        name: str | None = "binary_accuracy",
-        dtype: Any = None,
-        threshold: float = 0.5,
+        self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5
     ) -> None:
         super().__init__(functions.binary_accuracy, name, dtype, threshold=threshold)
 
@@ -47,11 +40,7 @@ class CategoricalAccuracy(MeanMetricWrapper):
     0.5
     """
 
-    def __init__(
-        self,
-        name: str | None = "categorical_accuracy",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(functions.categorical_accuracy, name, dtype)
 
 
@@ -62,11 +51,7 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
     0.5
     """
 
-    def __init__(
-        self,
-        name: str | None = "sparse_categorical_accuracy",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(functions.sparse_categorical_accuracy, name, dtype)
 
 
@@ -78,10 +63,7 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
     """
 
     def __init__(
-        self,
-        k: int = 5,
-        name: str | None = "top_k_categorical_accuracy",
-        dtype: Any = None,
+        self, k: int = 5, name: str | None = "top_k_categorical_accuracy", dtype: Any = None
     ) -> None:
         super().__init__(functions.top_k_categorical_accuracy, name, dtype, k=k)
 

@@ -18,11 +18,7 @@ class MeanSquaredError(MeanMetricWrapper):
     0.5
     """
 
-    def __init__(
-        self,
-        name: str | None = "mean_squared_error",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "mean_squared_error", dtype: Any = None) -> None:
         super().__init__(losses.mean_squared_error, name, dtype)
 
 
@@ -33,11 +29,7 @@ class MeanAbsoluteError(MeanMetricWrapper):
     0.5
     """
 
-    def __init__(
-        self,
-        name: str | None = "mean_absolute_error",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "mean_absolute_error", dtype: Any = None) -> None:
         super().__init__(losses.mean_absolute_error, name, dtype)
 
 
@@ -49,9 +41,7 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
     """
 
     def __init__(
-        self,
-        name: str | None = "mean_absolute_percentage_error",
-        dtype: Any = None,
+        self, name: str | None = "mean_absolute_percentage_error", dtype: Any = None
     ) -> None:
         super().__init__(losses.mean_absolute_percentage_error, name, dtype)
 
@@ -64,9 +54,7 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
     """
 
     def __init__(
-        self,
-        name: str | None = "mean_squared_logarithmic_error",
-        dtype: Any = None,
+        self, name: str | None = "mean_squared_logarithmic_error", dtype: Any = None
     ) -> None:
         super().__init__(losses.mean_squared_logarithmic_error, name, dtype)
 
@@ -78,11 +66,7 @@ class LogCoshError(MeanMetricWrapper):
     0.0
     """
 
-    def __init__(
-        self,
-        name: str | None = "logcosh",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "logcosh", dtype: Any = None) -> None:
         super().__init__(losses.log_cosh, name, dtype)
 
 
@@ -93,11 +77,7 @@ class Hinge(MeanMetricWrapper):
     1.0
     """
 
-    def __init__(
-        self,
-        name: str | None = "hinge",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "hinge", dtype: Any = None) -> None:
         super().__init__(losses.hinge, name, dtype)
 
 
@@ -108,11 +88,7 @@ class SquaredHinge(MeanMetricWrapper):
     1.25
     """
 
-    def __init__(
-        self,
-        name: str | None = "squared_hinge",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "squared_hinge", dtype: Any = None) -> None:
         super().__init__(losses.squared_hinge, name, dtype)
 
 
@@ -123,11 +99,7 @@ class CategoricalHinge(MeanMetricWrapper):
     1.0
     """
 
-    def __init__(
-        self,
-        name: str | None = "categorical_hinge",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "categorical_hinge", dtype: Any = None) -> None:
         super().__init__(losses.categorical_hinge, name, dtype)
 
 
@@ -138,11 +110,7 @@ class KLDivergence(MeanMetricWrapper):
     0.0
     """
 
-    def __init__(
-        self,
-        name: str | None = "kl_divergence",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "kl_divergence", dtype: Any = None) -> None:
         super().__init__(losses.kl_divergence, name, dtype)
 
 
@@ -153,11 +121,7 @@ class Poisson(MeanMetricWrapper):
     2.0
     """
 
-    def __init__(
-        self,
-        name: str | None = "poisson",
-        dtype: Any = None,
-    ) -> None:
+    def __init__(self, name: str | None = "poisson", dtype: Any = None) -> None:
         super().__init__(losses.poisson, name, dtype)
 
 
@@ -169,10 +133,7 @@ class CosineSimilarity(MeanMetricWrapper):
     """
 
     def __init__(
-        self,
-        name: str | None = "cosine_similarity",
-        dtype: Any = None,
-        axis: int = -1,
+        self, name: str | None = "cosine_similarity", dtype: Any = None, axis: int = -1
     ) -> None:
         super().__init__(functions.cosine_similarity, name, dtype, axis=axis)
 

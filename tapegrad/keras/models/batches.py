@@ -13,6 +13,7 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.batch_data import Batch, PyDataset, unpack
 from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.resident import are_on_device, on_device, shuffled_batches
@@ -20,23 +21,6 @@ from tapegrad.ops.gather import gather
 from tapegrad.ops.random_generator import get_global_generator
 
 BATCH = 32
-Batch = tuple[Any, Any, Any]
-
-
-def unpack(data: Any) -> Batch:
-    """Return input, target and sample weights of a batch; what is not there is None.
-
-    >>> unpack((1, 2)), unpack(3)
-    ((1, 2, None), (3, None, None))
-    """
-    if not isinstance(data, tuple):
-        return data, None, None
-    if len(data) > 3:
-        raise ArgumentError(
-            "A batch is an input, (input, target) or (input, target, sample weights). "
-            f"Got {len(data)} entries."
-        )
-    return (*data, *[None] * (3 - len(data)))
 
 
 class ArrayBatches:
@@ -109,21 +93,23 @@ class StreamBatches:
     """Batches that come from a dataset, a generator or any other iterable."""
 
     def __init__(
-        self, source: Iterable[Any], class_weight: Mapping[int, float] | None = None
+        self, source: Any, class_weight: Mapping[int, float] | None = None, shuffle: bool = False
     ) -> None:
         self._source, self._class_weight = source, class_weight
+        self._shuffle = shuffle and isinstance(source, PyDataset)
         self._is_once = iter(source) is source
 
     @property
     def steps(self) -> int | None:
         try:
-            count = len(self._source)  # type: ignore[arg-type]
+            count = len(self._source)
         except TypeError:
             return None
         return count if count >= 0 else None
 
     def __iter__(self) -> Iterator[Batch]:
-        for data in self._source:
+        source = self._source
+        for data in source.in_order(_shuffled(len(source))) if self._shuffle else source:
             x, y, weights = unpack(tuple(data) if isinstance(data, list) else data)
             x, y, weights = nest.map_structure(_tensor, (x, y, weights))
             if self._class_weight is not None:
@@ -168,7 +154,7 @@ def batches_of(
             "A dataset or a generator gives targets and weights itself, as (x, y) or "
             "(x, y, weights): leave y and sample_weight out."
         )
-    return StreamBatches(x, class_weight)
+    return StreamBatches(x, class_weight, shuffle)
 
 
 def as_arrays(value: Any) -> Any:

@@ -30,12 +30,12 @@ class CompiledLoss:
         self._losses: list[Any] | None = None
         self._names: list[str] = []
         self._factors: list[float] = []
-        self._trackers: list[Mean | None] = []
+        self._trackers: dict[str, Mean] = {}
 
     @property
     def metrics(self) -> list[Mean]:
         """The means of the losses of several outputs."""
-        return [tracker for tracker in self._trackers if tracker is not None]
+        return list(self._trackers.values())
 
     def __call__(
         self,
@@ -69,11 +69,11 @@ class CompiledLoss:
         found = one_per_output(self._given, self._names, "losses")
         factors = one_per_output(self._weights, self._names, "loss weights")
         self._factors = [_factor(one) for one in factors]
-        several = sum(rule is not None for rule in found) > 1
-        self._trackers = [
-            Mean(name=f"{name}_loss") if several and rule is not None else None
-            for name, rule in zip(self._names, found)
-        ]
+        tracked = [name for name, rule in zip(self._names, found) if rule is not None]
+        if isinstance(y_pred, dict) and isinstance(self._given, dict):
+            tracked.sort(key=list(self._given).index)  # Keras reports them as they were given
+        if len(tracked) > 1:
+            self._trackers = {name: Mean(name=f"{name}_loss") for name in tracked}
         return found
 
     def _one(self, place: int, rule: Any, true: Any, pred: Any, weight: Any, mask: Any) -> Any:
@@ -92,7 +92,7 @@ class CompiledLoss:
                 f"{_shape(true)} and outputs of shape {_shape(pred)}{given}, which do not fit: "
                 f"{error}"
             ) from error
-        tracker = self._trackers[place]
+        tracker = self._trackers.get(self._names[place])
         if tracker is not None:
             tracker.update_state(value, sample_weight=float(pred.shape[0] if pred.shape else 1))
         factor = self._factors[place]
@@ -128,20 +128,33 @@ def _loss(given: Any) -> Any:
 
 
 class CompiledMetrics:
-    """The metrics of all outputs; which accuracy is meant is known at the first update."""
+    """The metrics of all outputs; which accuracy is meant is known at the first update.
 
-    def __init__(self, given: Any, is_weighted: bool = False) -> None:
-        self._given, self._is_weighted = given, is_weighted
+    To a train_step of one's own they are one metric, whose result is all of theirs by name.
+    """
+
+    def __init__(
+        self, given: Any, names: Any = None, beside: CompiledMetrics | None = None
+    ) -> None:
+        self.given, self._known, self._beside = given, names, beside
+        self.name = "compile_metrics" if beside is None else "weighted_metrics"
         self._made: list[list[Metric]] | None = None
         self._names: list[str] = []
         self._entries: list[list[Any]] = []
-        self.labels: dict[int, str] = {}
-        """Under which names results are reported, by the identity of the metric."""
+        self.labels: dict[str, Metric] = {}
+        """The metrics by the names under which results are reported."""
         _check(given)
 
     @property
-    def metrics(self) -> list[Metric]:
-        return [metric for some in self._made or () for metric in some]
+    def variables(self) -> list[Any]:
+        return [variable for metric in self.labels.values() for variable in metric.variables]
+
+    def reset_state(self) -> None:
+        for metric in self.labels.values():
+            metric.reset_state()
+
+    def result(self) -> dict[str, Any]:
+        return {label: metric.result() for label, metric in self.labels.items()}
 
     def update_state(
         self,
@@ -149,12 +162,10 @@ class CompiledMetrics:
         y_pred: Any,
         sample_weight: Any = None,
         masks: Sequence[Any] | None = None,
-        names: Sequence[str] | None = None,
-        taken: Sequence[str] = (),
     ) -> None:
-        """Add a batch; `taken` are names of other metrics, from which these must differ."""
+        """Add a batch; only metrics beside others, from whose names theirs differ, are weighted."""
         if self._made is None:
-            self._names = output_names(y_pred, names)
+            self._names = output_names(y_pred, self._known)
             self._entries = self._per_output()
         wanted = [bool(some) for some in self._entries]
         if not any(wanted):
@@ -162,9 +173,9 @@ class CompiledMetrics:
         preds = nest.flatten(y_pred)
         trues = targets_per_output(y_true, y_pred, self._names, wanted)
         if self._made is None:
-            self._made = self._make(trues, preds, taken)
+            self._made = self._make(trues, preds)
         weights: list[Any] = [None] * len(preds)
-        if self._is_weighted:
+        if self._beside is not None:
             weights = weights_per_output(sample_weight, self._names)
         for place, some in enumerate(self._made):
             weight = _with_mask(weights[place], masks[place] if masks else None)
@@ -173,23 +184,22 @@ class CompiledMetrics:
                 metric.update_state(trues[place], preds[place], **more)
 
     def _per_output(self) -> list[list[Any]]:
-        given = self._given
+        given = self.given
         by_name = isinstance(given, dict) and "class_name" not in given
         if len(self._names) == 1 and not by_name:
             return [_flat(given)]
         return [_flat(entry) for entry in one_per_output(given, self._names, "metrics")]
 
-    def _make(
-        self, trues: Sequence[Any], preds: Sequence[Any], taken: Sequence[str]
-    ) -> list[list[Metric]]:
+    def _make(self, trues: Sequence[Any], preds: Sequence[Any]) -> list[list[Metric]]:
+        taken = () if self._beside is None else self._beside.labels
         made: list[list[Metric]] = []
         for entry, name, true, pred in zip(self._entries, self._names, trues, preds):
             prefix = "" if len(self._names) == 1 else f"{name}_"
             some = [_metric(one, true, pred) for one in entry]
             for metric in some:
                 label = f"{prefix}{metric.name}"
-                is_taken = label in taken
-                self.labels[id(metric)] = f"{prefix}weighted_{metric.name}" if is_taken else label
+                label = f"{prefix}weighted_{metric.name}" if label in taken else label
+                self.labels[label] = metric
             made.append(some)
         return made
 

@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import optimizers
-from tapegrad.keras.configured import Configured
+from tapegrad.keras.configured import Configured, described
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.metrics.metric import Metric
 from tapegrad.keras.metrics.reduction import Mean
@@ -61,7 +61,8 @@ class Compiled:
         is_half = self.dtype_policy.name == "mixed_float16"
         if auto_scale_loss and is_half and not isinstance(found, LossScaleOptimizer | None):
             found = LossScaleOptimizer(found)
-        made = CompiledMetrics(metrics), CompiledMetrics(weighted_metrics, is_weighted=True)
+        plain = CompiledMetrics(metrics, self.output_names)
+        made = plain, CompiledMetrics(weighted_metrics, self.output_names, beside=plain)
         self._loss = None if loss is None else CompiledLoss(loss, loss_weights)
         self._compiled, self._weighted = made
         self.optimizer, self.loss = found, loss
@@ -109,26 +110,24 @@ class Compiled:
         return self._compiled
 
     @property
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> list[Any]:
         """The mean loss, what the model was compiled with, and metrics that are attributes."""
-        found: list[Metric] = []
-        if self._tracker is not None and self._compiled is not None and self._weighted is not None:
+        found: list[Any] = []
+        if self._tracker is not None:
             parts = [] if self._loss is None else self._loss.metrics
-            found = [self._tracker, *parts, *self._compiled.metrics, *self._weighted.metrics]
-        known = {id(metric) for metric in found}
+            some = [one for one in (self._compiled, self._weighted) if one and one.given]
+            found = [self._tracker, *parts, *some]
+        known = {id(metric) for metric in _by_name(found).values()}
         return found + [metric for metric in _own_metrics(self) if id(metric) not in known]
 
     @property
     def metrics_names(self) -> list[str]:
         """The names of metrics in logs and results: with those of outputs, if there are several."""
-        labels = self._labels()
-        return [labels.get(id(metric), metric.name) for metric in self.metrics]
+        return list(self.named_metrics())
 
-    def _labels(self) -> dict[int, str]:
-        labels: dict[int, str] = {}
-        for some in (self._compiled, self._weighted):
-            labels |= {} if some is None else some.labels
-        return labels
+    def named_metrics(self) -> dict[str, Metric]:
+        """Return the metrics by those names, as far as they are known."""
+        return _by_name(self.metrics)
 
     @property
     def output_names(self) -> list[str] | None:
@@ -165,21 +164,14 @@ class Compiled:
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Logs:
         """Update the metrics with a batch, and return all of them by name."""
         if y is not None and self._compiled is not None and self._weighted is not None:
-            masks, names = self._masks_of(y_pred), self.output_names
-            self._compiled.update_state(y, y_pred, None, masks, names)
-            taken = list(self._compiled.labels.values())
-            self._weighted.update_state(y, y_pred, sample_weight, masks, names, taken)
+            masks = self._masks_of(y_pred)
+            self._compiled.update_state(y, y_pred, None, masks)
+            self._weighted.update_state(y, y_pred, sample_weight, masks)
         return self.get_metrics_result()
 
     def get_metrics_result(self) -> Logs:
         """Return the metrics as they are now, by name."""
-        labels = self._labels()
-        found: Logs = {}
-        for metric in self.metrics:
-            result = metric.result()
-            name = labels.get(id(metric), metric.name)
-            found.update(result if isinstance(result, dict) else {name: result})
-        return found
+        return flat_logs({metric.name: metric.result() for metric in self.metrics})
 
     def _keep_masks(self, outputs: Any, masks: Any) -> Any:
         """Note which elements of the outputs count in the loss and the metrics of this step."""
@@ -190,6 +182,24 @@ class Compiled:
     def _masks_of(self, y_pred: Any) -> Any:
         kept = self._masked
         return kept[1] if kept is not None and kept[0] is y_pred else None
+
+
+def flat_logs(logs: Mapping[str, Any]) -> Logs:
+    """Return results by name, those of a metric with several results among the others.
+
+    >>> flat_logs({"loss": 1.0, "compile_metrics": {"mae": 2.0}})
+    {'loss': 1.0, 'mae': 2.0}
+    """
+    found: Logs = {}
+    for name, value in logs.items():
+        found.update(value if isinstance(value, dict) else {name: value})
+    return found
+
+
+def _by_name(metrics: list[Any]) -> dict[str, Metric]:
+    return flat_logs(
+        {one.name: one.labels if isinstance(one, CompiledMetrics) else one for one in metrics}
+    )
 
 
 _kinds: dict[type, bool] = {}
@@ -214,5 +224,5 @@ def _may_hold_metrics(kind: type) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Configured):
-        return {"class_name": type(value).__name__, "config": value.get_config()}
+        return described(value)
     return getattr(value, "__name__", str(value)) if callable(value) else value

@@ -26,7 +26,7 @@ class Functional(Model):
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
-        self._input_structure, self._output_structure = inputs, outputs
+        self.input, self.output = inputs, outputs
         self.inputs: list[KerasTensor] = nest.flatten(inputs)
         self.outputs: list[KerasTensor] = nest.flatten(outputs)
         if len({id(x) for x in self.inputs}) != len(self.inputs):
@@ -49,8 +49,8 @@ class Functional(Model):
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs: keys, or the names of the layers that they come from."""
-        if isinstance(self._output_structure, dict):
-            return [str(key) for key in sorted(self._output_structure)]
+        if isinstance(self.output, dict):
+            return [str(key) for key in sorted(self.output)]
         names: list[str] = []
         for x in self.outputs:
             name = x.name if x.node is None else x.node.layer.name
@@ -60,23 +60,23 @@ class Functional(Model):
 
     @property
     def input_shape(self) -> Any:
-        return nest.map_structure(lambda x: x.shape, self._input_structure)
+        return nest.map_structure(lambda x: x.shape, self.input)
 
     @property
     def output_shape(self) -> Any:
-        return nest.map_structure(lambda x: x.shape, self._output_structure)
+        return nest.map_structure(lambda x: x.shape, self.output)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         values = self._given(inputs)
         masks: dict[int, Any] = dict(zip(map(id, self.inputs), nest.flatten(mask) if mask else ()))
         for node in self._nodes:
             _run(node, values, masks)
-        outputs = nest.map_structure(lambda x: values[id(x)], self._output_structure)
+        outputs = nest.map_structure(lambda x: values[id(x)], self.output)
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
 
     def _given(self, inputs: Any) -> dict[int, Any]:
         """The values of the inputs: in their structure, as a list, or by their names."""
-        if isinstance(inputs, dict) and not isinstance(self._input_structure, dict):
+        if isinstance(inputs, dict) and not isinstance(self.input, dict):
             missing = [x.name for x in self.inputs if x.name not in inputs]
             if missing:
                 raise ArgumentError(
@@ -98,11 +98,11 @@ class Functional(Model):
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         shapes = self.output_shape
-        flat = nest.flatten(self._input_structure)
+        flat = nest.flatten(self.input)
         batch = input_shape[0] if len(flat) == 1 else nest.flatten(input_shape)[0]
-        if isinstance(self._output_structure, KerasTensor):
+        if isinstance(self.output, KerasTensor):
             return (batch, *shapes[1:])
-        return nest.map_structure(lambda x: (batch, *x.shape[1:]), self._output_structure)
+        return nest.map_structure(lambda x: (batch, *x.shape[1:]), self.output)
 
 
 def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:

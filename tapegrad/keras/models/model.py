@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,6 +52,8 @@ class Model(Trainer, Layer):
             super().__init__(**kwargs)
             assert Model.functional is not None
             self._network: Any = Model.functional(**ends)
+            for end in ("input", "output", "inputs", "outputs"):
+                setattr(self, end, getattr(self._network, end))
             self.built = True
             return
         if args or "inputs" in kwargs or "outputs" in kwargs:
@@ -105,9 +108,12 @@ class Model(Trainer, Layer):
         print_fn(summary_of(self, line_length or 78, expand_nested))
 
     def named_variables(self) -> dict[str, Any]:
-        """All variables by their paths, such as "dense/kernel": how weights are saved."""
+        """All variables by their paths, such as "dense/kernel"."""
+        return self._named(is_saved=False)
+
+    def _named(self, is_saved: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for path, variable in _paths(self, ""):
+        for path, variable in _paths(self, "", is_saved):
             name, number = path, 1
             while name in found and found[name] is not variable:
                 number += 1
@@ -120,12 +126,12 @@ class Model(Trainer, Layer):
         if not overwrite and Path(filepath).exists():
             raise ArgumentError(f"There is a file {str(filepath)!r} already, and overwrite=False.")
         self._check_built("save")
-        save_weights(self.named_variables(), filepath)
+        save_weights(self._named(is_saved=True), filepath)
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
         """Read all variables from a file; one that does not fit changes nothing."""
         self._check_built("load")
-        load_weights(self.named_variables(), filepath, strict=not skip_mismatch)
+        load_weights(self._named(is_saved=True), filepath, skip_mismatch)
 
     def _check_built(self, what: str) -> None:
         if not self.variables:
@@ -152,10 +158,16 @@ def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return len(given) == 2 and bool(leaves) and all(isinstance(x, KerasTensor) for x in leaves)
 
 
-def _paths(layer: Layer, prefix: str) -> Iterator[tuple[str, Any]]:
+def _paths(layer: Layer, prefix: str, is_saved: bool) -> Iterator[tuple[str, Any]]:
+    """Variables by their paths; saved ones do not depend on how many layers the process has."""
     seen: set[int] = set()
+    counts: Counter[str] = Counter()
     for inner in layer._inner_layers():
-        for path, variable in _paths(inner, f"{prefix}{inner.name}/"):
+        name, kind = inner.name, inner._automatic
+        if is_saved and kind:
+            name = f"{kind}_{counts[kind]}" if counts[kind] else kind
+            counts[kind] += 1
+        for path, variable in _paths(inner, f"{prefix}{name}/", is_saved):
             seen.add(variable.number)
             yield path, variable
     for variable in layer._own_variables():

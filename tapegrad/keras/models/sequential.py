@@ -25,10 +25,7 @@ class Sequential(Model):
     """
 
     def __init__(
-        self,
-        layers: Iterable[Any] | None = None,
-        trainable: bool = True,
-        name: str | None = None,
+        self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
     ) -> None:
         super().__init__(trainable=trainable, name=name)
         self._stack: list[Layer] = []
@@ -95,6 +92,14 @@ class Sequential(Model):
         return [] if self._start is None or not self._stack else [self._outputs[-1]]
 
     @property
+    def input(self) -> KerasTensor:
+        return _single(self.inputs)
+
+    @property
+    def output(self) -> KerasTensor:
+        return _single(self.outputs)
+
+    @property
     def output_names(self) -> list[str] | None:
         """The name of the last layer."""
         return [self._stack[-1].name] if self._stack else None
@@ -148,3 +153,9 @@ class Sequential(Model):
     @property
     def output_shape(self) -> Any:
         return shape_of(self.outputs[0]) if self.outputs else None
+
+
+def _single(ends: list[KerasTensor]) -> KerasTensor:
+    if not ends:
+        raise AttributeError  # a layer then says that it is not built
+    return ends[0]

@@ -10,8 +10,8 @@ from typing import Any
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.models.batches import unpack
-from tapegrad.keras.models.compiling import Compiled, Logs
+from tapegrad.keras.batch_data import pack, unpack
+from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
 from tapegrad.program.function import function
 
 
@@ -96,7 +96,10 @@ class Steps(Compiled):
 
     def _build_on(self, batch: Any) -> None:
         """Make the weights; before a step is recorded, because drawing them is no part of it."""
-        self.predict_step(tuple(one for one in batch if one is not None))
+        try:
+            self.predict_step(pack(*batch))
+        except NotImplementedError:  # made of models that its own train_step calls
+            self.built = True
 
     def _step(self, name: str, width: int) -> Any:
         """A step as it is run: recorded as a program, unless the model runs eagerly."""
@@ -109,9 +112,7 @@ class Steps(Compiled):
             def run(*data: Any) -> Any:  # flat arguments are looked up faster than a tuple
                 self.__dict__["_keeps_masks"] = True
                 try:
-                    found = [
-                        step(data[start : start + width]) for start in range(0, len(data), width)
-                    ]
+                    found = [step(pack(*data[k : k + width])) for k in range(0, len(data), width)]
                 finally:
                     self.__dict__.update(_keeps_masks=False, _masked=None)
                 return found if _collects(name) else _checked(found[-1], name)
@@ -142,7 +143,7 @@ def _checked(logs: Any, name: str) -> Any:
             f"{name} must return its metrics as a dictionary by name, as {{'loss': loss}}. "
             f"Got {type(logs).__name__}."
         )
-    return logs
+    return flat_logs(logs)
 
 
 def executions(batches: Iterator[Any], size: int, most: int | None = None) -> Iterator[list[Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.batch_data import unpack
 from tapegrad.keras.callbacks.callback_list import CallbackList
 from tapegrad.keras.callbacks.logs import fetched
 from tapegrad.keras.models.arguments import (
@@ -16,7 +17,7 @@ from tapegrad.keras.models.arguments import (
     is_due,
     split,
 )
-from tapegrad.keras.models.batches import ArrayBatches, as_arrays, batches_of, unpack
+from tapegrad.keras.models.batches import ArrayBatches, as_arrays, batches_of
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.steps import Steps, executions
@@ -89,7 +90,7 @@ class Trainer(Steps):
             if self.stop_training:
                 break
         self.running = None
-        if isinstance(self.optimizer, Optimizer) and initial_epoch < epochs:
+        if isinstance(self.optimizer, Optimizer) and epochs:
             # An optimizer that keeps averages of the weights leaves these behind.
             variables = self.trainable_variables  # type: ignore[attr-defined]
             self.optimizer.finalize_variable_values(variables)

@@ -46,12 +46,7 @@ class Adam(Optimizer, rules.Adam):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-            amsgrad=amsgrad,
-            **options,
+            learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, amsgrad=amsgrad, **options
         )
 
 
@@ -102,12 +97,7 @@ class RMSprop(Optimizer, rules.RMSprop):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            learning_rate,
-            rho=rho,
-            momentum=momentum,
-            epsilon=epsilon,
-            centered=centered,
-            **options,
+            learning_rate, rho=rho, momentum=momentum, epsilon=epsilon, centered=centered, **options
         )
 
 

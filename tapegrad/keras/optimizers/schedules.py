@@ -8,7 +8,7 @@ from typing import Any
 
 from tapegrad.core.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras.configured import Configured, Table, subclasses
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal
 from tapegrad.ops.exponential import log
@@ -85,10 +85,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     """
 
     def __init__(
-        self,
-        boundaries: Sequence[float],
-        values: Sequence[float],
-        name: str = "PiecewiseConstant",
+        self, boundaries: Sequence[float], values: Sequence[float], name: str = "PiecewiseConstant"
     ) -> None:
         if len(boundaries) != len(values) - 1:
             raise ArgumentError(
@@ -250,20 +247,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         return (self.t_mul**period - 1.0) / (self.t_mul - 1.0)
 
 
-SCHEDULES = Table(
-    "learning rate schedule",
-    {
-        schedule.__name__: schedule
-        for schedule in (
-            CosineDecay,
-            CosineDecayRestarts,
-            ExponentialDecay,
-            InverseTimeDecay,
-            PiecewiseConstantDecay,
-            PolynomialDecay,
-        )
-    },
-)
+SCHEDULES = Table("learning rate schedule", subclasses(LearningRateSchedule, globals()))
 
 
 def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
@@ -288,9 +272,7 @@ def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
     >>> float(rate(20))
     0.5
     """
-    if custom_objects and config.get("class_name") in custom_objects:
-        return custom_objects[config["class_name"]].from_config(config.get("config", {}))
-    return SCHEDULES.get(config)
+    return SCHEDULES.with_more(custom_objects).get(config)
 
 
 def _as_number(step: Any) -> Any:

@@ -74,9 +74,7 @@ def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
     >>> deserialize(serialize(Lion(0.5, beta_2=0.75))).beta_2
     0.75
     """
-    if custom_objects and config.get("class_name") in custom_objects:
-        return custom_objects[config["class_name"]].from_config(config.get("config", {}))
-    return get(config)
+    return OPTIMIZERS.with_more(custom_objects).get(config)
 
 
 def _config_by_attributes(optimizer: base.Optimizer) -> dict[str, Any]:

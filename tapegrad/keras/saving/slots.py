@@ -6,6 +6,7 @@ That is its slots and averages, and what subclasses keep in tables of the same f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from tapegrad.core.variable import Variable
 from tapegrad.optimizers.base import Optimizer
@@ -72,6 +73,11 @@ def make_slots(
         variable = known.get(label)
         if variable is not None and variable.number not in optimizer._averages:
             optimizer._average_of(variable)
+
+
+def tables_of(optimizer: Optimizer) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
+    """Return what an optimizer keeps per variable, each table with a copy of what is in it now."""
+    return [(table, dict(table)) for table in vars(optimizer).values() if isinstance(table, dict)]
 
 
 def clear_slots(

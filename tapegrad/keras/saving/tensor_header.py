@@ -201,7 +201,7 @@ def _check_places(entries: dict[str, Entry], size: int, path: str) -> None:
 def _complex_names(metadata: dict[str, str], path: str) -> list[str]:
     try:
         names = json.loads(metadata.get(_COMPLEX, "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         refuse(path, f"its metadata {_COMPLEX!r} must be a JSON list of names")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,37 +40,43 @@ def save_weights(
 
 
 def load_weights(
-    named_variables: Mapping[str, Variable], path: str | os.PathLike[str], strict: bool = True
+    named_variables: Mapping[str, Variable],
+    path: str | os.PathLike[str],
+    skip_mismatch: bool = False,
 ) -> None:
     """Assign the arrays of a safetensors file to the variables of the same names.
 
-    Nothing is assigned unless all names, shapes and dtypes fit. With `strict=False` names may be
-    missing on either side.
+    Nothing is assigned unless all names, shapes and dtypes fit; with `skip_mismatch=True` those
+    that do, and a warning names the others.
 
     >>> import tempfile
-    >>> a, b = Variable(1.0), Variable(2.0)
+    >>> a = Variable(1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_weights({"a": Variable(5.0)}, f"{folder}/w.safetensors")
-    ...     load_weights({"a": a, "b": b}, f"{folder}/w.safetensors", strict=False)
-    >>> float(a), float(b)
-    (5.0, 2.0)
+    ...     load_weights({"a": a}, f"{folder}/w.safetensors")
+    >>> float(a)
+    5.0
     """
     _check_variables(named_variables)
     with TensorFile(path) as file:
         missing = [name for name in named_variables if name not in file]
         unexpected = [name for name in file if name not in named_variables]
         different = differences(named_variables, file.entries)
-        if different or (strict and (missing or unexpected)):
-            hint = "." if not strict or different else ", or pass strict=False."
+        what = (
+            f"{_listed('Missing in the file', missing)}"
+            f"{_listed('Only in the file', unexpected)}"
+            f"{_listed('Different', list(different.values()))}"
+        )
+        if what and not skip_mismatch:
             raise ArgumentError(
-                f"The weights in {file.path!r} do not fit, and nothing was loaded. "
-                f"{_listed('Missing in the file', missing)}"
-                f"{_listed('Only in the file', unexpected)}"
-                f"{_listed('Different', different)}"
-                f"Build the same model as the one that was saved{hint}"
+                f"The weights in {file.path!r} do not fit, and nothing was loaded. {what}Build the "
+                "same model as the one that was saved, or pass skip_mismatch=True."
             )
+        if what:
+            warnings.warn(f"Not all weights in {file.path!r} were loaded. {what}", stacklevel=3)
+        fit = [name for name in named_variables if name in file and name not in different]
         # All of them before any is assigned: a file that cannot be read changes nothing.
-        values = {name: file[name] for name in named_variables if name in file}
+        values = {name: file[name] for name in fit}
     assign_all(named_variables, values)
 
 
@@ -82,18 +89,20 @@ def _check_variables(named_variables: Mapping[str, Variable]) -> None:
             )
 
 
-def differences(named_variables: Mapping[str, Variable], entries: Mapping[str, Entry]) -> list[str]:
+def differences(
+    named_variables: Mapping[str, Variable], entries: Mapping[str, Entry]
+) -> dict[str, str]:
     """Return a text for each variable whose array in a file has another dtype or shape.
 
     >>> differences({"w": Variable([1.0])}, {"w": Entry("float32", (2,), 0, 8)})
-    ["'w' is float32[1] here and float32[2] in the file"]
+    {'w': "'w' is float32[1] here and float32[2] in the file"}
     """
-    texts = []
+    texts = {}
     for name, variable in named_variables.items():
         entry = entries.get(name)
         here = describe(variable.dtype.name, tuple(variable.shape))
         if entry is not None and str(entry) != here:
-            texts.append(f"{name!r} is {here} here and {entry} in the file")
+            texts[name] = f"{name!r} is {here} here and {entry} in the file"
     return texts
 
 

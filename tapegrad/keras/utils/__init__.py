@@ -1,5 +1,9 @@
 """Pictures of models and trainings, and helpers for data, under Keras' names."""
 
+from tapegrad.keras.batch_data import PyDataset
+from tapegrad.keras.batch_data import PyDataset as Sequence
+from tapegrad.keras.batch_data import pack as pack_x_y_sample_weight
+from tapegrad.keras.batch_data import unpack as unpack_x_y_sample_weight
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
 from tapegrad.keras.utils.history_plot import plot_history
 from tapegrad.keras.utils.model_plot import plot_model
@@ -9,11 +13,15 @@ from tapegrad.keras.utils.splitting import split_dataset
 
 __all__ = [
     "Picture",
+    "PyDataset",
+    "Sequence",
     "normalize",
+    "pack_x_y_sample_weight",
     "pad_sequences",
     "plot_history",
     "plot_model",
     "set_random_seed",
     "split_dataset",
     "to_categorical",
+    "unpack_x_y_sample_weight",
 ]

@@ -147,10 +147,7 @@ class _Part:
         """What is drawn how, with the last values."""
         x, parts = _LEFT, []
         for kind, points in self._curves.items():
-            sample = [
-                tag("path", d=f"M{x:.1f},38 h22"),
-                tag("circle", cx=x + 11, cy=38.0, r=3.2),
-            ]
+            sample = [tag("path", d=f"M{x:.1f},38 h22"), tag("circle", cx=x + 11, cy=38.0, r=3.2)]
             word = _KINDS[kind] if len(self._curves) > 1 else "last value"
             words = f"{word} {points[-1][1]:.4g}"
             parts += [tag("g", *sample, class_=kind), text(words, x + 29, 42, "legend")]

@@ -7,8 +7,9 @@ from math import prod
 from typing import Any
 
 from tapegrad.errors import ShapeError
-from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import reshape
 
@@ -41,29 +42,16 @@ class Projection(Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.sizes, self.contracted, self.use_bias = tuple(sizes), contracted, use_bias
         self.activation = None if activation is None else activations.get(activation)
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        set_rules(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
 
     def build(self, input_shape: Any) -> None:
-        self.kernel = self.add_weight(
-            (*input_shape[-self.contracted :], *self.sizes),
-            self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-            name="kernel",
-        )
+        self.kernel = ruled_weight(self, "kernel", (*input_shape[-self.contracted :], *self.sizes))
         if self.use_bias:
-            self.bias = self.add_weight(
-                self.sizes,
-                self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-                name="bias",
-            )
+            self.bias = ruled_weight(self, "bias", self.sizes)
 
     def call(self, inputs: Any) -> Any:
         kernel = self.kernel

@@ -13,9 +13,10 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.core.device import device
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import activations, constraints, initializers, regularizers
+from tapegrad.keras import activations
 from tapegrad.keras.layers.core import checked_count
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import ones, zeros
 from tapegrad.ops.dropout import dropout
@@ -56,15 +57,12 @@ class RecurrentCell(Layer):
         self.units = checked_count(units, type(self).__name__, "units")
         self.use_bias, self.seed = use_bias, seed
         self.activation = activation_or_none(activation)
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.recurrent_initializer = initializers.get(recurrent_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.recurrent_regularizer = regularizers.get(recurrent_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.recurrent_constraint = constraints.get(recurrent_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        set_rules(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            recurrent=(recurrent_initializer, recurrent_regularizer, recurrent_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
         self.dropout = checked_rate(self, "dropout", dropout)
         self.recurrent_dropout = checked_rate(self, "recurrent_dropout", recurrent_dropout)
         self._rng = None if seed is None else Generator.from_seed(seed)
@@ -87,19 +85,9 @@ class RecurrentCell(Layer):
                 f"shape (batch, features). Got shape {tuple(input_shape)}."
             )
         width = self.gates * self.units
-        self.kernel = self.add_weight(
-            (input_shape[-1], width),
-            self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-            name="kernel",
-        )
-        self.recurrent_kernel = self.add_weight(
-            (self.units, width),
-            self.recurrent_initializer,
-            regularizer=self.recurrent_regularizer,
-            constraint=self.recurrent_constraint,
-            name="recurrent_kernel",
+        self.kernel = ruled_weight(self, "kernel", (input_shape[-1], width))
+        self.recurrent_kernel = ruled_weight(
+            self, "recurrent", (self.units, width), "recurrent_kernel"
         )
         if self.use_bias:
             self.bias = self.add_weight(

@@ -170,14 +170,6 @@ class GRU(OneCellRNN):
             seed,
             **cell_options(kwargs, "gru_cell"),
         )
-        super().__init__(
-            cell,
-            return_sequences,
-            return_state,
-            go_backwards,
-            stateful,
-            unroll,
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        ways = (return_sequences, return_state, go_backwards, stateful, unroll)
+        super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
         self.use_cudnn = use_cudnn

@@ -81,13 +81,5 @@ class SimpleRNN(OneCellRNN):
             seed,
             **cell_options(kwargs, "simple_rnn_cell"),
         )
-        super().__init__(
-            cell,
-            return_sequences,
-            return_state,
-            go_backwards,
-            stateful,
-            unroll,
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        ways = (return_sequences, return_state, go_backwards, stateful, unroll)
+        super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)

@@ -1,0 +1,72 @@
+"""keras.backend: the functions that older losses are written with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.keras import backend as K  # noqa: N812  # as programs call it
+
+rng = np.random.default_rng(0)
+A, B = rng.uniform(0.1, 1.0, size=(2, 4, 3)).astype("float32")
+
+
+def dice(y_true: Any, y_pred: Any) -> Any:
+    y_true, y_pred = K.flatten(y_true), K.flatten(y_pred)
+    return 1.0 - 2.0 * K.sum(y_true * y_pred) / (K.sum(y_true) + K.sum(y_pred) + K.epsilon())
+
+
+def test_a_loss_of_an_overlap_and_its_gradient() -> None:
+    x = tf.Variable(A)
+
+    with tf.GradientTape() as tape:
+        loss = dice(tf.constant(B), x)
+    gradient = tape.gradient(loss, x)
+
+    total = float(A.sum() + B.sum())
+    overlap = float((A * B).sum())
+    assert float(loss) == pytest.approx(1 - 2 * overlap / total, rel=1e-5)
+    expected = -2 * (B * total - overlap) / total**2
+    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-4)
+
+
+def test_a_loss_of_squares_by_rows() -> None:
+    y = K.sqrt(K.mean(K.square(tf.constant(A) - B), axis=-1))
+
+    np.testing.assert_allclose(y.numpy(), np.sqrt(((A - B) ** 2).mean(-1)), rtol=1e-5)
+
+
+FORMULAS: dict[str, Any] = {
+    "concatenate": (lambda a, b: K.concatenate([a, b], axis=-1), lambda a, b: np.hstack([a, b])),
+    "dot": (lambda a, b: K.dot(a, K.transpose(b)), lambda a, b: a @ b.T),
+    "clip": (lambda a, b: K.clip(a, 0.2, 0.5), lambda a, b: a.clip(0.2, 0.5)),
+    "round": (lambda a, b: K.cast(K.round(a * 9.0), "float32"), lambda a, b: np.round(a * 9)),
+    "max": (lambda a, b: K.max(K.maximum(a, b), axis=1), lambda a, b: np.maximum(a, b).max(1)),
+    "sum": (lambda a, b: K.sum(a, axis=[0, 1]), lambda a, b: a.sum()),
+    "ones": (lambda a, b: K.expand_dims(a, -1) * K.ones((1,)), lambda a, b: a[..., None]),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_functions_compute_what_their_names_say(name: str) -> None:
+    ours, numpys = FORMULAS[name]
+
+    y = ours(tf.constant(A), tf.constant(B))
+
+    assert y.dtype == "float32"
+    np.testing.assert_allclose(y.numpy(), numpys(A, B), rtol=1e-5)
+
+
+def test_what_else_older_programs_ask_for() -> None:
+    assert K.int_shape(tf.constant(A)) == (4, 3)
+    assert (K.epsilon(), K.floatx(), K.image_data_format()) == (1e-7, "float32", "channels_last")
+    K.clear_session()
+    assert tf.keras.layers.Dense(1).name == "dense"
+
+
+def test_a_function_that_is_not_there_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"keras.backend has no 'ctc_decode'. Use"):
+        _ = K.ctc_decode
