@@ -20,6 +20,7 @@ from tapegrad.ops.selection import clip, maximum, minimum, where
 from tapegrad.ops.shape import broadcast_to
 from tapegrad.ops.special import lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.choices import check_choice
 
 _BELOW_1 = float(np.nextafter(1.0, 0.0))
 _FEW_TRIES = 32
@@ -197,8 +198,7 @@ class Counts(Continuous):
         self, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
     ) -> Any:
         """Draw how many of each colour are among `nsample` things taken without replacement."""
-        if method not in ("marginals", "count"):
-            raise ArgumentError(f"method must be 'marginals' or 'count'. Got {method!r}.")
+        check_choice("method", method, ("marginals", "count"))
         counts = floating(check("colors", colors, 0))
         if len(counts.shape) != 1:
             raise ShapeError(f"colors must be a vector. Got shape {tuple(counts.shape)}.")

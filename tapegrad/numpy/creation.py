@@ -152,8 +152,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
         if copy is False:
             raise ArgumentError(f"from_dlpack must copy to get from {taken.device} to {place}.")
         return to_device(taken, place)
-    if copy and not isinstance(x, Tensor):  # a tensor is fresh already
-        return wrap(backend_of(taken.array).xp.asarray(taken.array, copy=True))
+    if copy:
+        taken.array = backend_of(taken.array).xp.asarray(taken.array, copy=True)
     return taken
 
 

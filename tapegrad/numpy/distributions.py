@@ -26,6 +26,7 @@ from tapegrad.ops.selection import clip, where
 from tapegrad.ops.shape import broadcast_to
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import acos, cos, tan
+from tapegrad.scipy.choices import check_choice
 
 ROUNDS = 32
 """How often a draw that may be turned down is tried: at least 0.6 of all are taken, so that one in
@@ -79,8 +80,7 @@ class Continuous(Numbers):
         self, size: Any = None, dtype: Any = "float64", method: str = "zig", out: Any = None
     ) -> Any:
         """Draw from the exponential distribution of scale 1, by inversion whatever the method."""
-        if method not in ("zig", "inv"):
-            raise ArgumentError(f"method must be 'zig' or 'inv'. Got {method!r}.")
+        check_choice("method", method, ("zig", "inv"))
         return deliver(with_dtype(self.exponential(1.0, size_for(size, out)), dtype), out)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
@@ -257,8 +257,7 @@ class Continuous(Numbers):
         'cholesky' has derivatives wherever the matrix has an inverse. A matrix that is not on a
         device yet is checked.
         """
-        if method not in ("cholesky", "eigh", "svd"):
-            raise ArgumentError(f"method must be 'cholesky', 'eigh' or 'svd'. Got {method!r}.")
+        check_choice("method", method, ("cholesky", "eigh", "svd"))
         _check_covariance(cov, check_valid, tol)
         mean, cov = floating(mean), floating(cov)
         lead = () if size is None else shape_of(size)
@@ -272,10 +271,7 @@ class Continuous(Numbers):
 
 
 def _check_covariance(cov: Any, check_valid: str, tol: float) -> None:
-    if check_valid not in ("warn", "raise", "ignore"):
-        raise ArgumentError(
-            f"check_valid must be 'warn', 'raise' or 'ignore'. Got {check_valid!r}."
-        )
+    check_choice("check_valid", check_valid, ("warn", "raise", "ignore"))
     if check_valid == "ignore" or not isinstance(cov, np.ndarray | list | tuple):
         return
     matrix = np.asarray(cov, dtype=float)

@@ -23,6 +23,7 @@ from tapegrad.ops import (
     exponential,
     indexing,
     magnitude,
+    operator_functions,
     powers,
     reduction,
     rounding,
@@ -153,10 +154,6 @@ def _log_sum(base: float) -> Callable[..., Any]:
     return reduce
 
 
-def _divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
-    return rounding.floor_divide(x1, x2), rounding.mod(x1, x2)
-
-
 def _ldexp(x1: Any, x2: Any) -> Any:
     if type(x2) is float or (type(x2) is not int and dtype_of(x2).kind not in "biu"):
         raise ArgumentTypeError("ldexp needs integers as exponents. Got floating numbers.")
@@ -194,7 +191,7 @@ divide = true_divide = Binary("divide", arithmetic.divide)
 floor_divide = Binary("floor_divide", _as_numpy("floor_divide", _floor_divide))
 remainder = mod = Binary("remainder", rounding.mod)
 fmod = Binary("fmod", rounding.fmod)
-divmod = Binary("divmod", _divmod, nout=2)
+divmod = Binary("divmod", operator_functions.divmod, nout=2)
 power = pow = Binary("power", _as_numpy("power", _power))
 float_power = Binary("float_power", _float_power)
 negative = Unary("negative", arithmetic.negative)
@@ -261,18 +258,8 @@ signbit = Unary("signbit", _as_numpy("signbit", magnitude.signbit))
 
 # The larger and the smaller
 
-maximum = Binary(
-    "maximum",
-    selection.maximum,
-    reduction=reduction.max,
-    running=cumulative.cummax,
-)
-minimum = Binary(
-    "minimum",
-    selection.minimum,
-    reduction=reduction.min,
-    running=cumulative.cummin,
-)
+maximum = Binary("maximum", selection.maximum, reduction=reduction.max, running=cumulative.cummax)
+minimum = Binary("minimum", selection.minimum, reduction=reduction.min, running=cumulative.cummin)
 fmax = Binary("fmax", selection.fmax, in_any_order=True)
 fmin = Binary("fmin", selection.fmin, in_any_order=True)
 

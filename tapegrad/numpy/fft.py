@@ -24,7 +24,7 @@ def _numbers(a: Any) -> Any:
     return cast(x, "float32") if dtype_of(x) == "float16" else x
 
 
-def _lengths(s: Any, axes: Any, x: Any) -> tuple[Any, Any]:
+def _lengths(s: Any, axes: Any) -> tuple[Any, Any]:
     """Return lengths and axes; NumPy's lengths without axes are those of the last ones."""
     if s is None:
         return None, axes
@@ -74,8 +74,7 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = 
     >>> fftn([[1.0, 1.0]]).tolist()
     [[(2+0j), 0j]]
     """
-    x = _numbers(a)
-    return deliver(transforms.fftn(x, *_lengths(s, axes, x), norm), out)
+    return deliver(transforms.fftn(_numbers(a), *_lengths(s, axes), norm), out)
 
 
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Any:
@@ -84,8 +83,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any =
     >>> ifftn([[2.0, 0.0]]).tolist()
     [[(1+0j), (1+0j)]]
     """
-    x = _numbers(a)
-    return deliver(transforms.ifftn(x, *_lengths(s, axes, x), norm), out)
+    return deliver(transforms.ifftn(_numbers(a), *_lengths(s, axes), norm), out)
 
 
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Any:
@@ -94,8 +92,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any =
     >>> rfftn([[1.0, 1.0]]).tolist()
     [[(2+0j), 0j]]
     """
-    x = _numbers(a)
-    return deliver(transforms.rfftn(x, *_lengths(s, axes, x), norm), out)
+    return deliver(transforms.rfftn(_numbers(a), *_lengths(s, axes), norm), out)
 
 
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Any:
@@ -104,8 +101,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any 
     >>> irfftn([[2.0, 0.0]]).tolist()
     [[1.0, 1.0]]
     """
-    x = _numbers(a)
-    return deliver(transforms.irfftn(x, *_lengths(s, axes, x), norm), out)
+    return deliver(transforms.irfftn(_numbers(a), *_lengths(s, axes), norm), out)
 
 
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Any:

@@ -209,14 +209,10 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     [2.0, 3.0]
     """
     x = as_array(x)
-    if not isinstance(condlist, list | tuple) or np.ndim(_plain(condlist[0])) == 0:
+    if not isinstance(condlist, list | tuple) or np.ndim(condlist[0]) == 0:
         condlist = [condlist]
     functions = [_bound(f, args, kw, dtype_of(x)) for f in funclist]
     return picking.piecewise(x, [as_array(c, x) for c in condlist], functions)
-
-
-def _plain(value: Any) -> Any:
-    return value if not hasattr(value, "shape") else np.zeros(tuple(value.shape))
 
 
 def _bound(function: Any, args: Any, kw: Any, kind: Any) -> Any:

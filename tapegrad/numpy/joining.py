@@ -34,6 +34,7 @@ from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.picking import compress
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
+from tapegrad.scipy.choices import check_choice
 
 
 def _parts(
@@ -89,12 +90,7 @@ concatenate = concat
 
 
 def stack(
-    arrays: Any,
-    axis: int = 0,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    casting: str = "same_kind",
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """Return arrays of one shape joined along a new axis.
 
@@ -378,8 +374,7 @@ def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: st
     [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
     """
     from_vectors = [ravel(x) for x in arrays]
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"indexing must be 'xy' or 'ij'. Got {indexing!r}.")
+    check_choice("indexing", indexing, ("xy", "ij"))
     places = list(range(len(from_vectors)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = [1, 0]

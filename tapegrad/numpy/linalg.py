@@ -38,6 +38,7 @@ from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import reshape
 from tapegrad.ops.sorting import argsort, sort
+from tapegrad.scipy.choices import check_choice
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -104,8 +105,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     >>> qr([[2.0], [0.0]]).R.shape
     (1, 1)
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise ArgumentError(f"mode must be 'reduced', 'complete' or 'r'. Got {mode!r}.")
+    check_choice("mode", mode, ("reduced", "complete", "r"))
     q, r = decompositions.qr(floating(a), full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.errors import DTypeError
+from tapegrad.scipy.choices import check_choice
 
 CASTINGS = ("no", "equiv", "safe", "same_kind", "same_value", "unsafe")
 
@@ -29,8 +30,7 @@ def loop_dtypes(
     >>> loop_dtypes("sin", (np.dtype("int64"),), np.dtype("float32"), "same_kind")[0].name
     'float32'
     """
-    if casting not in CASTINGS:
-        raise ArgumentError(f"casting must be one of {', '.join(CASTINGS)}. Got {casting!r}.")
+    check_choice("casting", casting, CASTINGS)
     ufunc = _ufunc(name)
     if ufunc is None:
         return tuple([given[k] if wanted is None else wanted for k in range(len(given))])

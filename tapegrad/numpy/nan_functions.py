@@ -8,13 +8,7 @@ from typing import Any
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy import reductions
-from tapegrad.numpy.values import (
-    NoValue,
-    as_array,
-    deliver,
-    dtype_of,
-    with_dtype,
-)
+from tapegrad.numpy.values import NoValue, as_array, deliver, dtype_of, with_dtype
 from tapegrad.ops import nan_reduction, reduction
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import broadcast_to

@@ -33,7 +33,7 @@ class Draws(Counts):
             low, high = 0, low
         kind = np.dtype(numpy_dtype(dtype))
         drawn_as = np.dtype("uint8") if kind.kind == "b" else kind
-        if np.ndim(_shaped(low)) == np.ndim(_shaped(high)) == 0 and not is_array(low):
+        if np.ndim(low) == np.ndim(high) == 0 and not is_array(low):
             last = int(high) + 1 if endpoint else int(high)
             drawn = draws.draw_integers(self.stream, shape_of(size, 0), int(low), last, drawn_as)
             return with_dtype(drawn, kind)
@@ -127,10 +127,6 @@ LARGEST_INT = sys.maxsize
 
 def _is_whole(x: Any) -> bool:
     return isinstance(x, int | np.integer)
-
-
-def _shaped(value: Any) -> Any:
-    return np.empty(tuple(value.shape)) if is_array(value) else value
 
 
 def _check_chances(p: Any, count: int, wanted: int) -> None:

@@ -107,8 +107,7 @@ def _edge(x: Any, axis: int, k: int) -> Any:
 
 
 def _constant(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:
-    shape_of = (*edge.shape[:axis], count, *edge.shape[axis + 1 :])
-    return full_like_p(edge, shape=shape_of, value=value, dtype=dtype_of(edge))
+    return full_like_p(edge, shape=_long(edge, axis, count), value=value, dtype=dtype_of(edge))
 
 
 def _ramp(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:

@@ -21,6 +21,7 @@ from tapegrad.ops.selection import clip, maximum, minimum
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 from tapegrad.ops.sorting import argsort_p, sort_p
+from tapegrad.scipy.choices import check_choice
 
 Place = Callable[[Any, Any, Any], Any]
 
@@ -143,8 +144,7 @@ def _quantiles(
     a: Any, q: Any, top: float, axis: Any, out: Any, method: str, keepdims: bool, weights: Any,
     *, leaves_nan: bool, is_median: bool = False,
 ) -> Any:  # fmt: skip
-    if method not in METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}. Got {method!r}.")
+    check_choice("method", method, METHODS)
     given = as_array(a, next((as_array(part) for part in (q, weights) if is_array(part)), None))
     is_element = method in DISCRETE or (method == "linear" and top == 1.0 and _is_whole(q))
     if not is_median:
@@ -238,11 +238,7 @@ def percentile(
 
 
 def median(
-    a: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """Return the middle element over `axis`, or the mean of the two in the middle.
 
@@ -255,11 +251,7 @@ def median(
 
 
 def nanmedian(
-    a: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """Return the middle of what is not NaN.
 

@@ -187,13 +187,8 @@ def set_bit_generator(bitgen: BitGenerator) -> None:
 
 __all__ = [
     "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState",
-    "SFC64", "SeedSequence", "bernoulli", "beta", "binomial", "bytes", "chisquare", "choice",
-    "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "get_bit_generator",
-    "get_state", "gumbel", "hypergeometric", "laplace", "logistic", "lognormal", "logseries",
-    "multinomial", "multivariate_normal", "negative_binomial", "noncentral_chisquare",
-    "noncentral_f", "normal", "pareto", "permutation", "poisson", "power", "rand", "randint",
-    "randn", "random", "random_integers", "random_sample", "ranf", "rayleigh", "sample", "seed",
-    "set_bit_generator", "set_state", "shuffle", "standard_cauchy", "standard_exponential",
-    "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
-    "wald", "weibull", "zipf",
+    "SFC64", "SeedSequence", "default_rng", "get_bit_generator", "set_bit_generator",
 ]  # fmt: skip
+__all__ += [
+    name for name, value in [*globals().items()] if getattr(value, "__self__", None) is _global
+]

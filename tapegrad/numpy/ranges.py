@@ -12,14 +12,7 @@ from tapegrad.core.device import device as on_device
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.numpy.values import (
-    as_array,
-    dtype_of,
-    inexact,
-    is_array,
-    side_by_side,
-    with_dtype,
-)
+from tapegrad.numpy.values import as_array, dtype_of, inexact, is_array, side_by_side, with_dtype
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.joining import concat
 from tapegrad.ops.powers import power
@@ -126,12 +119,7 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    dtype: Any = None,
-    axis: int = 0,
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Return numbers from `start` to `stop`, each the same multiple of the one before.
 

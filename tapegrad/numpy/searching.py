@@ -19,6 +19,7 @@ from tapegrad.ops.joining import stack
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import ravel, reshape
 from tapegrad.ops.sorting import argsort_p, searchsorted_p, sort_p
+from tapegrad.scipy.choices import check_choice
 
 
 def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
@@ -152,8 +153,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     >>> searchsorted([1, 3, 5], [3, 4]).tolist()
     [1, 2]
     """
-    if side not in ("left", "right"):
-        raise ArgumentError(f"side must be 'left' or 'right'. Got {side!r}.")
+    check_choice("side", side, ("left", "right"))
     sequence, values = as_arrays([a, v])
     if sorter is not None:
         sequence = picking.take(sequence, as_array(sorter, sequence))

@@ -19,6 +19,7 @@ from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import moveaxis, ravel, reshape
+from tapegrad.scipy.choices import check_choice
 
 
 class UniqueAllResult(NamedTuple):
@@ -168,8 +169,7 @@ def isin(
     >>> isin([1, 2, 3], [2, 3]).tolist()
     [False, True, True]
     """
-    if kind not in (None, "sort", "table"):
-        raise ArgumentError(f"kind must be 'sort', 'table' or None. Got {kind!r}.")
+    check_choice("kind", kind, ("sort", "table", None))
     x, tests = as_arrays([element, test_elements])
     sought = ravel(tests)
     if kind == "table" and any(dtype_of(as_array(v)).kind not in "biu" for v in (element, tests)):

@@ -6,22 +6,25 @@ functions and what only `tapegrad.scipy.special` has are found here as well.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
-from tapegrad.ops import bessel, exponential, reduction, sigmoids, special
-from tapegrad.ops import logsumexp as sums
-from tapegrad.ops import softmax as shares
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
+from tapegrad.ops import bessel, exponential, sigmoids, special
 from tapegrad.ops.special import lgamma
 from tapegrad.scipy import special as scipys
-from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
+from tapegrad.scipy.special import (
+    betainc,
+    factorial,
+    fresnel,
+    gammainc,
+    gammaincc,
+    log_softmax,
+    logsumexp,
+    multigammaln,
+    softmax,
+)
 
 
 def _unary(name: str, function: Callable[[Any], Any]) -> Unary:
@@ -52,64 +55,17 @@ log_expit = _unary("log_expit", sigmoids.log_sigmoid)
 
 # Gamma and beta functions
 
-
-def _gammasgn(x: Any) -> Any:
-    """The sign of the gamma function: it changes at each negative integer."""
-    odd = floor(x) - 2.0 * floor(floor(x) / 2.0)
-    at_pole = (x < 0) & (floor(x) == x)
-    sign = where((x < 0) & (odd == 1.0), -1.0, zeros_like(x) + 1.0)
-    return where(at_pole, math.nan, where(x == -math.inf, math.nan, sign))
-
-
-def _gamma(x: Any) -> Any:
-    return _gammasgn(x) * exponential.exp(lgamma(x))
-
-
-def _rgamma(x: Any) -> Any:
-    at_pole = (x <= 0) & (floor(x) == x)
-    safe = where(at_pole, 1.0, x)
-    return where(at_pole, 0.0, _gammasgn(safe) * exponential.exp(-lgamma(safe)))
-
-
 gammaln = _unary("gammaln", lgamma)
 loggamma = _unary("loggamma", lgamma)
-gammasgn = _unary("gammasgn", _gammasgn)
-gamma = _unary("gamma", _gamma)
-rgamma = _unary("rgamma", _rgamma)
+gammasgn = _unary("gammasgn", scipys.gammasgn)
+gamma = _unary("gamma", scipys.gamma)
+rgamma = _unary("rgamma", scipys.rgamma)
 digamma = psi = _unary("psi", special.digamma)
 polygamma = _binary("polygamma", special.polygamma)
 zeta = _binary("zeta", special.zeta)
 betaln = _binary("betaln", special.betaln)
-beta = _binary(
-    "beta",
-    lambda a, b: (
-        _gammasgn(a) * _gammasgn(b) * _gammasgn(a + b) * exponential.exp(special.betaln(a, b))
-    ),
-)
-poch = _binary("poch", lambda z, m: exponential.exp(lgamma(z + m) - lgamma(z)))
-
-
-def multigammaln(a: Any, d: int) -> Any:
-    """Return the logarithm of the multivariate gamma function.
-
-    >>> multigammaln(2.0, 1).tolist()
-    0.0
-    """
-    a = floating(a)
-    result = zeros_like(a) + d * (d - 1) / 4 * math.log(math.pi)
-    for k in range(int(d)):
-        result = result + lgamma(a - k / 2)
-    return result
-
-
-def factorial(n: Any, exact: bool = False) -> Any:
-    """Return 1 · 2 · ... · n, as floating numbers.
-
-    >>> factorial([3.0]).round(6).tolist()
-    [6.0]
-    """
-    x = floating(n)
-    return where(x < 0, 0.0, _gamma(where(x < 0, 1.0, x) + 1.0))
+beta = _binary("beta", scipys.beta)
+poch = _binary("poch", scipys.poch)
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
@@ -118,11 +74,8 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     >>> comb(4.0, 2.0).round(6).tolist()
     6.0
     """
-    n, k = as_arrays([floating(N), floating(k)])
-    n = n + k - 1 if repetition else n
-    inside = (k >= 0) & (k <= n) & (n >= 0)
-    n, k = where(inside, n, 1.0), where(inside, k, 1.0)
-    return where(inside, exponential.exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)), 0.0)
+    n, k = (N, k) if exact else as_arrays([floating(N), floating(k)])
+    return scipys.comb(n, k, exact=exact, repetition=repetition)
 
 
 # Bessel functions
@@ -144,101 +97,14 @@ k1e = _unary("k1e", bessel.bessel_k1e)
 
 expi = _unary("expi", special.expint)
 spence = _unary("spence", special.spence)
-exp1 = _unary("exp1", lambda x: -special.expint(-x))
-entr = _unary("entr", lambda x: where(x < 0, -math.inf, special.entr(where(x < 0, 1.0, x))))
+exp1 = _unary("exp1", scipys.exp1)
+entr = _unary("entr", scipys.entr)
 xlogy = _binary("xlogy", exponential.xlogy)
 xlog1py = _binary("xlog1py", exponential.xlog1py)
-
-
-def _rel_entr(x: Any, y: Any) -> Any:
-    inside = (x > 0) & (y > 0)
-    ratio = where(inside, x, 1.0) / where(inside, y, 1.0)
-    zero = (x == 0) & (y >= 0)
-    return where(inside, x * exponential.log(ratio), where(zero, 0.0, zeros_like(x) + math.inf))
-
-
-rel_entr = _binary("rel_entr", _rel_entr)
-kl_div = _binary("kl_div", lambda x, y: _rel_entr(x, y) - x + y)
-
-
-def fresnel(z: Any) -> tuple[Any, Any]:
-    """Return the Fresnel integrals S(z) and C(z).
-
-    >>> [part.tolist() for part in fresnel(0.0)]
-    [0.0, 0.0]
-    """
-    x = floating(z)
-    return special.fresnel_sin(x), special.fresnel_cos(x)
-
-
-def boxcox(x: Any, lmbda: Any, /) -> Any:
-    """Return (x ** lmbda - 1) / lmbda, and log(x) where lmbda is 0.
-
-    >>> boxcox(4.0, 0.5).tolist()
-    2.0
-    """
-    x, power = as_arrays([floating(x), floating(lmbda)])
-    safe = where(power == 0, 1.0, power)
-    logarithm = exponential.log(x)
-    return where(power == 0, logarithm, exponential.expm1(safe * logarithm) / safe)
-
-
-def boxcox1p(x: Any, lmbda: Any, /) -> Any:
-    """Return `boxcox` of 1 + x.
-
-    >>> boxcox1p(3.0, 0.5).tolist()
-    2.0
-    """
-    return boxcox(floating(x) + 1.0, lmbda)
-
-
-# Over axes
-
-
-def softmax(x: Any, axis: Any = None) -> Any:
-    """Return exp(x) / sum(exp(x)) over axes (None: all).
-
-    >>> softmax([0.0, 0.0]).tolist()
-    [0.5, 0.5]
-    """
-    x = floating(x)
-    if isinstance(axis, int):
-        return shares.softmax(x, axis)
-    return exponential.exp(x - sums.logsumexp(x, axis, True))
-
-
-def log_softmax(x: Any, axis: Any = None) -> Any:
-    """Return the logarithm of `softmax`.
-
-    >>> log_softmax([0.0, 0.0]).round(4).tolist()
-    [-0.6931, -0.6931]
-    """
-    x = floating(x)
-    if isinstance(axis, int):
-        return shares.log_softmax(x, axis)
-    return x - sums.logsumexp(x, axis, True)
-
-
-def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
-) -> Any:
-    """Return log(sum(b exp(a))) over axes without overflow; with its sign if asked.
-
-    >>> logsumexp([0.0, 0.0]).round(4).tolist()
-    0.6931
-    """
-    x = floating(a)
-    if b is None and not return_sign:
-        return sums.logsumexp(x, axis, keepdims)
-    weights = zeros_like(x) + 1.0 if b is None else floating(b) + zeros_like(x)
-    top = reduction.max(where(weights == 0, -math.inf, x), axis, True)
-    shift = where(absolute(top) == math.inf, 0.0, top)
-    total = reduction.sum(weights * exponential.exp(x - shift), axis, keepdims)
-    kept = shift if keepdims else reduction.sum(shift, axis)
-    size = exponential.log(absolute(total)) + kept
-    if not return_sign:
-        return where(total < 0, math.nan, size)
-    return size, where(total < 0, -1.0, where(total > 0, 1.0, zeros_like(total)))
+rel_entr = _binary("rel_entr", scipys.rel_entr)
+kl_div = _binary("kl_div", scipys.kl_div)
+boxcox = _binary("boxcox", scipys.boxcox)
+boxcox1p = _binary("boxcox1p", scipys.boxcox1p)
 
 
 def __getattr__(name: str) -> Any:
@@ -248,60 +114,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "beta",
-    "betainc",
-    "betaln",
-    "boxcox",
-    "boxcox1p",
-    "comb",
-    "dawsn",
-    "digamma",
-    "entr",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfcx",
-    "erfinv",
-    "exp1",
-    "expi",
-    "expit",
-    "factorial",
-    "fresnel",
-    "gamma",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "gammasgn",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "j0",
-    "j1",
-    "k0",
-    "k0e",
-    "k1",
-    "k1e",
-    "kl_div",
-    "log_expit",
-    "log_ndtr",
-    "log_softmax",
-    "loggamma",
-    "logit",
-    "logsumexp",
-    "multigammaln",
-    "ndtr",
-    "ndtri",
-    "poch",
-    "polygamma",
-    "psi",
-    "rel_entr",
-    "rgamma",
-    "softmax",
-    "spence",
-    "xlog1py",
-    "xlogy",
-    "y0",
-    "y1",
-    "zeta",
-]
+    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
+    "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expi", "expit", "factorial",
+    "fresnel", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
+    "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "kl_div", "log_expit", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch",
+    "polygamma", "psi", "rel_entr", "rgamma", "softmax", "spence", "xlog1py", "xlogy", "y0",
+    "y1", "zeta",
+]  # fmt: skip

@@ -38,12 +38,7 @@ from tapegrad.ops.shape import broadcast_to, reshape
 
 
 def average(
-    a: Any,
-    axis: Any = None,
-    weights: Any = None,
-    returned: bool = False,
-    *,
-    keepdims: bool = False,
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     """Return the mean over `axis`, weighted where `weights` are given.
 
@@ -146,7 +141,7 @@ def _check_weights(name: str, weights: Any) -> None:
     """Refuse weights that are none; their values only where they are not on a device yet."""
     if weights is None:
         return
-    if len(np.shape(weights) if not is_array(weights) else weights.shape) != 1:
+    if np.ndim(weights) != 1:
         raise ShapeError(f"cov needs {name} of one axis.")
     if is_array(weights):
         return

@@ -24,7 +24,7 @@ def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
     ((2,), (4,))
     """
     if size is None:
-        return np.broadcast_shapes(*[tuple(np.shape(_shaped(p))) for p in parameters])
+        return np.broadcast_shapes(*[tuple(np.shape(p)) for p in parameters])
     return tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
 
 
@@ -37,10 +37,6 @@ def size_for(size: Any, out: Any) -> Any:
     if size is not None:
         return size
     return () if out is None else tuple(out.shape)
-
-
-def _shaped(parameter: Any) -> Any:
-    return np.empty(tuple(parameter.shape)) if hasattr(parameter, "shape") else parameter
 
 
 def check(name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> Any:

@@ -19,17 +19,12 @@ from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DTypeError,
-    IndexOutOfRangeError,
-    OutOfRangeError,
-)
+from tapegrad.errors import ArgumentTypeError, DTypeError, IndexOutOfRangeError, OutOfRangeError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.joining import holds_tensors, stack
 from tapegrad.ops.selection import where as choose
+from tapegrad.scipy.choices import check_choice
 
 NoValue: Any = type("NoValue", (), {"__repr__": lambda self: "<no value>", "__slots__": ()})()
 """The default of parameters for which None has a meaning of its own."""
@@ -224,8 +219,7 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 def check_cast(name: str, given: Any, wanted: Any, casting: Any) -> None:
     """Refuse to take one dtype for another where NumPy's rule `casting` forbids it."""
-    if casting not in CASTINGS:
-        raise ArgumentError(f"casting must be one of {', '.join(CASTINGS)}. Got {casting!r}.")
+    check_choice("casting", casting, CASTINGS)
     if not np.can_cast(given, wanted, casting):
         raise DTypeError(
             f"{name} cannot take {given} for {wanted} with casting={casting!r}. Convert the "

@@ -75,3 +75,12 @@ def is_number(value: Any, number: float) -> bool:
     (True, False)
     """
     return type(value) in NUMBERS and value == number
+
+
+def arguments(args: Any) -> tuple[Any, ...]:
+    """Return what a function takes besides its variable: one value need not be in a tuple.
+
+    >>> arguments([1, 2]), arguments(3)
+    ((1, 2), (3,))
+    """
+    return tuple(args) if isinstance(args, tuple | list) else (args,)

@@ -100,6 +100,20 @@ def test_a_copy_through_dlpack_has_memory_of_its_own():
     assert np.signbit(copied.numpy()[1])  # nothing was added
 
 
+def test_a_copy_of_a_tensor_through_dlpack_has_memory_of_its_own_and_a_gradient():
+    theirs = np.array([1.0, -0.0])
+    x = tnp.from_dlpack(theirs)
+    with tapegrad.GradientTape() as tape:
+        tape.watch(x)
+        copied, shared = tnp.from_dlpack(x, copy=True), tnp.from_dlpack(x)
+        y = tnp.sum(copied * 3.0)
+    theirs[0] = 9.0
+
+    assert (shared.tolist(), copied.tolist()) == ([9.0, -0.0], [1.0, -0.0])
+    assert np.signbit(copied.numpy()[1])
+    assert tape.gradient(y, x).tolist() == [3.0, 3.0]
+
+
 def test_zero_keeps_its_sign():
     made = (
         tnp.asarray(-0.0), tnp.full((), -0.0), tnp.full((2,), -0.0), tapegrad.constant(-0.0),

@@ -214,14 +214,20 @@ class Borrowed:
     def __init__(self, on_tensors: Any, host_name: str) -> None:
         self._on_tensors = on_tensors
         self._host_name = host_name
+        self._found: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return self.find(name)
 
     def find(self, name: str) -> Any:
-        """Return what `name` stands for, or raise AttributeError."""
+        """Return what `name` stands for, the same each time, or raise AttributeError."""
         if name.startswith("_"):
             raise AttributeError(name)
+        if name not in self._found:
+            self._found[name] = self._made(name)
+        return self._found[name]
+
+    def _made(self, name: str) -> Any:
         known = getattr(self._on_tensors, name, None)
         if known is not None:
             return plain_results(known) if callable(known) else known

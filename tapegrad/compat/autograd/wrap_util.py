@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.autodiff.arguments import check_function
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 Function = Callable[..., Any]
@@ -26,7 +27,7 @@ def unary_to_nary(unary_operator: Function) -> Function:
     @wraps(unary_operator)
     def nary_operator(fun: Function, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Function:
         _check_argnum(argnum)
-        _check_function(fun, get_name(unary_operator))
+        check_function(fun, get_name(unary_operator))
         name, words = get_name(fun), get_doc(fun)
 
         @wrap_nary_f(fun, unary_operator, argnum)
@@ -56,11 +57,6 @@ def _check_argnum(argnum: Any) -> None:
         raise ArgumentTypeError(
             f"argnum must be an int, or a tuple or list of ints. Got {argnum!r}."
         )
-
-
-def _check_function(fun: Any, operator: str) -> None:
-    if not callable(fun):
-        raise ArgumentTypeError(f"{operator} takes a function. Got {type(fun).__name__}: {fun!r}.")
 
 
 def _check_count(fun: Any, argnum: Any, args: tuple[Any, ...]) -> None:

@@ -60,7 +60,7 @@ class Family(Arithmetic, Evaluation):
         [1.0, 2.0, 3.0]
         """
         c, axis, times = _moved(c, m, axis, "integral")
-        constants = list(k) if np.ndim(_host_shape(k)) else [k]
+        constants = list(k) if np.ndim(k) else [k]
         if len(constants) > times:
             raise ArgumentError(f"An integral of order {times} has that many constants. Got {k!r}.")
         for step in range(times):
@@ -181,10 +181,6 @@ def _moved(c: Any, m: Any, axis: int, what: str) -> tuple[Any, int, int]:
     c = atleast_1d(floating(c))
     axis = normalize_axis(axis, len(c.shape), what)
     return moveaxis(c, axis, 0), axis, int(m)
-
-
-def _host_shape(k: Any) -> Any:
-    return np.empty(tuple(k.shape)) if hasattr(k, "shape") else k
 
 
 def _is_one(value: Any) -> bool:

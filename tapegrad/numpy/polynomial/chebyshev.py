@@ -39,11 +39,5 @@ chebzero = _FAMILY.numpys.chebzero
 chebone = _FAMILY.numpys.chebone
 chebx = _FAMILY.numpys.chebx
 
-__all__ = [
-    "Chebyshev", "cheb2poly", "chebadd", "chebcompanion", "chebder", "chebdiv", "chebdomain",
-    "chebfit", "chebfromroots", "chebgauss", "chebgrid2d", "chebgrid3d", "chebint",
-    "chebinterpolate", "chebline", "chebmul", "chebmulx", "chebone", "chebpow", "chebpts1",
-    "chebpts2", "chebroots", "chebsub", "chebtrim", "chebval", "chebval2d", "chebval3d",
-    "chebvander", "chebvander2d", "chebvander3d", "chebweight", "chebx", "chebzero",
-    "poly2cheb",
-]  # fmt: skip
+__all__ = ["Chebyshev", "chebinterpolate", "chebpts1", "chebpts2"]
+__all__ += [name for name in dir() if "cheb" in name and name not in __all__]

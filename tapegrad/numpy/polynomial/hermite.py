@@ -38,10 +38,5 @@ hermzero = _FAMILY.numpys.hermzero
 hermone = _FAMILY.numpys.hermone
 hermx = _FAMILY.numpys.hermx
 
-__all__ = [
-    "Hermite", "herm2poly", "hermadd", "hermcompanion", "hermder", "hermdiv", "hermdomain",
-    "hermfit", "hermfromroots", "hermgauss", "hermgrid2d", "hermgrid3d", "hermint", "hermline",
-    "hermmul", "hermmulx", "hermone", "hermpow", "hermroots", "hermsub", "hermtrim", "hermval",
-    "hermval2d", "hermval3d", "hermvander", "hermvander2d", "hermvander3d", "hermweight",
-    "hermx", "hermzero", "poly2herm",
-]  # fmt: skip
+__all__ = ["Hermite"]
+__all__ += [name for name in dir() if "herm" in name]

@@ -38,10 +38,5 @@ hermezero = _FAMILY.numpys.hermezero
 hermeone = _FAMILY.numpys.hermeone
 hermex = _FAMILY.numpys.hermex
 
-__all__ = [
-    "HermiteE", "herme2poly", "hermeadd", "hermecompanion", "hermeder", "hermediv",
-    "hermedomain", "hermefit", "hermefromroots", "hermegauss", "hermegrid2d", "hermegrid3d",
-    "hermeint", "hermeline", "hermemul", "hermemulx", "hermeone", "hermepow", "hermeroots",
-    "hermesub", "hermetrim", "hermeval", "hermeval2d", "hermeval3d", "hermevander",
-    "hermevander2d", "hermevander3d", "hermeweight", "hermex", "hermezero", "poly2herme",
-]  # fmt: skip
+__all__ = ["HermiteE"]
+__all__ += [name for name in dir() if "herme" in name]

@@ -38,10 +38,5 @@ lagzero = _FAMILY.numpys.lagzero
 lagone = _FAMILY.numpys.lagone
 lagx = _FAMILY.numpys.lagx
 
-__all__ = [
-    "Laguerre", "lag2poly", "lagadd", "lagcompanion", "lagder", "lagdiv", "lagdomain", "lagfit",
-    "lagfromroots", "laggauss", "laggrid2d", "laggrid3d", "lagint", "lagline", "lagmul",
-    "lagmulx", "lagone", "lagpow", "lagroots", "lagsub", "lagtrim", "lagval", "lagval2d",
-    "lagval3d", "lagvander", "lagvander2d", "lagvander3d", "lagweight", "lagx", "lagzero",
-    "poly2lag",
-]  # fmt: skip
+__all__ = ["Laguerre"]
+__all__ += [name for name in dir() if "lag" in name]

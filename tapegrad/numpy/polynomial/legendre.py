@@ -38,10 +38,5 @@ legzero = _FAMILY.numpys.legzero
 legone = _FAMILY.numpys.legone
 legx = _FAMILY.numpys.legx
 
-__all__ = [
-    "Legendre", "leg2poly", "legadd", "legcompanion", "legder", "legdiv", "legdomain", "legfit",
-    "legfromroots", "leggauss", "leggrid2d", "leggrid3d", "legint", "legline", "legmul",
-    "legmulx", "legone", "legpow", "legroots", "legsub", "legtrim", "legval", "legval2d",
-    "legval3d", "legvander", "legvander2d", "legvander3d", "legweight", "legx", "legzero",
-    "poly2leg",
-]  # fmt: skip
+__all__ = ["Legendre"]
+__all__ += [name for name in dir() if "leg" in name]

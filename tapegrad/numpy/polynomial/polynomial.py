@@ -38,10 +38,5 @@ polyzero = _FAMILY.numpys.polyzero
 polyone = _FAMILY.numpys.polyone
 polyx = _FAMILY.numpys.polyx
 
-__all__ = [
-    "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit",
-    "polyfromroots", "polygrid2d", "polygrid3d", "polyint", "polyline", "polymul", "polymulx",
-    "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval", "polyval2d",
-    "polyval3d", "polyvalfromroots", "polyvalnd", "polyvander", "polyvander2d", "polyvander3d",
-    "polyx", "polyzero",
-]  # fmt: skip
+__all__ = ["Polynomial", "polyvalfromroots"]
+__all__ += [name for name in dir() if "poly" in name and name not in __all__]

@@ -91,12 +91,7 @@ def _fresh(control: Control) -> Control:
 
 
 def _by_steps(
-    field: Function,
-    y0: Any,
-    times: Any,
-    params: Sequence[Any],
-    control: Control,
-    every_step: bool,
+    field: Function, y0: Any, times: Any, params: Sequence[Any], control: Control, every_step: bool
 ) -> tuple[list[float], Any]:
     """Integrate implicitly; if somebody records, go along the same steps where it is seen."""
     points = [float(t) for t in read_on_host(times, "the times of an integration")]
@@ -140,7 +135,7 @@ def _backwards(
         share = getitem(g, i)
         by_times.append(sum_over(share * field(times[i], states[i], *params)))
         parts = [states[i], adjoint, *totals]
-        back = _augmented(field, parts, len(params), variables)
+        back = _augmented(field, parts, variables)
         ends = [times[i], times[i - 1]]
         _, packed = flow(back, _packed(parts), ends, params, _fresh(control))
         _, adjoint, *totals = _unpacked(getitem(packed, 1), parts)
@@ -158,9 +153,7 @@ def _is_followed(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.is_differentiable
 
 
-def _augmented(
-    field: Function, parts: Sequence[Any], count: int, variables: list[Variable]
-) -> Function:
+def _augmented(field: Function, parts: Sequence[Any], variables: list[Variable]) -> Function:
     """Return the field of state, cotangent and gradients, all in one vector."""
 
     def back(t: float, packed: Any, *params: Any) -> Any:

@@ -15,13 +15,14 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.gather import place_next_to, take_p
 from tapegrad.ops.shape import moveaxis
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.integrate.adjoint import flow
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, happened
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.operands import arguments, operand, operands
 
 METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
 
@@ -48,7 +49,7 @@ class OdeResult:
 
 def _parameters(y0: Any, times: Any, args: Any) -> tuple[Any, Any, list[Any]]:
     """Return the start, the times and the parameters; numbers among these stay numbers."""
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     y0, times = operand(y0), operand(times)
     return y0, times, [arg if type(arg) in NUMBERS else _as_parameter(arg) for arg in args]
 
@@ -129,10 +130,7 @@ def solve_ivp(
     >>> found.y.numpy().round(4).tolist()
     [[1.0, 0.3679]]
     """
-    if method not in METHODS:
-        raise ArgumentError(
-            f"The method of solve_ivp must be one of {', '.join(METHODS)}. Got {method!r}."
-        )
+    check_choice("The method of solve_ivp", method, METHODS)
     start, end = (float(t) for t in t_span)
     asked = None if t_eval is None else [float(t) for t in t_eval]
     _check_asked(start, end, asked)

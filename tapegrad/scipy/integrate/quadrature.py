@@ -22,7 +22,7 @@ from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.products import tensordot
 from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.implicit import quietly
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +75,7 @@ def quad(
     >>> abs(float(area) - math.sqrt(math.pi)) < 1e-8
     True
     """
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     return _adaptive(lambda x: func(x, *args), a, b, epsabs, epsrel, limit)
 
 
@@ -96,7 +96,7 @@ def quad_vec(
     >>> found.numpy().round(6).tolist()
     [4.5, 9.0]
     """
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     return _adaptive(lambda x: f(x, *args), a, b, epsabs, epsrel, limit)
 
 

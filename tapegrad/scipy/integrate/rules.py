@@ -26,19 +26,25 @@ def _last(x: Any, start: int | None, stop: int | None, step: int | None = None) 
     return slice_p(x, index=(..., slice(start, stop, step)))
 
 
-def _areas(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, int]:
-    """Return the areas of the trapezoids along the last axis, and the axis that it was."""
+def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any, int]:
+    """Samples along the last axis, the widths between them, and the axis that it was."""
     y, x = operands(y, dx if x is None else x)
     axis = normalize_axis(axis, len(y.shape), name)
     y = moveaxis(y, axis, -1)
-    if len(x.shape) > 1:
-        x = moveaxis(x, axis, -1)
-    if x.shape and x.shape[-1] != y.shape[-1]:
+    if not x.shape:
+        return y, x + zeros_for(y, (max(int(y.shape[-1]) - 1, 0),), numpy_dtype_of(y)), axis
+    x = moveaxis(x, axis, -1) if len(x.shape) > 1 else x
+    if x.shape[-1] != y.shape[-1]:
         raise ShapeError(
             f"{name} needs as many points as samples. Got {x.shape[-1]} and {y.shape[-1]}."
         )
-    width = _last(x, 1, None) - _last(x, None, -1) if x.shape else x
-    return 0.5 * width * (_last(y, 1, None) + _last(y, None, -1)), axis
+    return y, _last(x, 1, None) - _last(x, None, -1), axis
+
+
+def _areas(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, int]:
+    """Return the areas of the trapezoids along the last axis, and the axis that it was."""
+    y, gap, axis = _gaps(y, x, dx, axis, name)
+    return 0.5 * gap * (_last(y, 1, None) + _last(y, None, -1)), axis
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -82,25 +88,11 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         if count < 2:
             raise ShapeError(f"simpson needs at least 2 samples. Got {count}.")
         return trapezoid(y, x, dx, axis)
-    y, gap = _gaps(y, x, dx, axis, "simpson")
+    y, gap, _ = _gaps(y, x, dx, axis, "simpson")
     if count % 2:
         return _pairs(y, gap)
     pieces = _backward(_last(y, -3, None), _last(gap, -2, None))
     return _pairs(_last(y, None, -1), _last(gap, None, -1)) + sum_over(pieces, -1)
-
-
-def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any]:
-    """Samples along the last axis, and the widths between them."""
-    y, x = operands(y, dx if x is None else x)
-    y = moveaxis(y, axis, -1)
-    if not x.shape:
-        return y, x + zeros_for(y, (int(y.shape[-1]) - 1,), numpy_dtype_of(y))
-    x = moveaxis(x, axis, -1) if len(x.shape) > 1 else x
-    if x.shape[-1] != y.shape[-1]:
-        raise ShapeError(
-            f"{name} needs as many points as samples. Got {x.shape[-1]} and {y.shape[-1]}."
-        )
-    return y, _last(x, 1, None) - _last(x, None, -1)
 
 
 def _pairs(y: Any, gap: Any) -> Any:
@@ -157,7 +149,7 @@ def cumulative_simpson(
         start = None if initial is None else 0.0
         sums = cumulative_trapezoid(y, x, dx, axis, start)
         return sums if initial is None else sums + initial
-    y, gap = _gaps(y, x, dx, axis, "cumulative_simpson")
+    y, gap, _ = _gaps(y, x, dx, axis, "cumulative_simpson")
     ahead, behind = _forward(y, gap), _backward(y, gap)
     ahead = concat([ahead, _last(ahead, -1, None)], -1)
     behind = concat([_last(behind, 0, 1), behind], -1)

@@ -40,12 +40,7 @@ class CubicSpline(CubicHermiteSpline):
     """
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        axis: int = 0,
-        bc_type: Any = "not-a-knot",
-        extrapolate: Any = None,
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
         given = y
         x, y, axis = points_and_values(x, y, axis, "CubicSpline")

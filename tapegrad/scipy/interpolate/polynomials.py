@@ -16,13 +16,7 @@ from tapegrad.ops.joining import stack
 from tapegrad.ops.reduction import prod
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where
-from tapegrad.scipy.interpolate.common import (
-    arranged,
-    as_columns,
-    known,
-    points_and_values,
-    query,
-)
+from tapegrad.scipy.interpolate.common import arranged, as_columns, known, points_and_values, query
 
 
 class KroghInterpolator:

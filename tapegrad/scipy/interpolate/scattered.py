@@ -23,6 +23,7 @@ from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 
 # The least degree of the polynomial that makes the equations solvable, and whether a kernel looks
@@ -52,8 +53,7 @@ class RBFInterpolator:
     ) -> None:
         if neighbors is not None:
             raise ArgumentError("RBFInterpolator uses all points: neighbors must be None.")
-        if kernel not in KERNELS:
-            raise ArgumentError(f"The kernel must be one of {', '.join(KERNELS)}. Got {kernel!r}.")
+        check_choice("The kernel", kernel, KERNELS)
         self.kernel = kernel
         self.y, d = operands(y, d)
         if len(self.y.shape) != 2 or not d.shape or d.shape[0] != self.y.shape[0]:

@@ -16,6 +16,7 @@ from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 
 
@@ -30,17 +31,14 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     m, n = (int(size) for size in packed.shape[-2:])
     k = min(m, n)
     left = slice_p(packed, index=(..., slice(None), slice(0, k)))
-    lower = tril(left, -1) + _ones_down(left, m, k)
+    ones = slice_p(identity_like(left, m), index=(slice(None), slice(0, k)))
+    lower = tril(left, -1) + ones
     upper = triu(slice_p(packed, index=(..., slice(0, k), slice(None))))
     order = argsort(rows)
     unit = gather(identity_like(packed, m), order)
     if permute_l:
         return matmul(unit, lower), upper
     return unit, lower, upper
-
-
-def _ones_down(x: Any, rows: int, columns: int) -> Any:
-    return slice_p(identity_like(x, rows), index=(slice(None), slice(0, columns)))
 
 
 def qr(a: Any, *, mode: str = "full") -> Any:
@@ -50,8 +48,7 @@ def qr(a: Any, *, mode: str = "full") -> Any:
     >>> q.shape, r.shape
     ((2, 1), (1, 1))
     """
-    if mode not in ("full", "economic", "r"):
-        raise ArgumentError(f"The mode of qr must be 'full', 'economic' or 'r'. Got {mode!r}.")
+    check_choice("The mode of qr", mode, ("full", "economic", "r"))
     q, r = decompositions.qr(operand(a), full_matrices=mode != "economic")
     return (r,) if mode == "r" else (q, r)
 
@@ -149,11 +146,7 @@ def mirrored(a: Any) -> Any:
 
 
 def eigvalsh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    subset_by_index: tuple[int, int] | None = None,
+    a: Any, b: Any = None, *, lower: bool = True, subset_by_index: tuple[int, int] | None = None
 ) -> Any:
     """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first.
 
@@ -195,8 +188,7 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     >>> p.numpy().round(6).tolist()
     [[3.0, 0.0], [0.0, 2.0]]
     """
-    if side not in ("left", "right"):
-        raise ArgumentError(f"side must be 'left' or 'right'. Got {side!r}.")
+    check_choice("side", side, ("left", "right"))
     left, values, right = eigen.svd(operand(a))
     u = matmul(left, right)
     if side == "right":

@@ -49,7 +49,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     """
     (c,) = operands(c)
     c, r = operands(c, conjugate(c) if r is None else r)
-    rows, columns = _length(c, "toeplitz"), _length(r, "toeplitz")
+    rows, columns = length_of(c, "toeplitz"), length_of(r, "toeplitz")
     upwards = slice_p(c, index=(slice(None, None, -1),))
     values = concat([upwards, slice_p(r, index=(slice(1, None),))], 0)
     places = rows - 1 - np.arange(rows)[:, None] + np.arange(columns)
@@ -63,7 +63,7 @@ def circulant(c: Any) -> Any:
     [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
     """
     (c,) = operands(c)
-    size = _length(c, "circulant")
+    size = length_of(c, "circulant")
     places = (np.arange(size)[:, None] - np.arange(size)) % size
     return gather(c, place_next_to(c, places))
 
@@ -78,7 +78,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     """
     (c,) = operands(c)
     c, r = operands(c, 0.0 * c if r is None else r)
-    rows, columns = _length(c, "hankel"), _length(r, "hankel")
+    rows, columns = length_of(c, "hankel"), length_of(r, "hankel")
     values = concat([c, slice_p(r, index=(slice(1, None),))], 0)
     places = np.arange(rows)[:, None] + np.arange(columns)
     return gather(values, place_next_to(values, places))
@@ -91,13 +91,14 @@ def companion(a: Any) -> Any:
     [[3.0, -2.0], [1.0, 0.0]]
     """
     (a,) = operands(a)
-    size = _length(a, "companion") - 1
+    size = length_of(a, "companion") - 1
     first = -slice_p(a, index=(slice(1, None),)) / slice_p(a, index=(slice(0, 1),))
     rest = place_next_to(a, np.eye(size - 1, size, dtype=numpy_dtype_of(a)))
     return concat([reshape_p(first, shape=(1, size)), rest], 0)
 
 
-def _length(x: Any, name: str) -> int:
+def length_of(x: Any, name: str) -> int:
+    """Return the length of a vector; refuse anything else."""
     if len(x.shape) != 1:
         raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
     return int(x.shape[0])

@@ -17,7 +17,8 @@ from tapegrad.ops.magnitude import abs as magnitude
 from tapegrad.ops.padding import pad
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.linalg.matrices import toeplitz
+from tapegrad.scipy.choices import check_choice
+from tapegrad.scipy.linalg.matrices import length_of, toeplitz
 from tapegrad.scipy.operands import operand, operands
 
 
@@ -56,10 +57,7 @@ def _inverse_hilbert_entry(n: int, i: int, j: int) -> int:
 
 def _pascal(n: int, kind: str, name: str) -> np.ndarray[Any, Any]:
     lower = np.array([[math.comb(i, j) for j in range(n)] for i in range(n)]).reshape(n, n)
-    if kind not in ("symmetric", "lower", "upper"):
-        raise ArgumentError(
-            f"The kind of {name} must be 'symmetric', 'lower' or 'upper'. Got {kind!r}."
-        )
+    check_choice(f"The kind of {name}", kind, ("symmetric", "lower", "upper"))
     return lower
 
 
@@ -110,8 +108,7 @@ def dft(n: int, scale: str | None = None) -> Any:
     [[1.0, 1.0], [1.0, -1.0]]
     """
     n = _order(n, "dft")
-    if scale not in (None, "sqrtn", "n"):
-        raise ArgumentError(f"The scale of dft must be None, 'sqrtn' or 'n'. Got {scale!r}.")
+    check_choice("The scale of dft", scale, (None, "sqrtn", "n"))
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     places = np.arange(n)
     # Whole turns are taken off first: sine and cosine are exact for small angles.
@@ -140,8 +137,8 @@ def leslie(f: Any, s: Any) -> Any:
     [[1.0, 2.0], [0.5, 0.0]]
     """
     f, s = operands(f, s)
-    size = _length(f, "leslie")
-    if _length(s, "leslie") != size - 1:
+    size = length_of(f, "leslie")
+    if length_of(s, "leslie") != size - 1:
         raise ShapeError(f"leslie needs {size - 1} survivals beside {size} births. Got {s.shape}.")
     below = pad(matrix_diag(s), [(0, 0), (0, 1)])
     return concat([reshape_p(f, shape=(1, size)), below], 0)
@@ -163,10 +160,9 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     >>> convolution_matrix([1.0, 2.0], 2).numpy().tolist()
     [[1.0, 0.0], [2.0, 1.0], [0.0, 2.0]]
     """
-    if mode not in ("full", "valid", "same"):
-        raise ArgumentError(f"mode must be 'full', 'valid' or 'same'. Got {mode!r}.")
+    check_choice("mode", mode, ("full", "valid", "same"))
     a = operand(a)
-    length, n = _length(a, "convolution_matrix"), _order(n, "convolution_matrix")
+    length, n = length_of(a, "convolution_matrix"), _order(n, "convolution_matrix")
     if not length or not n:
         raise ArgumentError("convolution_matrix needs a vector and a length of at least 1.")
     first = place_next_to(a, np.zeros(n, numpy_dtype_of(a)))
@@ -195,9 +191,3 @@ def khatri_rao(a: Any, b: Any) -> Any:
     whole = expand_dims(a, -2) * expand_dims(b, -3)
     *lead, m, n, columns = whole.shape
     return reshape_p(whole, shape=(*lead, m * n, columns))
-
-
-def _length(x: Any, name: str) -> int:
-    if len(x.shape) != 1:
-        raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
-    return int(x.shape[0])

@@ -27,6 +27,7 @@ from tapegrad.ops.shape import expand_dims, matrix_transpose
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
 from tapegrad.ops.squares import sum_of_squares
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.operands import operand, operands
@@ -39,12 +40,7 @@ _TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 def solve(
-    a: Any,
-    b: Any,
-    lower: bool = False,
-    *,
-    assume_a: str | None = None,
-    transposed: bool = False,
+    a: Any, b: Any, lower: bool = False, *, assume_a: str | None = None, transposed: bool = False
 ) -> Any:
     """Return x with a @ x = b; `assume_a='pos'` factorises a positive definite matrix.
 
@@ -87,8 +83,7 @@ def solve_triangular(
     [1.5, 1.0]
     """
     a, b = operands(a, b)
-    if trans not in _TRANSPOSES:
-        raise ArgumentError(f"trans must be one of 0, 1, 2, 'N', 'T' and 'C'. Got {trans!r}.")
+    check_choice("trans", trans, _TRANSPOSES)
     kind = _TRANSPOSES[trans]
     if unit_diagonal:
         ones = 0.0 * matrix_diag_part(a) + 1
@@ -210,8 +205,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """
     packed, rows = lu_and_piv
     packed, b = operands(packed, b)
-    if trans not in (0, 1, 2):
-        raise ArgumentError(f"trans must be 0, 1 or 2. Got {trans!r}.")
+    check_choice("trans", trans, (0, 1, 2))
     if trans == 0:
         ordered = gather(b, rows)
         y = solve_triangular(packed, ordered, lower=True, unit_diagonal=True)

@@ -12,6 +12,7 @@ from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of, product
 from tapegrad.ops.padding import pad
+from tapegrad.ops.rearranging import flip
 from tapegrad.ops.selection import clip, where
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.trigonometric import acos, asin
@@ -83,16 +84,12 @@ def subspace_angles(A: Any, B: Any) -> Any:
     if one.shape[-1] < other.shape[-1]:
         one, other = other, one
     overlap = product(one, other, adjoint_a=True)
-    cosines = _reversed(eigen.svdvals(overlap))
+    cosines = flip(eigen.svdvals(overlap), -1)
     sines = eigen.svdvals(other - product(one, overlap))
     # Each is exact where the other is flat.
     is_small = cosines * cosines >= 0.5
     small = asin(where(is_small, clip(sines, -1.0, 1.0), 0.0))
     return where(is_small, small, acos(where(is_small, 0.0, clip(cosines, -1.0, 1.0))))
-
-
-def _reversed(x: Any) -> Any:
-    return slice_p(x, index=(..., slice(None, None, -1)))
 
 
 def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:

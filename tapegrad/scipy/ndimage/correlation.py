@@ -168,8 +168,7 @@ def _along_axes(
     name: str,
     is_turned: bool = False,
 ) -> Any:
-    rank = len(input.shape) if hasattr(input, "shape") else np.ndim(input)
-    chosen = chosen_axes(axes, rank, name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
     if len(w.shape) != len(chosen) or 0 in w.shape:
         raise ShapeError(
             f"{name} over {len(chosen)} axes needs weights with as many, none empty. "

@@ -99,7 +99,7 @@ def gaussian_filter(
     >>> gaussian_filter(np.ones((2, 2)), 2.0).numpy().round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    chosen = chosen_axes(axes, _rank(input), "gaussian_filter")
+    chosen = chosen_axes(axes, np.ndim(input), "gaussian_filter")
     count, name = len(chosen), "gaussian_filter"
     sigmas = per_axis(sigma, count, "sigma", name)
     orders = per_axis(order, count, "order", name)
@@ -157,7 +157,7 @@ def uniform_filter(
     [[1.0, 1.0], [1.0, 1.0]]
     """
     name = "uniform_filter"
-    chosen = chosen_axes(axes, _rank(input), name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
     sizes = per_axis(size, len(chosen), "size", name)
     origins = per_axis(origin, len(chosen), "origin", name)
     modes = per_axis(mode, len(chosen), "mode", name)
@@ -198,7 +198,7 @@ def prewitt(
 def _slopes(
     input: Any, axis: int, output: Any, mode: Any, cval: Any, smooth: Sequence[float], name: str
 ) -> Any:
-    rank = _rank(input)
+    rank = np.ndim(input)
     chosen = chosen_axes(axis, rank, name)
     modes = per_axis(mode, rank, "mode", name)
 
@@ -210,12 +210,7 @@ def _slopes(
 
 
 def laplace(
-    input: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
+    input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
 ) -> Any:
     """Return the sum of second differences along all axes, or along `axes`.
 
@@ -244,7 +239,7 @@ def gaussian_laplace(
     >>> gaussian_laplace(np.eye(3), 1.0).numpy().round(3).tolist()[0]
     [-0.385, 0.037, 0.348]
     """
-    chosen = chosen_axes(axes, _rank(input), "gaussian_laplace")
+    chosen = chosen_axes(axes, np.ndim(input), "gaussian_laplace")
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         order = [2 if k == axis else 0 for k in chosen]
@@ -269,7 +264,7 @@ def gaussian_gradient_magnitude(
     [0.153, 0.202, 0.132]
     """
     name = "gaussian_gradient_magnitude"
-    chosen = chosen_axes(axes, _rank(input), name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         order = [1 if k == axis else 0 for k in chosen]
@@ -311,7 +306,7 @@ def _summed(
     name: str,
     finish: Callable[[Any], Any] | None = None,
 ) -> Any:
-    chosen = chosen_axes(axes, _rank(input), name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
     modes = per_axis(mode, len(chosen), "mode", name)
     is_whole = output is None and _is_whole(input)
 
@@ -322,10 +317,6 @@ def _summed(
         return y if finish is None else finish(y)
 
     return by_parts(input, cval, output, apply, name)
-
-
-def _rank(image: Any) -> int:
-    return len(image.shape) if hasattr(image, "shape") else np.ndim(image)
 
 
 def _is_whole(image: Any) -> bool:

@@ -44,7 +44,7 @@ def map_coordinates(
     """
     order, mode = checked_order(order, "map_coordinates"), checked_mode(mode, "map_coordinates")
     places = operand(coordinates)
-    rank = _rank_of(input)
+    rank = np.ndim(input)
     if not places.shape or places.shape[0] != rank:
         raise ShapeError(
             f"map_coordinates needs coordinates of shape ({rank}, ...): one row for each axis of "
@@ -79,7 +79,7 @@ def affine_transform(
     """
     name = "affine_transform"
     order, mode = checked_order(order, name), checked_mode(mode, name)
-    rank = _rank_of(input)
+    rank = np.ndim(input)
     if output_shape is None:
         output_shape = tuple(getattr(input, "shape", np.shape(input)))
     shape = tuple(int(n) for n in np.atleast_1d(output_shape))
@@ -160,7 +160,7 @@ def shift(
     [0.0, 1.5, 3.0]
     """
     order, mode = checked_order(order, "shift"), checked_mode(mode, "shift")
-    rank = _rank_of(input)
+    rank = np.ndim(input)
     steps = [operand(step) for step in per_axis(shift, rank, "shift", "shift")]
 
     def apply(x: Any, cval: Any) -> Any:
@@ -192,7 +192,7 @@ def zoom(
     [0.0, 1.0, 2.0]
     """
     order, mode = checked_order(order, "zoom"), checked_mode(mode, "zoom")
-    factors = per_axis(zoom, _rank_of(input), "zoom", "zoom")
+    factors = per_axis(zoom, np.ndim(input), "zoom", "zoom")
     if grid_mode and mode in ("constant", "wrap"):
         warnings.warn(
             f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.", stacklevel=2
@@ -235,7 +235,7 @@ def rotate(
     [[2.0, 4.0], [1.0, 3.0]]
     """
     order, mode = checked_order(order, "rotate"), checked_mode(mode, "rotate")
-    rank = _rank_of(input)
+    rank = np.ndim(input)
     plane = sorted(chosen_axes(tuple(axes), rank, "rotate"))
     if len(plane) != 2:
         raise ArgumentError(f"rotate needs two axes, the plane to turn. Got {tuple(axes)}.")
@@ -282,7 +282,3 @@ def _widened(places: Any, x: Any) -> Any:
     """Coordinates at least as precise as the image."""
     dtype = np.result_type(numpy_dtype_of(places), numpy_dtype_of(x))
     return places if numpy_dtype_of(places) == dtype else cast(places, dtype)
-
-
-def _rank_of(image: Any) -> int:
-    return len(image.shape) if hasattr(image, "shape") else np.ndim(image)

@@ -209,8 +209,7 @@ def _extremes(
     choose: Any,
     name: str,
 ) -> Any:
-    rank = len(input.shape) if hasattr(input, "shape") else np.ndim(input)
-    chosen = chosen_axes(axes, rank, name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
     window = _window(size, footprint, mode, origin, len(chosen), name)
     mask, reaches, modes = window
 
@@ -245,8 +244,7 @@ def _ranked(
     axes: Any,
     name: str,
 ) -> Any:
-    rank = len(input.shape) if hasattr(input, "shape") else np.ndim(input)
-    chosen = chosen_axes(axes, rank, name)
+    chosen = chosen_axes(axes, np.ndim(input), name)
     window = _window(size, footprint, mode, origin, len(chosen), name)
     count = int(window[0].sum())
     number = place(count)

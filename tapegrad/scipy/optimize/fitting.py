@@ -22,7 +22,8 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atan
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.choices import check_choice
+from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.boxes import Bounds, Box, as_box
 from tapegrad.scipy.optimize.damped import (
     Fit,
@@ -78,8 +79,7 @@ _LOSSES: dict[str, Rho] = {
 
 
 def _loss(name: Any, scale: float) -> Rho:
-    if name not in _LOSSES:
-        raise ArgumentError(f"loss must be one of {', '.join(_LOSSES)}. Got {name!r}.")
+    check_choice("loss", name, _LOSSES)
     plain, square = _LOSSES[name], float(scale) ** 2
     if name == "linear":
         return plain
@@ -124,7 +124,7 @@ def least_squares(
     if len(start.shape) > 1:
         raise ShapeError(f"least_squares needs a vector to start. Got shape {tuple(start.shape)}.")
     x = reshape_p(start, shape=(-1,))
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac), dict(kwargs or {}))
     rho, box = _loss(loss, f_scale), _box(bounds, x)
     most = 100 * max(int(x.shape[0]), 1) if max_nfev is None else int(max_nfev)

@@ -13,17 +13,13 @@ from tapegrad.autodiff.transforms import grad
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.boxes import Box, as_box, descend_within
 from tapegrad.scipy.optimize.constraints import equal_and_positive
 from tapegrad.scipy.optimize.descending import Limits, descend
 from tapegrad.scipy.optimize.directions import Conjugate, Dense, Limited, Newton
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, quietly
-from tapegrad.scipy.optimize.lagrangian import (
-    Lagrangian,
-    attached_constrained,
-    descend_constrained,
-)
+from tapegrad.scipy.optimize.lagrangian import Lagrangian, attached_constrained, descend_constrained
 from tapegrad.scipy.optimize.objective import Ended, Objective, Watcher
 from tapegrad.scipy.optimize.result import WORDS, OptimizeResult
 from tapegrad.scipy.optimize.simplex import Pace, Patience, descend_by_simplex
@@ -105,7 +101,7 @@ def minimize(
     """
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     objective = Objective(fun, tuple(int(n) for n in start.shape), args, jac, hess, hessp)
     equal, positive = equal_and_positive(constraints)
     box = as_box(bounds, x)

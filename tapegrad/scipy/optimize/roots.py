@@ -14,14 +14,9 @@ from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.linalg.solve import pinv_p
 from tapegrad.ops.products import matvec, outer
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
-from tapegrad.scipy.optimize.damped import (
-    System,
-    Tolerances,
-    check_jac,
-    check_square,
-    solve_damped,
-)
+from tapegrad.scipy.choices import check_choice
+from tapegrad.scipy.operands import arguments, operand
+from tapegrad.scipy.optimize.damped import System, Tolerances, check_jac, check_square, solve_damped
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.objective import dot, steepest
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
@@ -66,8 +61,7 @@ def root(
     >>> x.numpy().round(4).tolist(), round(float(tape.gradient(x, area)), 4)
     ([3.0, 3.0], 0.3333)
     """
-    if method not in _METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(_METHODS)}. Got {method!r}.")
+    check_choice("method", method, _METHODS)
     if callback is not None:
         raise ArgumentError("root takes no callback.")
     known, own = _METHODS[method], dict(options or {})
@@ -82,7 +76,7 @@ def root(
     chosen |= own
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     system = System(fun, tuple(int(n) for n in start.shape), args, check_jac(jac))
     with quietly():
         check_square(system, x, "root")

@@ -12,7 +12,7 @@ from typing import Any
 from tapegrad.autodiff.transforms import grad
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.result import WORDS, OptimizeResult
 
@@ -56,7 +56,7 @@ def minimize_scalar(
         raise ArgumentError("bounds go with the method 'bounded', and it needs them.")
     goal_name = "xatol" if name == "bounded" else "xtol"
     chosen = {**_METHODS[name], **({} if tol is None else {goal_name: tol}), **own}
-    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    args = arguments(args)
     like, calls = operand(0.0), [0]
 
     def at(x: float) -> float:

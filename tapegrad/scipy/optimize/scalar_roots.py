@@ -19,7 +19,7 @@ from tapegrad.ops.reduction import max as largest
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.result import OptimizeError
 
@@ -58,10 +58,6 @@ class _Counted:
     def __call__(self, x: float) -> float:
         self.calls += 1
         return look(_LOOKING, self._function(self.tensor(x), *self._args))[0]
-
-
-def _arguments(args: Any) -> tuple[Any, ...]:
-    return tuple(args) if isinstance(args, tuple | list) else (args,)
 
 
 def root_scalar(
@@ -121,7 +117,7 @@ def _bracketed(
     rtol: float | None,
     maxiter: int | None,
 ) -> RootResults:
-    values = _arguments(args)
+    values = arguments(args)
     like = operand(a)
     counted = _Counted(f, values, like)
     goal = (2e-12 if xtol is None else xtol, _EPS if rtol is None else rtol)
@@ -316,7 +312,7 @@ def _newton(
     maxiter: int,
     name: str,
 ) -> RootResults:
-    values = _arguments(args)
+    values = arguments(args)
     x = stop_gradient(operand(x0))
     with quietly():
         steps = _secant_steps(f, x, operand(x1), values) if x1 is not None else None

@@ -18,6 +18,7 @@ from tapegrad.ops.padding import pad
 from tapegrad.ops.recurrence import recurrence_p
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.operands import operands
 
@@ -34,8 +35,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     [0.0, 1.0, 2.0, 3.0]
     """
     x, w = _pair(in1, in2, "convolve")
-    if method not in ("auto", "direct", "fft"):
-        raise ArgumentError(f"method must be 'auto', 'direct' or 'fft'. Got {method!r}.")
+    check_choice("method", method, ("auto", "direct", "fft"))
     axes = tuple(range(len(x.shape)))
     if len(axes) == 1 and method != "fft":
         return _part(convolve_p(x, w), x, w, mode, axes, "convolve")
@@ -117,17 +117,10 @@ def _by_fft(x: Any, w: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _part(
-    whole: Any,
-    x: Any,
-    w: Any,
-    mode: str,
-    axes: tuple[int, ...],
-    name: str,
-    later: bool = False,
+    whole: Any, x: Any, w: Any, mode: str, axes: tuple[int, ...], name: str, later: bool = False
 ) -> Any:
     """Cut the part that the mode names out of the middle of the full result."""
-    if mode not in _MODES:
-        raise ArgumentError(f"The mode of {name} must be 'full', 'same' or 'valid'. Got {mode!r}.")
+    check_choice(f"The mode of {name}", mode, _MODES)
     if mode == "full":
         return whole
     gaps = [int(x.shape[axis]) - int(w.shape[axis]) for axis in axes]

@@ -21,6 +21,7 @@ from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.signal import frame, overlap_and_add
 from tapegrad.ops.slicing import slice_p
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.signal.windows import host_window
 
@@ -98,8 +99,7 @@ def _transforms(x: Any, cut: Segments, trend: Any) -> Any:
 
 def _scale(cut: Segments, fs: float, scaling: str, names: tuple[str, str]) -> float:
     """The factor of a power spectrum: per frequency, or of a whole line."""
-    if scaling not in names:
-        raise ArgumentError(f"scaling must be {names[0]!r} or {names[1]!r}. Got {scaling!r}.")
+    check_choice("scaling", scaling, names)
     if scaling == names[0]:
         return 1 / (fs * float((cut.window**2).sum()))
     return 1 / float(cut.window.sum()) ** 2
@@ -127,8 +127,7 @@ def stft(
     >>> z.shape
     (3, 5)
     """
-    if boundary not in ("zeros", None):
-        raise ArgumentError(f"boundary must be 'zeros' or None. Got {boundary!r}.")
+    check_choice("boundary", boundary, ("zeros", None))
     (x,) = operands(x)
     axis = normalize_axis(axis, len(x.shape), "stft")
     rows = moveaxis(x, axis, -1)

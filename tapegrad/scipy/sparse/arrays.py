@@ -10,7 +10,7 @@ from typing import Any
 
 from tapegrad.core.convert import register_tensor_conversion_function
 from tapegrad.scipy.sparse.base import SparseArray
-from tapegrad.scipy.sparse.structure import pointers_from_rows, reorder, sorting
+from tapegrad.scipy.sparse.structure import pointers_from_rows, sorting
 
 
 class coo_array(SparseArray):  # noqa: N801  # SciPy's name
@@ -56,7 +56,7 @@ class csr_array(SparseArray):  # noqa: N801  # SciPy's name
 
     def _sort(self) -> None:
         order = sorting(self.row, self.col, self.shape[1])
-        self.data, self.row, self.col = (reorder(x, order) for x in (self.data, self.row, self.col))
+        self.data, self.row, self.col = self._picked(order)
 
 
 class csc_array(SparseArray):  # noqa: N801  # SciPy's name
@@ -81,7 +81,7 @@ class csc_array(SparseArray):  # noqa: N801  # SciPy's name
 
     def _sort(self) -> None:
         order = sorting(self.col, self.row, self.shape[0])
-        self.data, self.row, self.col = (reorder(x, order) for x in (self.data, self.row, self.col))
+        self.data, self.row, self.col = self._picked(order)
 
 
 # `tensor @ sparse` and the like: a tensor's operators turn what stands beside it into a tensor.
@@ -95,3 +95,12 @@ def issparse(x: Any) -> bool:
     (True, False)
     """
     return isinstance(x, SparseArray)
+
+
+def as_sparse(value: Any) -> SparseArray:
+    """Return a sparse array as it is, and anything else as one by coordinates.
+
+    >>> as_sparse([[0.0, 2.0]])
+    <coo_array of 1 x 2, 1 entries, float64>
+    """
+    return value if isinstance(value, SparseArray) else coo_array(value)

@@ -25,12 +25,7 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse import parts, selecting
-from tapegrad.scipy.sparse.structure import (
-    flat_places,
-    groups,
-    on_host,
-    product_pairs,
-)
+from tapegrad.scipy.sparse.structure import flat_places, groups, on_host, product_pairs
 
 
 class SparseArray:
@@ -76,6 +71,10 @@ class SparseArray:
 
     def _sort(self) -> None:
         """Bring the entries into the order of the format; COO takes any."""
+
+    def _picked(self, places: Any) -> tuple[Any, Any, Any]:
+        data, row, col = (take_p(x, places, axis=0) for x in (self.data, self.row, self.col))
+        return data, row, col
 
     def _like(self, data: Any) -> Any:
         """The same places with other entries."""
@@ -183,8 +182,7 @@ class SparseArray:
         """
         kept = np.flatnonzero(on_host(self.data, "eliminate_zeros"))
         order = place_next_to(self.row, kept)
-        data, row, col = (take_p(part, order, axis=0) for part in (self.data, self.row, self.col))
-        return self.from_parts(data, row, col, self.shape, self.has_canonical_format)
+        return self.from_parts(*self._picked(order), self.shape, self.has_canonical_format)
 
     def copy(self) -> Any:
         """Return an array with the same entries."""

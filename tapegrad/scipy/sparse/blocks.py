@@ -10,15 +10,11 @@ import numpy as np
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.scipy.sparse.arrays import coo_array
+from tapegrad.ops.gather import place_next_to
+from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.construct import eye_array, hstack, vstack
 from tapegrad.scipy.sparse.structure import on_host
-
-
-def _as_sparse(value: Any) -> SparseArray:
-    return value if isinstance(value, SparseArray) else coo_array(value)
 
 
 def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
@@ -36,7 +32,7 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None) -
     >>> block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray().numpy().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    table = [[None if block is None else _as_sparse(block) for block in row] for row in blocks]
+    table = [[None if block is None else as_sparse(block) for block in row] for row in blocks]
     if not table or len({len(row) for row in table}) != 1:
         raise ShapeError("block_array needs rows with as many blocks each.")
     heights = [_side(row, 0) for row in table]
@@ -93,7 +89,7 @@ def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
     >>> tril([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
     [[1.0, 0.0], [3.0, 4.0]]
     """
-    return _triangle(_as_sparse(A), k, -1, format, "tril")
+    return _triangle(as_sparse(A), k, -1, format, "tril")
 
 
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
@@ -102,18 +98,15 @@ def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
     >>> triu([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
     [[1.0, 2.0], [0.0, 4.0]]
     """
-    return _triangle(_as_sparse(A), k, 1, format, "triu")
+    return _triangle(as_sparse(A), k, 1, format, "triu")
 
 
 def _triangle(matrix: SparseArray, k: int, sign: int, format: str | None, name: str) -> Any:
     offsets = on_host(matrix.col, name) - on_host(matrix.row, name)
     kept = np.flatnonzero(sign * (offsets - int(k)) >= 0)
     order = place_next_to(matrix.row, kept)
-    data, row, column = (
-        take_p(part, order, axis=0) for part in (matrix.data, matrix.row, matrix.col)
-    )
-    made = coo_array.from_parts(data, row, column, matrix.shape, matrix.has_canonical_format)
-    return made.asformat(format)
+    parts = (*matrix._picked(order), matrix.shape, matrix.has_canonical_format)
+    return coo_array.from_parts(*parts).asformat(format)
 
 
 def random_array(

@@ -15,8 +15,7 @@ from tapegrad.ops.creation import as_constant
 from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.joining import concat
 from tapegrad.scipy.operands import operands
-from tapegrad.scipy.sparse.arrays import coo_array
-from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
 
 
 def eye_array(
@@ -132,7 +131,7 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
 
 
 def _stacked(blocks: Sequence[Any], axis: int, format: str | None, dtype: Any, name: str) -> Any:
-    arrays = [_as_sparse(block) for block in blocks]
+    arrays = [as_sparse(block) for block in blocks]
     if len({block.shape[1 - axis] for block in arrays}) != 1:
         raise ShapeError(f"{name} needs blocks that fit. Got {[b.shape for b in arrays]}.")
     data = concat(operands(*[block.data for block in arrays]))
@@ -156,7 +155,7 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     >>> kron(eye_array(2), [[1.0, 2.0]]).toarray().numpy().tolist()
     [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]
     """
-    a, b = _as_sparse(A), _as_sparse(B)
+    a, b = as_sparse(A), as_sparse(B)
     first, second = operands(a.data, b.data)
     count = a.nnz * b.nnz
     data = reshape_p(_outer(first, second, lambda x, y: x * y), shape=(count,))
@@ -169,7 +168,3 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
 
 def _outer(x: Any, y: Any, function: Any) -> Any:
     return function(reshape_p(x, shape=(x.shape[0], 1)), reshape_p(y, shape=(1, y.shape[0])))
-
-
-def _as_sparse(value: Any) -> SparseArray:
-    return value if isinstance(value, SparseArray) else coo_array(value)

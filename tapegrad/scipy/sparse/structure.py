@@ -17,7 +17,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
 from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.gather import place_next_to, take_add_p, take_p
+from tapegrad.ops.gather import place_next_to, take_add_p
 from tapegrad.ops.joining import concat
 from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.sorting import argsort_p
@@ -102,11 +102,6 @@ def pointers_from_rows(rows: Any, count: int) -> Any:
 def sorting(major: Any, minor: Any, length: int) -> Any:
     """Return the order of entries by a first and then by a second index below `length`."""
     return argsort_p(major * max(length, 1) + minor, axis=0, descending=False, stable=True)
-
-
-def reorder(x: Any, order: Any) -> Any:
-    """Return entries in another order."""
-    return take_p(x, order, axis=0)
 
 
 def on_host(index: Any, what: str) -> np.ndarray[Any, Any]:

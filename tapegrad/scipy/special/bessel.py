@@ -39,7 +39,7 @@ def jv(v: Any, z: Any) -> Any:
     >>> round(float(jv(0.5, 2.0)), 6)
     0.513016
     """
-    return _of_order("jv", orders.jn, _jv, v, z)
+    return _of_order(orders.jn, _jv, v, z)
 
 
 def yv(v: Any, z: Any) -> Any:
@@ -48,7 +48,7 @@ def yv(v: Any, z: Any) -> Any:
     >>> round(float(yv(0.5, 2.0)), 6)
     0.234786
     """
-    return _of_order("yv", _no_shortcut, _yv, v, z)
+    return _of_order(None, _yv, v, z)
 
 
 def iv(v: Any, z: Any) -> Any:
@@ -59,7 +59,7 @@ def iv(v: Any, z: Any) -> Any:
     >>> round(float(iv(0.5, 2.0)), 6)
     2.046237
     """
-    return _of_order("iv", orders.iv, _iv, v, z)
+    return _of_order(orders.iv, _iv, v, z)
 
 
 def ive(v: Any, z: Any) -> Any:
@@ -68,7 +68,7 @@ def ive(v: Any, z: Any) -> Any:
     >>> round(float(ive(0.5, 2.0)), 6)
     0.276928
     """
-    return _of_order("ive", orders.ive, _ive, v, z)
+    return _of_order(orders.ive, _ive, v, z)
 
 
 def kv(v: Any, z: Any) -> Any:
@@ -77,7 +77,7 @@ def kv(v: Any, z: Any) -> Any:
     >>> round(float(kv(0.5, 2.0)), 6)
     0.119938
     """
-    return _of_order("kv", _no_shortcut, _kv, v, z)
+    return _of_order(None, _kv, v, z)
 
 
 def kve(v: Any, z: Any) -> Any:
@@ -86,7 +86,7 @@ def kve(v: Any, z: Any) -> Any:
     >>> round(float(kve(0.5, 2.0)), 6)
     0.886227
     """
-    return _of_order("kve", _no_shortcut, _kve, v, z)
+    return _of_order(None, _kve, v, z)
 
 
 def hankel1(v: Any, z: Any) -> Any:
@@ -155,16 +155,12 @@ def _derived(name: str, function: Function, sign: int, v: Any, z: Any, n: int) -
     return sum(parts[1:], parts[0]) * 0.5**n
 
 
-def _of_order(name: str, of_whole: Function, of_real: Function, v: Any, z: Any) -> Any:
+def _of_order(of_whole: Function | None, of_real: Function, v: Any, z: Any) -> Any:
     if type(v) in NUMBERS and not isinstance(v, complex) and v == int(v) and abs(v) <= _WHOLE:
         z = operands(z)[0]
-        if of_whole is not _no_shortcut:
+        if of_whole is not None:
             return of_whole(int(v), z)
     return in_double(lambda v, z: where(isnan(v) | isnan(z), math.nan, of_real(v, z)), v, z)
-
-
-def _no_shortcut(v: int, z: Any) -> Any:
-    raise NotImplementedError
 
 
 # Values for all orders and arguments, from those at positive ones

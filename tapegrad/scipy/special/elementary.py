@@ -7,7 +7,7 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.comparison import isnan
-from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.exponential import exp, expm1, log
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import cbrt as cube_root
@@ -19,8 +19,9 @@ from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import cos, sin
 from tapegrad.ops.trigonometric import sinc as sine_share
 from tapegrad.scipy.operands import operand, operands
-from tapegrad.scipy.special.factorials import gamma, rgamma
+from tapegrad.scipy.special.factorials import gamma, log_choose, rgamma
 from tapegrad.scipy.special.nodes import cosine_of_pi, sine_of_pi
+from tapegrad.scipy.special.ratios import log1p_ratio
 
 
 def exprel(x: Any) -> Any:
@@ -173,7 +174,7 @@ def inv_boxcox(y: Any, lmbda: Any) -> Any:
     2.0
     """
     y, lmbda = operands(y, lmbda)
-    return exp(_log1p_over(y, lmbda))
+    return exp(y * log1p_ratio(y * lmbda))
 
 
 def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
@@ -183,18 +184,7 @@ def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
     1.0
     """
     y, lmbda = operands(y, lmbda)
-    return expm1(_log1p_over(y, lmbda))
-
-
-def _log1p_over(y: Any, rate: Any) -> Any:
-    """log1p(y * rate) / rate; where the product is small, a series that has slopes at rate 0."""
-    product = y * rate
-    is_small = absolute(product) < 0.01
-    small, series = where(is_small, product, 0.0), 0.0
-    for k in range(9, 0, -1):
-        series = 1 / k - series * small
-    far = where(is_small, 1.0, rate)
-    return where(is_small, y * series, log1p(where(is_small, 0.0, product)) / far)
+    return expm1(y * log1p_ratio(y * lmbda))
 
 
 def huber(delta: Any, r: Any) -> Any:
@@ -235,7 +225,7 @@ def binom(n: Any, k: Any) -> Any:
     n, k = operands(n, k)
     is_plain = (n > -1) & (k > -1) & (n - k > -1)
     plain_n, plain_k = where(is_plain, n, 1.0), where(is_plain, k, 0.0)
-    plain = exp(-betaln(plain_n - plain_k + 1, plain_k + 1) - log1p(plain_n))
+    plain = exp(log_choose(plain_n, plain_k))
     n, k = where(is_plain, 1.0, n), where(is_plain, 0.0, k)
     # With k beyond n (or below 0) the gamma function of a negative number is turned to the other
     # side, where there are ratios that neither over- nor underflow.

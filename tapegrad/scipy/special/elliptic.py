@@ -238,7 +238,7 @@ def _rd(x: Any, y: Any, z: Any) -> Any:
         x, y, z = 0.25 * (x + shift), 0.25 * (y + shift), 0.25 * (z + shift)
         share *= 0.25
     mean = 0.2 * (x + y + 3 * z)
-    return share * _third_kind(x, y, z, z, mean) + 3 * total
+    return share * _third_kind(x, y, z, mean) + 3 * total
 
 
 def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
@@ -251,10 +251,10 @@ def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
         total = total + share / height * _arc(product / (height * height))
         x, y, z, p = (0.25 * (value + shift) for value in (x, y, z, p))
         share, product = 0.25 * share, product / 64
-    return share * _third_kind(x, y, z, p, 0.2 * (x + y + z + 2 * p)) + 6 * total
+    return share * _third_kind(x, y, z, 0.2 * (x + y + z + 2 * p)) + 6 * total
 
 
-def _third_kind(x: Any, y: Any, z: Any, p: Any, mean: Any) -> Any:
+def _third_kind(x: Any, y: Any, z: Any, mean: Any) -> Any:
     """The series of RJ around equal arguments; RD is RJ with p = z."""
     a, b, c = 1 - x / mean, 1 - y / mean, 1 - z / mean
     d = -0.5 * (a + b + c)

@@ -23,14 +23,19 @@ _LARGEST_LOG = 88.0
 """Exponentials of what is larger may be infinite."""
 
 
-def _is_pole(x: Any) -> Any:
+def is_pole(x: Any) -> Any:
+    """Return where x is 0, -1, ..., the poles of Γ.
+
+    >>> is_pole(operand([-1.0, 1.0])).numpy().tolist()
+    [True, False]
+    """
     return (x <= 0) & (floor(x) == x)
 
 
 def _sign(x: Any) -> Any:
     """The sign of Γ(x), and 1 at its poles: negative where x < 0 has an odd floor."""
     half = 0.5 * floor(where(x < 0, x, 0.0))
-    return where((floor(half) == half) | _is_pole(x), 1.0, -1.0 + 0.0 * half)
+    return where((floor(half) == half) | is_pole(x), 1.0, -1.0 + 0.0 * half)
 
 
 def gammasgn(x: Any) -> Any:
@@ -40,7 +45,7 @@ def gammasgn(x: Any) -> Any:
     [1.0, -1.0]
     """
     x = operand(x)
-    return where(isnan(x) | (_is_pole(x) & (x < 0)), math.nan, _sign(x))
+    return where(isnan(x) | (is_pole(x) & (x < 0)), math.nan, _sign(x))
 
 
 def gamma(z: Any) -> Any:
@@ -50,9 +55,9 @@ def gamma(z: Any) -> Any:
     24.0
     """
     z = operand(z)
-    is_pole = _is_pole(z)
-    y = _sign(z) * exp(lgamma(where(is_pole, 1.0, z)))
-    return where(is_pole, where(z == 0, math.inf, math.nan), y)
+    is_none = is_pole(z)
+    y = _sign(z) * exp(lgamma(where(is_none, 1.0, z)))
+    return where(is_none, where(z == 0, math.inf, math.nan), y)
 
 
 def rgamma(z: Any) -> Any:
@@ -110,7 +115,7 @@ def beta(a: Any, b: Any) -> Any:
     """
     a, b = operands(a, b)
     # Where Γ(a + b) has a pole it is 0, with a slope that logarithms do not have.
-    is_crossing = _is_pole(a + b) & ~_is_pole(a) & ~_is_pole(b)
+    is_crossing = is_pole(a + b) & ~is_pole(a) & ~is_pole(b)
     is_crossing = is_crossing & (absolute(a) < 150) & (absolute(b) < 150)
     left, right = where(is_crossing, a, 1.0), where(is_crossing, b, 1.0)
     crossing = gamma(left) * gamma(right) * rgamma(left + right)
@@ -126,7 +131,7 @@ def poch(z: Any, m: Any) -> Any:
     24.0
     """
     z, m = operands(z, m)
-    is_zero = _is_pole(z)
+    is_zero = is_pole(z)
     # Of positive numbers the ratio is a beta function over one of Γ(m), Γ(-m): differences of
     # logarithms have no digits left where z is large.
     is_plain = (z > 0) & (z + m > 0) & (m != 0)
@@ -140,7 +145,7 @@ def poch(z: Any, m: Any) -> Any:
     y = exp(lgamma(where(is_masked, 1.0, z + m)) - lgamma(where(is_masked, 1.0, z)))
     rest = where(is_zero, _falling(z, m), _sign(z + m) * _sign(z) * y)
     # A pole below: 0, with a slope.
-    is_crossing = is_zero & ~_is_pole(z + m) & (absolute(z) < 150) & (absolute(z + m) < 150)
+    is_crossing = is_zero & ~is_pole(z + m) & (absolute(z) < 150) & (absolute(z + m) < 150)
     base, step = where(is_crossing, z, 1.0), where(is_crossing, m, 1.0)
     crossing = gamma(base + step) * rgamma(base)
     return where(is_plain, plain, where(is_crossing, crossing, rest))
@@ -191,6 +196,15 @@ def _exact_factorial(n: Any) -> Any:
     return where(n > 20, n * 0 + (2**63 - 1), y)
 
 
+def log_choose(n: Any, k: Any) -> Any:
+    """Return the logarithm of the number of ways to choose k of n.
+
+    >>> round(float(log_choose(*operands(4.0, 1.0))), 6) == round(math.log(4), 6)
+    True
+    """
+    return -betaln(n - k + 1, k + 1) - log1p(n)
+
+
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """Return in how many ways k of N things are chosen; 0 where k is negative or beyond N.
 
@@ -209,7 +223,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     n, k = operands(N, k)
     is_none = (k < 0) | (k > n) | (n < 0)
     n, k = where(is_none, 1.0, n), where(is_none, 0.0, k)
-    return where(is_none, 0.0, exp(-betaln(n - k + 1, k + 1) - log1p(n)))
+    return where(is_none, 0.0, exp(log_choose(n, k)))
 
 
 def _whole(value: Any, name: str) -> int:

@@ -11,7 +11,7 @@ from tapegrad.ops.powers import sqrt
 from tapegrad.ops.rounding import rint
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.scipy.special.euler import euler_mean
-from tapegrad.scipy.special.factorials import gamma, rgamma
+from tapegrad.scipy.special.factorials import gamma, is_pole, rgamma
 from tapegrad.scipy.special.nodes import power_sum
 from tapegrad.scipy.special.slopes import in_double, with_slopes
 
@@ -44,19 +44,15 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
     inner = _kummer_integral(
         where(is_inner, a, 1.0), where(is_inner, b, 2.0), where(is_inner, x, 0.0)
     )
-    is_safe = is_inner | _is_pole(b)
+    is_safe = is_inner | is_pole(b)
     other = _kummer_series(where(is_safe, 1.0, a), where(is_safe, 1.0, b), where(is_safe, 0.0, x))
     y = where(is_inner, inner, other)
-    return where(_is_pole(b), _at_pole(a, b, x), where(x == 0, 1.0, y))
+    return where(is_pole(b), _at_pole(a, x), where(x == 0, 1.0, y))
 
 
-def _at_pole(a: Any, b: Any, x: Any) -> Any:
+def _at_pole(a: Any, x: Any) -> Any:
     """The limits at b = 0, -1, ...: infinite, unless the series ends before."""
     return where((a == 0) | (x == 0), 1.0 + 0.0 * x, math.inf)
-
-
-def _is_pole(b: Any) -> Any:
-    return (b <= 0) & (rint(b) == b)
 
 
 def _kummer_integral(a: Any, b: Any, x: Any) -> Any:
@@ -81,10 +77,10 @@ def _sum_of(first: Any, root: Any, product: Any) -> Any:
 
 def _kummer_series(a: Any, b: Any, x: Any) -> Any:
     """The power series of 1F1(a; b; x), or of exp(x) 1F1(b - a; b; -x) for negative x."""
-    ends = _is_pole(a)
+    ends = is_pole(a)
     is_turned = (x < 0) & ~ends
     a, y = where(is_turned, b - a, a), where(is_turned, -x, x)
-    is_far = (y > _FAR) & ~_is_pole(a)
+    is_far = (y > _FAR) & ~is_pole(a)
     near = where(is_far, 1.0, y)
 
     def ratio(k: Any, a: Any, b: Any, x: Any) -> Any:
@@ -142,8 +138,8 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, z: Any) -> Any:
         where(is_inner, c, 2.0),
         where(is_inner, z, 0.0),
     )
-    ends = _is_pole(a) | _is_pole(b)
-    is_outer = ~is_inner & ~_is_pole(c) & ((z < 1) | ends)
+    ends = is_pole(a) | is_pole(b)
+    is_outer = ~is_inner & ~is_pole(c) & ((z < 1) | ends)
     other = _gauss_series(
         where(is_outer, a, 1.0),
         where(is_outer, b, 1.0),
@@ -153,7 +149,7 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, z: Any) -> Any:
     at_one = _gauss_at_one(a, b, c)
     beyond = where(z == 1, at_one, where(ends, other, math.nan))
     y = where(is_inner, inner, where(z < 1, other, beyond))
-    return where(z == 0, 1.0, where(_is_pole(c), math.inf, y))
+    return where(z == 0, 1.0, where(is_pole(c), math.inf, y))
 
 
 def _gauss_integral(a: Any, b: Any, c: Any, z: Any) -> Any:
@@ -181,7 +177,7 @@ def _gauss_at_one(a: Any, b: Any, c: Any) -> Any:
 
 def _gauss_series(a: Any, b: Any, c: Any, z: Any) -> Any:
     """Sum in z, or for z < -0.9 in z / (z - 1), or in 1 less that where it is near 1."""
-    ends = _is_pole(a) | _is_pole(b)
+    ends = is_pole(a) | is_pole(b)
     # (1 - z)^-a 2F1(a, c - b; c; z / (z - 1))
     falls_fast = (z >= -1) & (absolute(c - a - b) > 6)
     is_low = (z < -_NEAR_ONE) & ~ends & ~falls_fast
@@ -214,7 +210,7 @@ def _gauss_near_one(a: Any, b: Any, c: Any, rest: Any, is_used: Any) -> Any:
 def _gauss_sum(a: Any, b: Any, c: Any, z: Any, count: int) -> Any:
     def ratio(k: Any, a: Any, b: Any, c: Any, z: Any) -> Any:
         # What would follow the end of a polynomial grows large outside the circle.
-        is_end = (_is_pole(a) & (a + k >= 0)) | (_is_pole(b) & (b + k >= 0))
+        is_end = (is_pole(a) & (a + k >= 0)) | (is_pole(b) & (b + k >= 0))
         is_over = (absolute(z) > 1) & is_end
         return where(is_over, 0.0, (a + k) * (b + k) / ((c + k) * (k + 1)) * z)
 

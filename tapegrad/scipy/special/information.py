@@ -7,7 +7,7 @@ from typing import Any
 
 from tapegrad.core.operand import normalize_axes
 from tapegrad.ops.comparison import isnan
-from tapegrad.ops.exponential import exp, expm1, log, log1p
+from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.logsumexp import logsumexp as log_sum_exp
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.magnitude import sign
@@ -19,6 +19,7 @@ from tapegrad.ops.softmax import log_softmax as log_softmax_along
 from tapegrad.ops.softmax import softmax as softmax_along
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.special.ratios import expm1_ratio
 
 
 def entr(x: Any) -> Any:
@@ -68,7 +69,8 @@ def boxcox(x: Any, lmbda: Any) -> Any:
     x, lmbda = operands(x, lmbda)
     x, lmbda = broadcast_arrays(x, lmbda)
     is_inside = (x > 0) & (x < math.inf)
-    y = _expm1_over(log(where(is_inside, x, 1.0)), lmbda)
+    logs = log(where(is_inside, x, 1.0))
+    y = logs * expm1_ratio(lmbda * logs)
     return where(is_inside, y, _at_ends(x == 0, x == math.inf, lmbda))
 
 
@@ -80,7 +82,8 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     """
     x, lmbda = operands(x, lmbda)
     is_inside = (x > -1) & (x < math.inf)
-    y = _expm1_over(log1p(where(is_inside, x, 0.0)), lmbda)
+    logs = log1p(where(is_inside, x, 0.0))
+    y = logs * expm1_ratio(lmbda * logs)
     return where(is_inside, y, _at_ends(x == -1, x == math.inf, lmbda))
 
 
@@ -90,14 +93,6 @@ def _at_ends(is_zero: Any, is_endless: Any, lmbda: Any) -> Any:
     endless = where(lmbda < 0, -1 / where(lmbda < 0, lmbda, 1.0), math.inf)
     y = where(is_zero, at_zero, where(is_endless, endless, math.nan))
     return where(isnan(lmbda), lmbda, y)
-
-
-def _expm1_over(power: Any, rate: Any) -> Any:
-    """expm1(power * rate) / rate; where the product is tiny, the first terms of its series."""
-    product = power * rate
-    is_tiny = absolute(product) < 1e-4
-    series = power * (1 + product * (1 / 2 + product * (1 / 6 + product * (1 / 24))))
-    return where(is_tiny, series, expm1(product) / where(is_tiny, 1.0, rate))
 
 
 def logsumexp(

@@ -22,12 +22,7 @@ from tapegrad.ops.sigmoids import sigmoid
 from tapegrad.ops.special import betaln, lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operands
-from tapegrad.scipy.special.incomplete import (
-    beta_density,
-    beta_slopes,
-    gamma_density,
-    gamma_slope,
-)
+from tapegrad.scipy.special.incomplete import beta_density, beta_slopes, gamma_density, gamma_slope
 
 Function = Callable[..., Any]
 _HALVINGS, _STEPS = 34, 5

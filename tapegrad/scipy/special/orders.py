@@ -7,10 +7,8 @@ are those of the functions (neighbouring orders), not of the recurrences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.bessel import (
     bessel_i0e,
@@ -25,8 +23,8 @@ from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.magnitude import sign
 from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand
+from tapegrad.scipy.special.slopes import with_slopes
 
 
 def _order(n: Any, name: str) -> int:
@@ -77,7 +75,7 @@ def jn(v: int, z: Any) -> Any:
         return (-1) ** n * jn(-n, x)
     if n < 2:
         return bessel_j1(x) if n else bessel_j0(x)
-    return _with_slope(lambda x: _jn(n, x), lambda x: 0.5 * (jn(n - 1, x) - jn(n + 1, x)), x)
+    return with_slopes(lambda x: _jn(n, x), lambda x: 0.5 * (jn(n - 1, x) - jn(n + 1, x)), (), x)
 
 
 def _jn(n: int, x: Any) -> Any:
@@ -98,7 +96,8 @@ def _jn_downwards(n: int, x: Any) -> Any:
     J₀ + 2 J₂ + 2 J₄ + ... is 1. Whenever the terms grow large, everything is scaled down.
     """
     above, term, total, found = 0.0 * x, 0.0 * x + 1e-30, 0.0 * x, 0.0 * x
-    for k in range(_even(n + 30 + int(6 * math.sqrt(n))), 0, -1):
+    start = n + 30 + int(6 * math.sqrt(n))
+    for k in range(start + start % 2, 0, -1):
         above, term = term, 2 * k / x * term - above
         if (k - 1) % 2 == 0:
             total = total + (2 * term if k > 1 else term)
@@ -107,10 +106,6 @@ def _jn_downwards(n: int, x: Any) -> Any:
         factor = where(absolute(term) > 1e10, 1e-10, 1.0)
         above, term, total, found = above * factor, term * factor, total * factor, found * factor
     return found / total
-
-
-def _even(n: int) -> int:
-    return n + n % 2
 
 
 def iv(v: int, z: Any) -> Any:
@@ -136,7 +131,7 @@ def ive(v: int, z: Any) -> Any:
     def slope(x: Any) -> Any:
         return 0.5 * (ive(n - 1, x) + ive(n + 1, x)) - sign(x) * ive(n, x)
 
-    return _with_slope(lambda x: _ive(n, x), slope, x)
+    return with_slopes(lambda x: _ive(n, x), slope, (), x)
 
 
 def _ive(n: int, x: Any) -> Any:
@@ -160,13 +155,3 @@ def _ive(n: int, x: Any) -> Any:
         total = total + term
     y = where(is_far, total / (math.sqrt(2 * math.pi) * far**0.5), bessel_i0e(near) * product)
     return where(size == 0, 0.0, y * sign(x) ** n)
-
-
-def _with_slope(value: Callable[[Any], Any], slope: Callable[[Any], Any], x: Any) -> Any:
-    """Return value(x), with a derivative that is another function of x."""
-
-    @custom_gradient
-    def call(x: Any) -> Any:
-        return value(stop_gradient(x)), lambda g: g * slope(x)
-
-    return call(x)

@@ -16,10 +16,11 @@ from tapegrad.ops.powers import sqrt
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.special import lgamma, ndtr, ndtri
+from tapegrad.ops.special import betaln, ndtr, ndtri
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
+from tapegrad.scipy.special.ratios import log1p_ratio
 from tapegrad.scipy.special.slopes import with_slopes
 
 
@@ -256,10 +257,7 @@ def nearly_normal(x: Any, df: Any) -> Any:
     x = minimum(maximum(x, -1e8), 1e8)
     # The root of log(1 + x²/df) over x²/df is smooth at 0, unlike that of the logarithm.
     share = where(is_endless, 0.0, x * x / df)
-    is_small = share < 1e-4
-    series = 1 - share * (1 / 2 - share * (1 / 3 - share * (1 / 4 - share / 5)))
-    ratio = where(is_small, series, log1p(share) / where(is_small, 1.0, share))
-    w = x * sqrt(where(is_endless, 1.0, (df - 0.5) / df) * ratio)
+    w = x * sqrt(where(is_endless, 1.0, (df - 0.5) / df) * log1p_ratio(share))
     correction = w * (w * w + 3) / (48 * (df - 0.5) ** 2)
     return ndtr(w + where(is_endless, 0.0, correction))
 
@@ -299,13 +297,29 @@ def _stdtr(df: Any, t: Any) -> Any:
     return where(is_normal, nearly_normal(t, many), y)
 
 
-def _t_density(df: Any, t: Any) -> Any:
+def t_log_density(t: Any, df: Any) -> Any:
+    """Return the logarithm of the density of Student's t; endless df make it the normal.
+
+    >>> round(float(t_log_density(*operands(0.0, 1.0))), 6) == round(-math.log(math.pi), 6)
+    True
+    """
     is_endless = df == math.inf
     df = where(is_endless, 1.0, df)
-    power = 0.5 * (df + 1)
-    scale = lgamma(power) - lgamma(0.5 * df) - 0.5 * log(math.pi * df)
-    normal = -0.5 * (t * t + math.log(2 * math.pi))
-    return exp(where(is_endless, normal, scale - power * log1p(t * t / df)))
+    y = t_log_peak(df) - 0.5 * (df + 1) * log1p(t * t / df)
+    return where(is_endless, -0.5 * (t * t + math.log(2 * math.pi)), y)
+
+
+def t_log_peak(df: Any) -> Any:
+    """Return the logarithm of the density at 0.
+
+    >>> round(float(t_log_peak(*operands(1.0))), 6) == round(-math.log(math.pi), 6)
+    True
+    """
+    return -0.5 * log(df) - betaln(0.5 * df, 0.5)
+
+
+def _t_density(df: Any, t: Any) -> Any:
+    return exp(t_log_density(t, df))
 
 
 def stdtrit(df: Any, p: Any) -> Any:

@@ -13,9 +13,9 @@ from tapegrad.scipy.special.factorials import gamma
 from tapegrad.scipy.special.nodes import sine_of_pi
 from tapegrad.scipy.special.slopes import in_double, is_followed
 
-_TERMS = 12
+TERMS = 12
 # B(2j) / (2j)!
-_BERNOULLI = [
+BERNOULLI = [
     1 / 12,
     -1 / 720,
     1 / 30240,
@@ -27,19 +27,32 @@ _BERNOULLI = [
 ]
 
 
-def _sum_from(s: Any, q: Any) -> Any:
-    """The sum of (q + k)^-s over k = 0, 1, ..., for q > 0, continued to s >= 0 except 1."""
-    total = 0.0
-    for k in range(_TERMS):
-        total = total + exp(-s * log(q + k))
-    end = q + _TERMS
-    height = exp(-s * log(end))
-    total = total + height * (end / (s - 1) + 0.5)
-    factor = height * s / end
-    for j, coefficient in enumerate(_BERNOULLI):
+def scaled_sum(s: Any, q: Any) -> tuple[Any, Any]:
+    """Return the sum of (1 + k / q)^-s over k = 0, 1, ..., and the logarithm of the factor q^-s.
+
+    For q > 0, and continued to s >= 0 except 1. Neither leaves the range of floats.
+
+    >>> total, log_factor = scaled_sum(*operands(2.0, 2.0))
+    >>> round(float(total * exp(log_factor)), 6)
+    0.644934
+    """
+    base = log(q)
+    total = 1.0 + 0.0 * (s + q)
+    for k in range(1, TERMS):
+        total = total + exp(-s * (log(q + k) - base))
+    end = q + TERMS
+    last = exp(-s * (log(end) - base))
+    total = total + last * (end / (s - 1) + 0.5)
+    factor = last * s / end
+    for j, coefficient in enumerate(BERNOULLI):
         total = total + coefficient * factor
         factor = factor * (s + (2 * j + 1)) * (s + (2 * j + 2)) / (end * end)
-    return total
+    return total, -s * base
+
+
+def _sum_from(s: Any, q: Any) -> Any:
+    total, log_factor = scaled_sum(s, q)
+    return total * exp(log_factor)
 
 
 def zeta(x: Any, q: Any = None) -> Any:

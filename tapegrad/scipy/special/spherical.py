@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.exponential import exp
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import cos, sin
 from tapegrad.scipy.special.modified import ive_positive
-from tapegrad.scipy.special.slopes import in_double
+from tapegrad.scipy.special.slopes import in_double, with_slopes
 
 Function = Callable[[int, Any], Any]
 
@@ -61,11 +59,7 @@ def _called(name: str, value: Function, sign: int, n: int, z: Any, derivative: b
         raise ArgumentError(f"{name} needs a whole number as its order, at least 0. Got {n!r}.")
 
     def function(n: int, x: Any) -> Any:
-        @custom_gradient
-        def call(x: Any) -> Any:
-            return value(n, stop_gradient(x)), lambda g: g * slope(n, x)
-
-        return call(x)
+        return with_slopes(lambda x: value(n, x), lambda x: slope(n, x), (), x)
 
     def slope(n: int, x: Any) -> Any:
         """(n f(n-1) ± (n+1) f(n+1)) / (2n + 1); both terms are negative for K."""

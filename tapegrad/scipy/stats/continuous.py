@@ -29,11 +29,7 @@ class Continuous(Family):
     """
 
     def __init__(
-        self,
-        name: str,
-        shapes: str = "",
-        support: Any = (-math.inf, math.inf),
-        **formulas: Any,
+        self, name: str, shapes: str = "", support: Any = (-math.inf, math.inf), **formulas: Any
     ) -> None:
         super().__init__(name, shapes, support, **formulas)
 

@@ -13,6 +13,7 @@ from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.sigmoids import log_sigmoid, sigmoid
 from tapegrad.ops.special import betaln, entr, lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.special.factorials import log_choose
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
@@ -29,10 +30,6 @@ def _is_count(n: Any) -> Any:
     return (n >= 0) & (floor(n) == n)
 
 
-def _bernoulli_draw(source: Source, shape: Shape, dtype: Any, p: Any) -> Any:
-    return cast(draws.uniform(source, shape, dtype) < p, dtype)
-
-
 bernoulli = Discrete(
     "bernoulli",
     "p",
@@ -45,17 +42,8 @@ bernoulli = Discrete(
     entropy=lambda p: entr(p) + entr(1 - p),
     mean=lambda p: p,
     var=lambda p: p * (1 - p),
-    draw=_bernoulli_draw,
+    draw=lambda source, shape, dtype, p: cast(draws.uniform(source, shape, dtype) < p, dtype),
 )
-
-
-def _log_choose(n: Any, k: Any) -> Any:
-    """The logarithm of the number of ways to choose k of n."""
-    return -betaln(n - k + 1, k + 1) - log1p(n)
-
-
-def _binom_log_density(k: Any, n: Any, p: Any) -> Any:
-    return _log_choose(n, k) + times_log(k, p) + times_log1p(n - k, -p)
 
 
 def _binom_cdf(k: Any, n: Any, p: Any) -> Any:
@@ -101,7 +89,7 @@ binom = Discrete(
     "n p",
     support=lambda n, p: (0, n),
     valid=lambda n, p: _is_count(n) & _is_share(p),
-    log_density=_binom_log_density,
+    log_density=lambda k, n, p: log_choose(n, k) + times_log(k, p) + times_log1p(n - k, -p),
     cdf=_binom_cdf,
     sf=_binom_sf,
     isf=_binom_isf,
@@ -111,10 +99,6 @@ binom = Discrete(
     ppf=_binom_ppf,
     draw=draw_binomial,
 )
-
-
-def _betabinom_log_density(k: Any, n: Any, a: Any, b: Any) -> Any:
-    return _log_choose(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
 
 
 def _mixed(a: Any, b: Any, places: list[Any], value: Any) -> Any:
@@ -176,21 +160,19 @@ def _betabinom_var(n: Any, a: Any, b: Any) -> Any:
     return n * (total + n) * (a / total) * (b / total) / (total + 1)
 
 
-def _betabinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, a: Any, b: Any) -> Any:
-    return draw_binomial(source, shape, dtype, n, draws.beta(source, shape, dtype, a, b))
-
-
 betabinom = Discrete(
     "betabinom",
     "n a b",
     support=lambda n, a, b: (0, n),
     valid=lambda n, a, b: _is_count(n) & (a > 0) & (b > 0),
-    log_density=_betabinom_log_density,
+    log_density=lambda k, n, a, b: log_choose(n, k) + betaln(k + a, n - k + b) - betaln(a, b),
     cdf=_betabinom_cdf,
     sf=_betabinom_sf,
     ppf=_betabinom_ppf,
     entropy=_betabinom_entropy,
     mean=lambda n, a, b: n * a / (a + b),
     var=_betabinom_var,
-    draw=_betabinom_draw,
+    draw=lambda source, shape, dtype, n, a, b: draw_binomial(
+        source, shape, dtype, n, draws.beta(source, shape, dtype, a, b)
+    ),
 )

@@ -14,48 +14,15 @@ import numpy as np
 from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.selection import where
 from tapegrad.ops.special import lgamma
+from tapegrad.scipy.special.ratios import SMALL, expm1_ratio, log1p_ratio, power_series
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.exponential import gumbel_log_tail
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement, times_log
 
 _EULER = 0.57721566490153286
-_SMALL = 0.02
 _ZETA = [math.nan, math.nan, 1.6449340668482264, 1.2020569031595942, 1.0823232337111381]
 _ZETA += [float(np.sum(np.arange(1.0, 4000.0) ** -k)) for k in range(5, 14)]
-
-
-def _series(x: Any, coefficients: list[float]) -> Any:
-    y = 0.0 * x + coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        y = y * x + coefficient
-    return y
-
-
-def log1p_ratio(x: Any) -> Any:
-    """Return log(1 + x) / x, which is 1 at 0, with all its derivatives.
-
-    >>> import tapegrad
-    >>> log1p_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
-    [1.0, 0.6931]
-    """
-    is_small = (x < _SMALL) & (x > -_SMALL)
-    far = where(is_small, 1.0, x)
-    near = _series(where(is_small, x, 0.0), [(-1) ** k / (k + 1) for k in range(12)])
-    return where(is_small, near, log1p(far) / far)
-
-
-def expm1_ratio(x: Any) -> Any:
-    """Return (exp(x) - 1) / x, which is 1 at 0, with all its derivatives.
-
-    >>> import tapegrad
-    >>> expm1_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
-    [1.0, 1.7183]
-    """
-    is_small = (x < _SMALL) & (x > -_SMALL)
-    far = where(is_small, 1.0, x)
-    near = _series(where(is_small, x, 0.0), [1 / math.factorial(k + 1) for k in range(9)])
-    return where(is_small, near, expm1(far) / far)
 
 
 # Weibull: the smallest of many positive numbers, mirrored, and turned upside down
@@ -201,14 +168,14 @@ def _at_end(x: Any, c: Any, y: Any, is_end: Any) -> Any:
 
 def _lgamma_ratio(c: Any, n: int) -> Any:
     """(log Γ(1 + 2c) - 2 log Γ(1 + c)) / c² for n = 2, log Γ(1 + c) / c for n = 1: also at 0."""
-    is_small = (c < _SMALL) & (c > -_SMALL)
+    is_small = (c < SMALL) & (c > -SMALL)
     far, near = where(is_small, 0.25, c), where(is_small, c, 0.0)
     if n == 1:
         terms = [-_EULER, *((-1) ** k * _ZETA[k] / k for k in range(2, 13))]
-        return where(is_small, _series(near, terms), lgamma(1 + far) / far)
+        return where(is_small, power_series(near, terms), lgamma(1 + far) / far)
     terms = [(-1) ** k * _ZETA[k] * (2**k - 2) / k for k in range(2, 14)]
     rest = lgamma(1 + 2 * far) - 2 * lgamma(1 + far)
-    return where(is_small, _series(near, terms), rest / (far * far))
+    return where(is_small, power_series(near, terms), rest / (far * far))
 
 
 def _genextreme_mean(c: Any) -> Any:
@@ -259,14 +226,10 @@ def _genpareto_log_density(x: Any, c: Any) -> Any:
     return where(is_end, at_end, -(c + 1) * _exponential_of(x, c))
 
 
-def _genpareto_high(c: Any) -> Any:
-    return where(c < 0, -1 / where(c == 0, 1.0, c), math.inf)
-
-
 genpareto = Continuous(
     "genpareto",
     "c",
-    support=lambda c: (0.0, _genpareto_high(c)),
+    support=lambda c: (0.0, where(c < 0, -1 / where(c == 0, 1.0, c), math.inf)),
     inside=lambda c: where(c < 0, -0.5 / where(c == 0, 1.0, c), 1.0),
     valid=lambda c: (c > -math.inf) & (c < math.inf),
     log_density=_genpareto_log_density,

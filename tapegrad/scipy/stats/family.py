@@ -132,7 +132,8 @@ class Family(ABC):
     def _given(self, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
         """Return x and the parameters in one dtype; defaults of loc and scale stay numbers."""
         given = self.read(args, kwargs)
-        names = [*self.shapes, *(n for n in ("loc", "scale") if not _is_default(n, given[n]))]
+        defaults = {"loc": 0, "scale": 1}
+        names = [*self.shapes, *(n for n in defaults if not is_number(given[n], defaults[n]))]
         x, *tensors = operands(x, *(given[name] for name in names))
         values = {**given, **dict(zip(names, tensors))}
         return self._within(x, [values[n] for n in self.shapes], values["loc"], values["scale"])
@@ -351,10 +352,6 @@ def _log_share(p: Any, rest: Any) -> Any:
     """Return log(p) with all digits: where p is nearly 1, what is missing decides."""
     is_small = p < 0.5
     return where(is_small, log_or_nothing(p), log1p(-where(is_small, 0.0, rest)))
-
-
-def _is_default(name: str, value: Any) -> bool:
-    return is_number(value, 0 if name == "loc" else 1)
 
 
 def _shifted(y: Any, loc: Any, scale: Any) -> Any:

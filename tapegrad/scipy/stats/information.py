@@ -15,6 +15,7 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from tapegrad.ops.sorting import sort
 from tapegrad.ops.trigonometric import atan2, cos, sin
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.information import entr, rel_entr
 from tapegrad.scipy.stats.samples import Values, read_values, root
@@ -40,10 +41,7 @@ def entropy(
         values = read_values(pk, axis, nan_policy, "entropy")
         y = entr(values.x / values.total(values.x))
     else:
-        if nan_policy != "propagate":
-            raise ArgumentError(
-                f"nan_policy of entropy with qk must be 'propagate'. Got {nan_policy!r}."
-            )
+        check_choice("nan_policy of entropy with qk", nan_policy, ("propagate",))
         pk, qk = broadcast_arrays(*operands(pk, qk))
         values, others = (read_values(x, axis, nan_policy, "entropy") for x in (pk, qk))
         shares = [one.x / one.total(one.x) for one in (values, others)]

@@ -13,6 +13,7 @@ from tapegrad.ops.selection import maximum, where
 from tapegrad.ops.special import lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atanh, sinh, tanh
+from tapegrad.scipy.special.riemann import BERNOULLI, TERMS, scaled_sum
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.heavy_tails import finite_above
@@ -113,35 +114,13 @@ randint = Discrete(
 
 # A power as the tail
 
-_BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510]
-_FIRST = 12
-
-
-def _zeta(a: Any, q: Any) -> tuple[Any, Any]:
-    """Σ (q + k)^-a for a > 1 and q >= 1, by Euler and Maclaurin: smooth in a, unlike the primitive.
-
-    Relative to its first term, whose logarithm comes with it.
-    """
-    base = log(q)
-    total = 1.0 + 0.0 * (a + q)
-    for k in range(1, _FIRST):
-        total = total + exp(-a * (log(q + k) - base))
-    end = q + _FIRST
-    last = exp(-a * (log(end) - base))
-    total = total + last * (end / (a - 1) + 0.5)
-    factor = last * a / end
-    for j, number in enumerate(_BERNOULLI):
-        total = total + factor * (number / math.factorial(2 * j + 2))
-        factor = factor * (a + 2 * j + 1) * (a + 2 * j + 2) / (end * end)
-    return total, -a * base
-
 
 def _log_zeta(a: Any) -> Any:
-    return log(_zeta(a, 0.0 * a + 1)[0])
+    return log(scaled_sum(a, 0.0 * a + 1)[0])
 
 
 def _zipf_logsf(k: Any, a: Any) -> Any:
-    total, first = _zeta(a, k + 1)
+    total, first = scaled_sum(a, k + 1)
     return log(total) + first - _log_zeta(a)
 
 
@@ -156,14 +135,14 @@ def _zipf_ppf(q: Any, a: Any) -> Any:
 def _zipf_entropy(a: Any) -> Any:
     """a E[log K] + log ζ(a), with the derivative of each term of ζ by a."""
     mean = 0.0 * a
-    for k in range(2, _FIRST + 1):
+    for k in range(2, TERMS + 1):
         mean = mean + math.log(k) * exp(-a * math.log(k))
-    end = float(_FIRST + 1)
+    end = float(TERMS + 1)
     base, last = math.log(end), exp(-a * math.log(end))
     mean = mean + last * (end * (base + 1 / (a - 1)) / (a - 1) + 0.5 * base)
     factor, slopes = last * a / end, 1 / a
-    for j, number in enumerate(_BERNOULLI):
-        mean = mean + factor * (base - slopes) * (number / math.factorial(2 * j + 2))
+    for j, coefficient in enumerate(BERNOULLI):
+        mean = mean + factor * (base - slopes) * coefficient
         first, second = a + 2 * j + 1, a + 2 * j + 2
         factor, slopes = factor * first * second / (end * end), slopes + 1 / first + 1 / second
     log_zeta = _log_zeta(a)

@@ -7,7 +7,8 @@ along the first two axes, as in SciPy.
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 from tapegrad.errors import ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
@@ -66,15 +67,10 @@ def _squeezed(y: Any) -> Any:
     return reshape_p(y, shape=tuple(n for n in y.shape if n != 1))
 
 
-class Wishart:
-    """Sums of squares of df normal vectors; SciPy's `wishart`. df and the scale get gradients.
+class _Squares(ABC):
+    """What Wishart's distribution and that of the inverses have in common."""
 
-    >>> wishart = Wishart()
-    >>> round(float(wishart.logpdf([[2.0, 0.0], [0.0, 1.0]], 3.0, [[1.0, 0.0], [0.0, 1.0]])), 4)
-    -4.031
-    """
-
-    _name = "wishart"
+    _name: ClassVar[str]
 
     def __call__(self, df: Any, scale: Any = 1.0, seed: Any = None) -> FrozenWishart:
         """Return the distribution with its parameters held."""
@@ -93,19 +89,33 @@ class Wishart:
         """Return the logarithm of the density at positive definite matrices x."""
         x, df, scale, size, is_valid = self._read(x, df, scale)
         x, shape = _as_points(x, size, self._name)
-        y = self._log_density(x, df, cholesky(scale), size)
+        y = self._log_density(cholesky(x), df, cholesky(scale), size)
         return reshape_p(where(is_valid, y, math.nan), shape=shape)
 
-    def _log_density(self, x: Any, df: Any, factor: Any, size: int) -> Any:
-        root = cholesky(x)
-        spread = triangular_solve(factor, root)
-        half = 0.5 * df
-        y = 0.5 * (df - size - 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
-        return y - half * size * math.log(2) - half * _log_det(factor) - multigammaln(half, size)
+    @abstractmethod
+    def _log_density(self, root: Any, df: Any, factor: Any, size: int) -> Any:
+        """The logarithm of the density, from the Cholesky factors of x and of the scale."""
 
     def pdf(self, x: Any, df: Any, scale: Any) -> Any:
         """Return the density at positive definite matrices x."""
         return exp(self.logpdf(x, df, scale))
+
+
+class Wishart(_Squares):
+    """Sums of squares of df normal vectors; SciPy's `wishart`. df and the scale get gradients.
+
+    >>> wishart = Wishart()
+    >>> round(float(wishart.logpdf([[2.0, 0.0], [0.0, 1.0]], 3.0, [[1.0, 0.0], [0.0, 1.0]])), 4)
+    -4.031
+    """
+
+    _name = "wishart"
+
+    def _log_density(self, root: Any, df: Any, factor: Any, size: int) -> Any:
+        spread = triangular_solve(factor, root)
+        half = 0.5 * df
+        y = 0.5 * (df - size - 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
+        return y - half * size * math.log(2) - half * _log_det(factor) - multigammaln(half, size)
 
     def mean(self, df: Any, scale: Any) -> Any:
         """Return the mean."""
@@ -198,7 +208,7 @@ class FrozenWishart:
         return self.dist.rvs(self.df, self.scale, size, state)
 
 
-class InverseWishart:
+class InverseWishart(_Squares):
     """Inverses of Wishart matrices; SciPy's `invwishart`. df and the scale get gradients.
 
     >>> invwishart = InverseWishart()
@@ -208,31 +218,13 @@ class InverseWishart:
 
     _name = "invwishart"
 
-    def __call__(self, df: Any, scale: Any = 1.0, seed: Any = None) -> FrozenWishart:
-        """Return the distribution with its parameters held."""
-        return FrozenWishart(self, df, scale, seed)
-
-    def _read(self, *values: Any) -> tuple[Any, ...]:
-        *others, scale = operands(*values)
-        scale = _as_scale(scale, self._name)
-        size = int(scale.shape[-1])
-        is_valid = others[-1] > size - 1
-        return *others[:-1], where(is_valid, others[-1], float(size)), scale, size, is_valid
-
-    def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
-        """Return the logarithm of the density at positive definite matrices x."""
-        x, df, scale, size, is_valid = self._read(x, df, scale)
-        x, shape = _as_points(x, size, self._name)
-        factor, root = cholesky(scale), cholesky(x)
+    def _log_density(self, root: Any, df: Any, factor: Any, size: int) -> Any:
         spread = triangular_solve(root, factor)
         half = 0.5 * df
         y = half * (_log_det(factor) - size * math.log(2)) - multigammaln(half, size)
-        y = y - 0.5 * (df + size + 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
-        return reshape_p(where(is_valid, y, math.nan), shape=shape)
-
-    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
-        """Return the density at positive definite matrices x."""
-        return exp(self.logpdf(x, df, scale))
+        return (
+            y - 0.5 * (df + size + 1) * _log_det(root) - 0.5 * sum_over(spread * spread, (-2, -1))
+        )
 
     def mean(self, df: Any, scale: Any) -> Any:
         """Return the mean; NaN for df up to the size plus 1, which has none."""

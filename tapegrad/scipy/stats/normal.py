@@ -43,10 +43,6 @@ def _absolute(x: Any) -> Any:
     return where(x < 0, -x, x)
 
 
-def _gennorm_log_density(x: Any, beta: Any) -> Any:
-    return log(0.5 * beta) - lgamma(1 / beta) - power_p(_absolute(x), beta)
-
-
 def _gennorm_cdf(x: Any, beta: Any) -> Any:
     """Half of an incomplete gamma function on either side; around 0 the first two terms serve."""
     size = power_p(_absolute(x), beta)
@@ -76,7 +72,7 @@ gennorm = Continuous(
     "gennorm",
     "beta",
     valid=lambda beta: beta > 0,
-    log_density=_gennorm_log_density,
+    log_density=lambda x, beta: log(0.5 * beta) - lgamma(1 / beta) - power_p(_absolute(x), beta),
     cdf=_gennorm_cdf,
     sf=lambda x, beta: _gennorm_cdf(-x, beta),
     ppf=_gennorm_ppf,
@@ -109,10 +105,6 @@ def _log_mass(a: Any, b: Any) -> Any:
 def _bounded(x: Any) -> Any:
     """Bring infinite bounds to where no probability is left, but all derivatives are finite."""
     return minimum(maximum(x, -1e4), 1e4)
-
-
-def _truncnorm_log_density(x: Any, a: Any, b: Any) -> Any:
-    return -0.5 * x * x - _LOG_ROOT_TWO_PI - _log_mass(a, b)
 
 
 def _truncnorm_logcdf(x: Any, a: Any, b: Any) -> Any:
@@ -168,7 +160,7 @@ truncnorm = Continuous(
     support=lambda a, b: (a, b),
     inside=lambda a, b: minimum(maximum(a, 0.0), b),
     valid=lambda a, b: a < b,
-    log_density=_truncnorm_log_density,
+    log_density=lambda x, a, b: -0.5 * x * x - _LOG_ROOT_TWO_PI - _log_mass(a, b),
     cdf=lambda x, a, b: exp(_truncnorm_logcdf(x, a, b)),
     sf=lambda x, a, b: exp(_truncnorm_logsf(x, a, b)),
     logcdf=_truncnorm_logcdf,

@@ -34,17 +34,15 @@ def _of_logarithm(formula: Formula, at_zero: float) -> Formula:
 # The exponential of a normal variable
 
 
-def _lognorm_log_density(y: Any, s: Any) -> Any:
-    return -0.5 * (y / s) * (y / s) - y - log(s) - 0.5 * math.log(2 * math.pi)
-
-
 lognorm = Continuous(
     "lognorm",
     "s",
     support=(0.0, math.inf),
     inside=1.0,
     valid=lambda s: s > 0,
-    log_density=_of_logarithm(_lognorm_log_density, -math.inf),
+    log_density=_of_logarithm(
+        lambda y, s: -0.5 * (y / s) * (y / s) - y - log(s) - 0.5 * math.log(2 * math.pi), -math.inf
+    ),
     cdf=_of_logarithm(lambda y, s: ndtr(y / s), 0.0),
     sf=_of_logarithm(lambda y, s: ndtr(-y / s), 1.0),
     logcdf=_of_logarithm(lambda y, s: log_ndtr(y / s), -math.inf),
@@ -229,7 +227,6 @@ arcsine = Continuous(
     cdf=_arcsine_cdf,
     sf=lambda x: _arcsine_cdf(1 - x),
     ppf=lambda q: sin(0.5 * math.pi * q) ** 2,
-    isf=lambda q: sin(0.5 * math.pi * (1 - q)) ** 2,
     entropy=lambda: math.log(math.pi / 4),
     mean=lambda: 0.5,
     var=lambda: 0.125,

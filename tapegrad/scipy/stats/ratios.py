@@ -85,15 +85,8 @@ def _betaprime_sf(x: Any, a: Any, b: Any) -> Any:
     return where(is_steep, 1.0, betainc(b, a, 1 / (1 + where(is_steep, 1.0, x))))
 
 
-def _betaprime_isf(q: Any, a: Any, b: Any) -> Any:
-    """From the share of either variable, whichever is the smaller one."""
-    is_far = q < stop_gradient(betainc(b, a, 0.0 * q + 0.5))
-    far = betaincinv(b, a, where(is_far, q, 0.5))
-    near = betaincinv(a, b, where(is_far, 0.5, 1 - q))
-    return where(is_far, (1 - far) / far, near / (1 - near))
-
-
 def _betaprime_ppf(q: Any, a: Any, b: Any) -> Any:
+    """From the share of either variable, whichever is the smaller one."""
     is_far = q > stop_gradient(betainc(a, b, 0.0 * q + 0.5))
     far = betaincinv(b, a, where(is_far, 1 - q, 0.5))
     near = betaincinv(a, b, where(is_far, 0.5, q))
@@ -119,7 +112,8 @@ betaprime = Continuous(
     cdf=_betaprime_cdf,
     sf=_betaprime_sf,
     ppf=_betaprime_ppf,
-    isf=_betaprime_isf,
+    # The reciprocal has the distribution with a and b exchanged.
+    isf=lambda q, a, b: 1 / _betaprime_ppf(q, b, a),
     entropy=_betaprime_entropy,
     mean=lambda a, b: a * finite_above(1, b, lambda b: 1 / (b - 1)),
     var=lambda a, b: finite_above(2, b, lambda b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2)),
@@ -141,10 +135,6 @@ def _f_var(dfn: Any, dfd: Any) -> Any:
     return finite_above(4, dfd, var)
 
 
-def _f_draw(source: Source, shape: Shape, dtype: Any, dfn: Any, dfd: Any) -> Any:
-    return _betaprime_draw(source, shape, dtype, 0.5 * dfn, 0.5 * dfd) * (dfd / dfn)
-
-
 f = Continuous(
     "f",
     "dfn dfd",
@@ -155,11 +145,13 @@ f = Continuous(
     cdf=lambda x, dfn, dfd: _betaprime_cdf(dfn / dfd * x, 0.5 * dfn, 0.5 * dfd),
     sf=lambda x, dfn, dfd: _betaprime_sf(dfn / dfd * x, 0.5 * dfn, 0.5 * dfd),
     ppf=lambda q, dfn, dfd: _betaprime_ppf(q, 0.5 * dfn, 0.5 * dfd) * (dfd / dfn),
-    isf=lambda q, dfn, dfd: _betaprime_isf(q, 0.5 * dfn, 0.5 * dfd) * (dfd / dfn),
+    isf=lambda q, dfn, dfd: dfd / dfn / _betaprime_ppf(q, 0.5 * dfd, 0.5 * dfn),
     entropy=lambda dfn, dfd: _betaprime_entropy(0.5 * dfn, 0.5 * dfd) + log(dfd / dfn),
     mean=lambda dfn, dfd: finite_above(2, dfd, lambda n: n / (n - 2)) + 0.0 * dfn,
     var=_f_var,
-    draw=_f_draw,
+    draw=lambda source, shape, dtype, dfn, dfd: (
+        _betaprime_draw(source, shape, dtype, 0.5 * dfn, 0.5 * dfd) * (dfd / dfn)
+    ),
 )
 
 halfcauchy = Continuous(

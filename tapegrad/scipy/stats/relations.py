@@ -23,6 +23,7 @@ from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import expand_dims, moveaxis
 from tapegrad.ops.sorting import argsort, searchsorted, sort
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.stats.ratios import f as f_distribution
 from tapegrad.scipy.stats.samples import read_values, root
@@ -110,10 +111,7 @@ def rankdata(
     >>> rankdata([0.0, 2.0, 3.0, 2.0]).numpy().tolist()
     [1.0, 2.5, 4.0, 2.5]
     """
-    if nan_policy not in ("propagate", "omit"):
-        raise ArgumentError(
-            f"nan_policy of rankdata must be 'propagate' or 'omit'. Got {nan_policy!r}."
-        )
+    check_choice("nan_policy of rankdata", nan_policy, ("propagate", "omit"))
     x = stop_gradient(operand(a))
     if axis is None:
         x, axis = reshape_p(x, shape=(-1,)), 0
@@ -160,8 +158,7 @@ def spearmanr(
     >>> float(spearmanr([1.0, 2.0, 9.0], [1.0, 4.0, 5.0]).statistic)
     1.0
     """
-    if nan_policy != "propagate":
-        raise ArgumentError(f"nan_policy of spearmanr must be 'propagate'. Got {nan_policy!r}.")
+    check_choice("nan_policy of spearmanr", nan_policy, ("propagate",))
     rows = _samples(a, b, axis)
     count = int(rows.shape[0])
     df = float(rows.shape[-1] - 2)
@@ -275,11 +272,7 @@ def ttest_1samp(
 
 
 def ttest_rel(
-    a: Any,
-    b: Any,
-    axis: Any = 0,
-    nan_policy: str = "propagate",
-    alternative: str = "two-sided",
+    a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
 ) -> Significance:
     """Return the t-test of the differences of pairs.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.core.operand import normalize_axes, normalize_axis
-from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import isnan
@@ -15,6 +14,7 @@ from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import moveaxis
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 
 
@@ -95,10 +95,7 @@ def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
     >>> read_values([[1.0, 2.0]], None, "propagate", "skew").x.shape
     (2,)
     """
-    if nan_policy not in ("propagate", "omit"):
-        raise ArgumentError(
-            f"nan_policy of {name} must be 'propagate' or 'omit'. Got {nan_policy!r}."
-        )
+    check_choice(f"nan_policy of {name}", nan_policy, ("propagate", "omit"))
     x = operand(a)
     kept = None
     if axis is None:

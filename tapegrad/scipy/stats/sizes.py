@@ -101,17 +101,15 @@ maxwell = Continuous(
 )
 
 
-def _nakagami_log_density(x: Any, nu: Any) -> Any:
-    return math.log(2) + nu * log(nu) - lgamma(nu) + times_log(2 * nu - 1, x) - nu * x * x
-
-
 nakagami = Continuous(
     "nakagami",
     "nu",
     support=(0.0, math.inf),
     inside=1.0,
     valid=lambda nu: nu > 0,
-    log_density=_nakagami_log_density,
+    log_density=lambda x, nu: (
+        math.log(2) + nu * log(nu) - lgamma(nu) + times_log(2 * nu - 1, x) - nu * x * x
+    ),
     cdf=lambda x, nu: gamma_cdf(nu * x * x, nu),
     sf=lambda x, nu: gamma_sf(nu * x * x, nu),
     ppf=lambda q, nu: sqrt(gammaincinv(nu, q) / nu),

@@ -141,17 +141,13 @@ def _exponnorm_lower(x: Any, K: Any) -> Any:
     return integral_from(x, scale, lambda u: exp(_exponnorm_log_density(u, rate)), -1.0)
 
 
-def _exponnorm_place(s: Any, K: Any) -> Any:
-    return where(s > 0, (1 + K) * s, s)
-
-
 def _exponnorm_ppf(q: Any, K: Any) -> Any:
     return quantile(
         q,
         (K,),
         lambda q, x, K: _exponnorm_cdf(x, K) - q,
         lambda x, K: exp(_exponnorm_log_density(x, K)),
-        _exponnorm_place,
+        lambda s, K: where(s > 0, (1 + K) * s, s),
         40.0,
     )
 
@@ -176,10 +172,6 @@ def _exponnorm_entropy(K: Any) -> Any:
     return integral_from(0.0 * K, 1 + K, share) + integral_from(0.0 * K, 1.0, share, -1.0)
 
 
-def _exponnorm_draw(source: Source, shape: Shape, dtype: Any, K: Any) -> Any:
-    return draws.normal(source, shape, dtype) - K * log(draws.uniform(source, shape, dtype))
-
-
 exponnorm = Continuous(
     "exponnorm",
     "K",
@@ -192,7 +184,9 @@ exponnorm = Continuous(
     entropy=_exponnorm_entropy,
     mean=lambda K: K,
     var=lambda K: 1 + K * K,
-    draw=_exponnorm_draw,
+    draw=lambda source, shape, dtype, K: (
+        draws.normal(source, shape, dtype) - K * log(draws.uniform(source, shape, dtype))
+    ),
 )
 
 
@@ -282,10 +276,6 @@ invgauss = Continuous(
 # Johnson's distribution: the hyperbolic sine of a normal variable
 
 
-def _johnsonsu_log_density(x: Any, a: Any, b: Any) -> Any:
-    return _log_normal_density(a + b * asinh(x)) + log(b) - 0.5 * log(1 + x * x)
-
-
 def _johnsonsu_var(a: Any, b: Any) -> Any:
     square = 1 / (b * b)
     return 0.5 * expm1(square) * (exp(square) * cosh(2 * a / b) + 1)
@@ -312,7 +302,9 @@ johnsonsu = Continuous(
     "johnsonsu",
     "a b",
     valid=lambda a, b: (b > 0) & (a > -math.inf) & (a < math.inf),
-    log_density=_johnsonsu_log_density,
+    log_density=lambda x, a, b: (
+        _log_normal_density(a + b * asinh(x)) + log(b) - 0.5 * log(1 + x * x)
+    ),
     cdf=lambda x, a, b: ndtr(a + b * asinh(x)),
     sf=lambda x, a, b: ndtr(-a - b * asinh(x)),
     logcdf=lambda x, a, b: log_ndtr(a + b * asinh(x)),

@@ -13,11 +13,16 @@ from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.special import betaln, digamma
+from tapegrad.ops.special import digamma
 from tapegrad.ops.trigonometric import atan2, cos, sin
-from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.special.inverses import betaincinv
-from tapegrad.scipy.special.probabilities import far_from_normal, nearly_normal, normal_quantile
+from tapegrad.scipy.special.probabilities import (
+    far_from_normal,
+    normal_quantile,
+    stdtr,
+    t_log_density,
+    t_log_peak,
+)
 from tapegrad.scipy.stats.continuous import Continuous
 from tapegrad.scipy.stats.draws import gamma, normal
 
@@ -30,49 +35,15 @@ def _finite(df: Any) -> tuple[Any, Any]:
     return is_endless, where(is_endless, 1.0, df)
 
 
-def _t_log_density(x: Any, df: Any) -> Any:
-    is_endless, df = _finite(df)
-    y = _t_log_peak(df) - 0.5 * (df + 1) * log1p(x * x / df)
-    return where(is_endless, -0.5 * x * x - _LOG_ROOT_TWO_PI, y)
-
-
-def _t_log_peak(df: Any) -> Any:
-    return -0.5 * log(df) - betaln(0.5 * df, 0.5)
-
-
-def _t_cdf(x: Any, df: Any) -> Any:
-    """Half of an incomplete beta function, of the share of x² or of df in their sum.
-
-    The share of x² is the one that keeps its digits around 0, where its slope by x is 0 and that
-    of the function infinite: there the first two terms serve. With many degrees of freedom the
-    share of df is nearly 1, and the normal distribution serves.
-    """
-    is_normal, df, many = far_from_normal(df)
-    normal = nearly_normal(x, many)
-    square = x * x
-    is_near = square < 1e-30
-    square = where(is_near, 1.0, square)
-    is_inner = square < minimum(df, 1.0)
-    inner = 0.5 * betainc(0.5, 0.5 * df, where(is_inner, square / (df + square), 0.5))
-    outer = 0.5 * betainc(0.5 * df, 0.5, where(is_inner, 0.5, df / (df + square)))
-    far = where(
-        is_inner,
-        where(x < 0, 0.5 - inner, 0.5 + inner),
-        where(x < 0, outer, 1 - outer),
-    )
-    far = where(is_near, 0.5 + x * exp(_t_log_peak(df)), far)
-    return where(is_normal, normal, far)
-
-
 def _t_ppf(q: Any, df: Any) -> Any:
-    """The same share, inverted; at the median the slope is that of the density."""
+    """By the share of x² or of df in their sum; at the median the slope is that of the density."""
     is_normal, df, many = far_from_normal(df)
     size = 2 * absolute(q - 0.5)
     is_inner, is_middle = size < 0.5, size < 1e-30
     share = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
     rest = betaincinv(0.5 * df, 0.5, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
     x = sqrt(df * where(is_inner, share / (1 - share), (1 - rest) / rest))
-    x = where(is_middle, (q - 0.5) / exp(_t_log_peak(df)), where(q < 0.5, -x, x))
+    x = where(is_middle, (q - 0.5) / exp(t_log_peak(df)), where(q < 0.5, -x, x))
     return where(is_normal, normal_quantile(q, many), x)
 
 
@@ -83,7 +54,7 @@ def _t_entropy(df: Any) -> Any:
     normal = 0.5 + _LOG_ROOT_TWO_PI + rest * (1 + rest * (1 / 4))
     df = where(is_normal, 1.0, df)
     half = 0.5 * (df + 1)
-    return where(is_normal, normal, half * (digamma(half) - digamma(0.5 * df)) - _t_log_peak(df))
+    return where(is_normal, normal, half * (digamma(half) - digamma(0.5 * df)) - t_log_peak(df))
 
 
 def _t_var(df: Any) -> Any:
@@ -103,9 +74,9 @@ t = Continuous(
     "t",
     "df",
     valid=lambda df: df > 0,
-    log_density=_t_log_density,
-    cdf=_t_cdf,
-    sf=lambda x, df: _t_cdf(-x, df),
+    log_density=t_log_density,
+    cdf=lambda x, df: stdtr(df, x),
+    sf=lambda x, df: stdtr(df, -x),
     ppf=_t_ppf,
     isf=lambda q, df: -_t_ppf(q, df),
     entropy=_t_entropy,

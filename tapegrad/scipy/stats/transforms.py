@@ -13,7 +13,7 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.special.information import boxcox as transformed
-from tapegrad.scipy.stats.extremes import expm1_ratio
+from tapegrad.scipy.special.ratios import expm1_ratio
 from tapegrad.scipy.stats.samples import read_values
 
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)

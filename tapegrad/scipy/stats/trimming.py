@@ -18,6 +18,7 @@ from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.sorting import sort
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.stats.samples import Values, read_values, root
 
@@ -133,8 +134,7 @@ def tmin(
     """
     limits = None if lowerlimit is None else (lowerlimit, None)
     values = _between(a, limits, (inclusive, True), axis, nan_policy, "tmin")
-    x = values.x if values.there is None else where(values.there, values.x, math.inf)
-    return values.dropped(_unless_none(values, smallest(x, values.axis, True)), keepdims)
+    return _extreme(values, smallest, math.inf, keepdims)
 
 
 def tmax(
@@ -153,13 +153,15 @@ def tmax(
     """
     limits = None if upperlimit is None else (None, upperlimit)
     values = _between(a, limits, (True, inclusive), axis, nan_policy, "tmax")
-    x = values.x if values.there is None else where(values.there, values.x, -math.inf)
-    return values.dropped(_unless_none(values, largest(x, values.axis, True)), keepdims)
+    return _extreme(values, largest, -math.inf, keepdims)
 
 
-def _unless_none(values: Values, y: Any) -> Any:
-    """y, and NaN where no value was there."""
-    return y if values.there is None else where(values.count == 0, math.nan, y)
+def _extreme(values: Values, pick: Any, outside: float, keepdims: bool) -> Any:
+    """The smallest or largest of what is there; NaN of nothing."""
+    x = values.x if values.there is None else where(values.there, values.x, outside)
+    y = pick(x, values.axis, True)
+    y = y if values.there is None else where(values.count == 0, math.nan, y)
+    return values.dropped(y, keepdims)
 
 
 def trim_mean(
@@ -175,8 +177,7 @@ def trim_mean(
     >>> float(trim_mean([90.0, 2.0, 1.0, 3.0], 0.25))
     2.5
     """
-    if nan_policy != "propagate":
-        raise ArgumentError(f"nan_policy of trim_mean must be 'propagate'. Got {nan_policy!r}.")
+    check_choice("nan_policy of trim_mean", nan_policy, ("propagate",))
     values = read_values(a, axis, nan_policy, "trim_mean")
     length = int(values.x.shape[values.axis])
     cut = int(proportiontocut * length)
@@ -225,10 +226,7 @@ def _with_an_axis(x: Any, axis: Any) -> Any:
 
 
 def _by_policy(nan_policy: str, propagate: Any, omit: Any, name: str) -> Any:
-    if nan_policy not in ("propagate", "omit"):
-        raise ArgumentError(
-            f"nan_policy of {name} must be 'propagate' or 'omit'. Got {nan_policy!r}."
-        )
+    check_choice(f"nan_policy of {name}", nan_policy, ("propagate", "omit"))
     return propagate if nan_policy == "propagate" else omit
 
 

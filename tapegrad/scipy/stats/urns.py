@@ -13,13 +13,13 @@ import numpy as np
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.exponential import exp, log1p
+from tapegrad.ops.exponential import exp
 from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.special import betaln
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.special.factorials import log_choose
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.quadrature import column
 
@@ -28,12 +28,8 @@ _WIDEST = 100.0
 """The standard deviation up to which the terms reach as far as there is probability."""
 
 
-def _log_choose(n: Any, k: Any) -> Any:
-    return -betaln(n - k + 1, k + 1) - log1p(n)
-
-
 def _log_density(k: Any, M: Any, n: Any, N: Any) -> Any:
-    return _log_choose(n, k) + _log_choose(M - n, N - k) - _log_choose(M, N)
+    return log_choose(n, k) + log_choose(M - n, N - k) - log_choose(M, N)
 
 
 def _mean(M: Any, n: Any, N: Any) -> Any:

@@ -85,12 +85,7 @@ class MultivariateT:
         return where(df > 0, y, math.nan)
 
     def rvs(
-        self,
-        loc: Any = None,
-        shape: Any = 1,
-        df: Any = 1,
-        size: Any = 1,
-        random_state: Any = None,
+        self, loc: Any = None, shape: Any = 1, df: Any = 1, size: Any = 1, random_state: Any = None
     ) -> Any:
         """Draw `[*size, components]` vectors (axes of length 1 left out); all get gradients."""
         _, loc, shape, df = _read(0.0, loc, shape, df)

@@ -30,10 +30,6 @@ def _geom_ppf(q: Any, p: Any) -> Any:
     return where(is_late, k - 1, k)
 
 
-def _geom_draw(source: Source, shape: Shape, dtype: Any, p: Any) -> Any:
-    return maximum(ceil(log(draws.uniform(source, shape, dtype)) / log1p(-p)), 1.0)
-
-
 geom = Discrete(
     "geom",
     "p",
@@ -48,12 +44,10 @@ geom = Discrete(
     entropy=lambda p: -log(p) + xdivy(entr(1 - p), p),
     mean=lambda p: 1 / p,
     var=lambda p: (1 - p) / (p * p),
-    draw=_geom_draw,
+    draw=lambda source, shape, dtype, p: maximum(
+        ceil(log(draws.uniform(source, shape, dtype)) / log1p(-p)), 1.0
+    ),
 )
-
-
-def _nbinom_log_density(k: Any, n: Any, p: Any) -> Any:
-    return -betaln(n, k + 1) - log(n + k) + n * log(p) + times_log1p(k, -p)
 
 
 def _nbinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
@@ -121,7 +115,7 @@ nbinom = Discrete(
     "n p",
     support=(0, math.inf),
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-    log_density=_nbinom_log_density,
+    log_density=lambda k, n, p: -betaln(n, k + 1) - log(n + k) + n * log(p) + times_log1p(k, -p),
     cdf=lambda k, n, p: betainc(n, k + 1, p),
     sf=lambda k, n, p: betainc(k + 1, n, 1 - p),
     mean=lambda n, p: n * (1 - p) / p,

@@ -39,8 +39,5 @@ def _solved(root: Any, right: Any) -> Any:
     return plain_structure(tensors.solve_sylvester(root, root, right))
 
 
-defvjp(
-    _complex_root,
-    lambda ans, A: lambda g: _solved(np.swapaxes(ans, -1, -2), g),
-)
+defvjp(_complex_root, lambda ans, A: lambda g: _solved(np.swapaxes(ans, -1, -2), g))
 defjvp(_complex_root, lambda g, ans, A: _solved(ans, g))

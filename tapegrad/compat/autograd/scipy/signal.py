@@ -10,6 +10,7 @@ from tapegrad import numpy as tensors
 from tapegrad.compat.autograd.values import plain
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.conv_functions import convolution
+from tapegrad.scipy.choices import check_choice
 
 __all__ = ["convolve"]
 
@@ -18,13 +19,7 @@ MOST_AXES = 3
 """As many axes as the engine's convolution slides along."""
 
 
-def convolve(
-    A: Any,
-    B: Any,
-    axes: Any = None,
-    dot_axes: Any = ((), ()),
-    mode: str = "full",
-) -> Any:
+def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full") -> Any:
     """Convolve `A` with `B` along pairs of axes, and sum products over the pairs of `dot_axes`.
 
     The axes of the result: those of `A` in no pair, those of `B` in no pair, those slid along.
@@ -33,8 +28,7 @@ def convolve(
     >>> convolve([1.0, 2.0, 3.0], [1.0, 1.0], mode="valid").tolist()
     [3.0, 5.0]
     """
-    if mode not in ("full", "valid", "same"):
-        raise ArgumentError(f"mode must be 'full', 'valid' or 'same'. Got {mode!r}.")
+    check_choice("mode", mode, ("full", "valid", "same"))
     A, B = tensors.asarray(A), tensors.asarray(B)
     every = tuple(range(A.ndim))
     slid: Axes = (every, every) if axes is None else _pairs(axes, A, B, "axes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tapegrad.compat.autograd.dispatch import Borrowed as _Borrowed
 from tapegrad.compat.autograd.scipy.beyond import erf, erfc
 from tapegrad.scipy import special as _tensors
@@ -11,11 +9,7 @@ from tapegrad.scipy import special as _tensors
 _names = _Borrowed(_tensors, "scipy.special")
 __all__ = ["erf", "erfc"]
 __all__ += [name for name in _tensors.__all__ if name not in __all__]
-
-
-def __getattr__(name: str) -> Any:
-    found = globals()[name] = _names.find(name)
-    return found
+__getattr__ = _names.find
 
 
 def __dir__() -> list[str]:

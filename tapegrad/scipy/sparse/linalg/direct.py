@@ -26,6 +26,7 @@ from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.undecided import is_undecided
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
@@ -43,6 +44,13 @@ def square(A: Any, name: str) -> SparseArray:
     if matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"{name} needs a square matrix. Got shape {matrix.shape}.")
     return matrix
+
+
+def right_side(matrix: SparseArray, b: Any, name: str) -> Any:
+    """Return vectors or matrices, sparse ones too, that fit as dense ones."""
+    right = b.toarray() if isinstance(b, SparseArray) else operand(b)
+    check_side(matrix, right, name, most=2)
+    return right
 
 
 def check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
@@ -76,10 +84,8 @@ class SuperLU:
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
         """Return x with A x = rhs; with 'T' or 'H' for the transposed or adjoint matrix."""
-        if trans not in ("N", "T", "H"):
-            raise ArgumentError(f"trans must be 'N', 'T' or 'H'. Got {trans!r}.")
-        right = rhs.toarray() if isinstance(rhs, SparseArray) else operand(rhs)
-        check_side(self._matrix, right, "solve", most=2)
+        check_choice("trans", trans, ("N", "T", "H"))
+        right = right_side(self._matrix, rhs, "solve")
         data, right = operands(self._matrix.data, right)
         if trans == "T":
             return conjugate(self._solved(data, conjugate(right), True))
@@ -208,6 +214,4 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     [1.0, 0.5]
     """
     matrix = square(A, "spsolve")
-    right = b.toarray() if isinstance(b, SparseArray) else operand(b)
-    check_side(matrix, right, "spsolve", most=2)
-    return SuperLU(matrix).solve(right)
+    return SuperLU(matrix).solve(right_side(matrix, b, "spsolve"))

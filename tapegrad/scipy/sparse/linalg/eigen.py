@@ -33,17 +33,12 @@ from tapegrad.ops.selection import maximum
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.sorting import argsort_p
 from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
-from tapegrad.scipy.sparse.linalg.functions import (
-    ORDERS,
-    Apply,
-    LinearOperator,
-    adjoint_of,
-    solved,
-)
+from tapegrad.scipy.sparse.linalg.functions import ORDERS, Apply, LinearOperator, adjoint_of, solved
 
 _CHOICES = ("LM", "SM", "LA", "SA")
 
@@ -69,8 +64,7 @@ def eigsh(
     [3.0, 5.0]
     """
     apply, size, like = _operator(A, "eigsh")
-    if which not in _CHOICES:
-        raise ArgumentError(f"which must be one of {', '.join(_CHOICES)}. Got {which!r}.")
+    check_choice("which", which, _CHOICES)
     if not 0 < k < size:
         raise ArgumentError(f"eigsh finds from 1 to {size - 1} eigenvalues here. Got k={k}.")
     start = _start(v0, size, like)
@@ -155,13 +149,7 @@ def _product(a: Any, b: Any, adjoint_a: bool = False) -> Any:
 
 
 def _lanczos(
-    apply: Apply,
-    start: Any,
-    k: int,
-    which: str,
-    ncv: int | None,
-    maxiter: int | None,
-    tol: float,
+    apply: Apply, start: Any, k: int, which: str, ncv: int | None, maxiter: int | None, tol: float
 ) -> tuple[Any, Any]:
     size = int(start.shape[0])
     most = min(size, max(2 * k + 1, 20) if ncv is None else max(int(ncv), k + 2))
@@ -276,8 +264,7 @@ def svds(
     >>> s.numpy().round(6).tolist()
     [2.0, 3.0]
     """
-    if which not in ("LM", "SM"):
-        raise ArgumentError(f"which must be 'LM' or 'SM'. Got {which!r}.")
+    check_choice("which", which, ("LM", "SM"))
     if isinstance(A, LinearOperator):
         ahead, back, shape = A.matvec, A.rmatvec or adjoint_of(A.matvec), A.shape
         dtype = A.dtype

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import read_on_host
-from tapegrad.errors import ShapeError
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
-from tapegrad.scipy.sparse.base import SparseArray
-from tapegrad.scipy.sparse.linalg.direct import square
+from tapegrad.scipy.operands import operands
+from tapegrad.scipy.sparse.linalg.direct import right_side, square
 from tapegrad.scipy.sparse.linalg.solvers import norm
 
 _REACH = 3.0
@@ -31,13 +29,7 @@ def expm_multiply(A: Any, B: Any) -> Any:
     [3.0, 2.0]
     """
     matrix = square(A, "expm_multiply")
-    right = B.toarray() if isinstance(B, SparseArray) else operand(B)
-    if not 1 <= len(right.shape) <= 2 or right.shape[0] != matrix.shape[0]:
-        raise ShapeError(
-            f"expm_multiply with a matrix of shape {matrix.shape} needs as many rows. "
-            f"Got shape {tuple(right.shape)}."
-        )
-    data, right = operands(matrix.data, right)
+    data, right = operands(matrix.data, right_side(matrix, B, "expm_multiply"))
     still = matrix._like(stop_gradient(data))
     size = float(read_on_host(norm(still, 1), "expm_multiply"))
     parts = max(1, math.ceil(size / _REACH))

@@ -18,8 +18,7 @@ from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.joining import stack
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand
-from tapegrad.scipy.sparse.arrays import coo_array
-from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.sparse.arrays import as_sparse
 from tapegrad.scipy.sparse.linalg import krylov
 
 Apply = Callable[[Any], Any]
@@ -86,7 +85,7 @@ def aslinearoperator(A: Any) -> LinearOperator:
     """
     if isinstance(A, LinearOperator):
         return A
-    matrix = A if isinstance(A, SparseArray) else coo_array(A)
+    matrix = as_sparse(A)
     turned = matrix.transpose().conj()
     return LinearOperator(matrix.shape, matrix.__matmul__, turned.__matmul__, dtype=matrix.dtype)
 

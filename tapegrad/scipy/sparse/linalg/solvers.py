@@ -23,13 +23,7 @@ from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.sparse.linalg.direct import check_side, square
-from tapegrad.scipy.sparse.linalg.functions import (
-    Apply,
-    Iterate,
-    as_function,
-    check_result,
-    solved,
-)
+from tapegrad.scipy.sparse.linalg.functions import Apply, Iterate, as_function, check_result, solved
 
 
 def cg(
@@ -142,14 +136,7 @@ def minres(
 
 
 def _solved(
-    name: str,
-    iterate: Iterate,
-    A: Any,
-    b: Any,
-    x0: Any,
-    M: Any,
-    maxiter: int | None,
-    callback: Any,
+    name: str, iterate: Iterate, A: Any, b: Any, x0: Any, M: Any, maxiter: int | None, callback: Any
 ) -> tuple[Any, Any]:
     if callback is not None:
         raise ArgumentError(f"{name} takes no callback: its rounds may run on a device.")

@@ -18,16 +18,7 @@ from tapegrad.compat.autograd.scipy.stats import (
 )
 from tapegrad.scipy import stats as _tensors
 
-__all__ = [
-    "beta",
-    "chi2",
-    "dirichlet",
-    "gamma",
-    "multivariate_normal",
-    "norm",
-    "poisson",
-    "t",
-]
+__all__ = ["beta", "chi2", "dirichlet", "gamma", "multivariate_normal", "norm", "poisson", "t"]
 __all__ += [name for name in _tensors.__all__ if name not in __all__]
 
 

@@ -81,7 +81,4 @@ _defvjp(
     lambda ans, x, mean, cov: lambda g: _by_cov(g, x, mean, cov),
 )
 
-
-def __getattr__(name: str) -> Any:
-    found = globals()[name] = _names.find(name)
-    return found
+__getattr__ = _names.find

@@ -1,15 +1,6 @@
 """The distribution scipy.stats.poisson, recorded on traced values."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from tapegrad.compat.autograd.dispatch import Borrowed as _Borrowed
 from tapegrad.scipy import stats as _stats
 
-_names = _Borrowed(_stats.poisson, "scipy.stats:poisson")
-
-
-def __getattr__(name: str) -> Any:
-    found = globals()[name] = _names.find(name)
-    return found
+__getattr__ = _Borrowed(_stats.poisson, "scipy.stats:poisson").find

@@ -1,0 +1,50 @@
+"""Ratios that are 0 / 0 at 0: near it they are series, which have derivatives there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.exponential import expm1, log1p
+from tapegrad.ops.selection import where
+
+SMALL = 0.02
+"""Where the series stand."""
+
+
+def power_series(x: Any, coefficients: list[float]) -> Any:
+    """Return the sum of coefficients times powers of x, from 0 on.
+
+    >>> power_series(2.0, [1.0, 10.0])
+    21.0
+    """
+    y = 0.0 * x + coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        y = y * x + coefficient
+    return y
+
+
+def log1p_ratio(x: Any) -> Any:
+    """Return log(1 + x) / x, which is 1 at 0, with all its derivatives.
+
+    >>> import tapegrad
+    >>> log1p_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
+    [1.0, 0.6931]
+    """
+    is_small = (x < SMALL) & (x > -SMALL)
+    far = where(is_small, 1.0, x)
+    near = power_series(where(is_small, x, 0.0), [(-1) ** k / (k + 1) for k in range(12)])
+    return where(is_small, near, log1p(far) / far)
+
+
+def expm1_ratio(x: Any) -> Any:
+    """Return (exp(x) - 1) / x, which is 1 at 0, with all its derivatives.
+
+    >>> import tapegrad
+    >>> expm1_ratio(tapegrad.constant([0.0, 1.0], "float64")).numpy().round(4).tolist()
+    [1.0, 1.7183]
+    """
+    is_small = (x < SMALL) & (x > -SMALL)
+    far = where(is_small, 1.0, x)
+    near = power_series(where(is_small, x, 0.0), [1 / math.factorial(k + 1) for k in range(9)])
+    return where(is_small, near, expm1(far) / far)
