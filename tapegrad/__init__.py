@@ -13,9 +13,7 @@ loads on first use, so that `import tapegrad` stays cheap.
 
 from typing import TYPE_CHECKING, Any
 
-from tapegrad.autodiff.arguments import (
-    UnconnectedGradients,
-)
+from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.batching import vectorized_map, vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.convert import register_tensor_conversion_function

@@ -17,15 +17,9 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.core.dtypes import (
-    bool_ as bool,
-)
-from tapegrad.ops.cast import (
-    cast,
-)
-from tapegrad.ops.complex_numbers import (
-    complex,
-)
+from tapegrad.core.dtypes import bool_ as bool
+from tapegrad.ops.cast import cast
+from tapegrad.ops.complex_numbers import complex
 
 __all__ = [
     "DType",

@@ -1,50 +1,15 @@
 """TensorFlow's `tf.linalg` names: solvers, decompositions, norms."""
 
-from tapegrad.ops.creation import (
-    eye,
-)
-from tapegrad.ops.diagonal import (
-    band_part,
-    set_diag,
-    tensor_diag,
-    tensor_diag_part,
-)
-from tapegrad.ops.diagonal import (
-    matrix_diag as diag,
-)
-from tapegrad.ops.diagonal import (
-    matrix_diag_part as diag_part,
-)
-from tapegrad.ops.einsum import (
-    einsum,
-)
-from tapegrad.ops.linalg.decompositions import (
-    cholesky,
-    lu,
-    qr,
-)
-from tapegrad.ops.linalg.determinants import (
-    det,
-    logdet,
-    slogdet,
-)
-from tapegrad.ops.linalg.eigen import (
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    svdvals,
-)
-from tapegrad.ops.linalg.eigen import (
-    tf_svd as svd,
-)
-from tapegrad.ops.linalg.functions import (
-    expm,
-    logm,
-    matrix_power,
-    matrix_rank,
-    sqrtm,
-)
+from tapegrad.ops.creation import eye
+from tapegrad.ops.diagonal import band_part, set_diag, tensor_diag, tensor_diag_part
+from tapegrad.ops.diagonal import matrix_diag as diag
+from tapegrad.ops.diagonal import matrix_diag_part as diag_part
+from tapegrad.ops.einsum import einsum
+from tapegrad.ops.linalg.decompositions import cholesky, lu, qr
+from tapegrad.ops.linalg.determinants import det, logdet, slogdet
+from tapegrad.ops.linalg.eigen import eig, eigh, eigvals, eigvalsh, svdvals
+from tapegrad.ops.linalg.eigen import tf_svd as svd
+from tapegrad.ops.linalg.functions import expm, logm, matrix_power, matrix_rank, sqrtm
 from tapegrad.ops.linalg.norms import (
     cond,
     global_norm,
@@ -54,35 +19,11 @@ from tapegrad.ops.linalg.norms import (
     normalize,
     vector_norm,
 )
-from tapegrad.ops.linalg.solve import (
-    cholesky_solve,
-    inv,
-    lstsq,
-    pinv,
-    solve,
-    triangular_solve,
-)
-from tapegrad.ops.linalg.sylvester import (
-    solve_sylvester,
-)
-from tapegrad.ops.linalg.traces import (
-    cross,
-    multi_dot,
-    tensorinv,
-    tensorsolve,
-    trace,
-)
-from tapegrad.ops.products import (
-    adjoint,
-    kron,
-    matmul,
-    matvec,
-    outer,
-    tensordot,
-)
-from tapegrad.ops.shape import (
-    matrix_transpose,
-)
+from tapegrad.ops.linalg.solve import cholesky_solve, inv, lstsq, pinv, solve, triangular_solve
+from tapegrad.ops.linalg.sylvester import solve_sylvester
+from tapegrad.ops.linalg.traces import cross, multi_dot, tensorinv, tensorsolve, trace
+from tapegrad.ops.products import adjoint, kron, matmul, matvec, outer, tensordot
+from tapegrad.ops.shape import matrix_transpose
 
 __all__ = [
     "adjoint",

@@ -1,26 +1,10 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
 from tapegrad import special
-from tapegrad.ops.arithmetic import (
-    add,
-    conj,
-    divide,
-    multiply,
-    negative,
-    subtract,
-)
-from tapegrad.ops.arithmetic import (
-    divide as truediv,
-)
-from tapegrad.ops.bessel import (
-    bessel_i0,
-    bessel_i0e,
-    bessel_i1,
-    bessel_i1e,
-)
-from tapegrad.ops.bits import (
-    nextafter,
-)
+from tapegrad.ops.arithmetic import add, conj, divide, multiply, negative, subtract
+from tapegrad.ops.arithmetic import divide as truediv
+from tapegrad.ops.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
+from tapegrad.ops.bits import nextafter
 from tapegrad.ops.comparison import (
     approximate_equal,
     equal,
@@ -34,20 +18,10 @@ from tapegrad.ops.comparison import (
     logical_xor,
     not_equal,
 )
-from tapegrad.ops.comparison import (
-    isfinite as is_finite,
-)
-from tapegrad.ops.comparison import (
-    isinf as is_inf,
-)
-from tapegrad.ops.comparison import (
-    isnan as is_nan,
-)
-from tapegrad.ops.complex_numbers import (
-    angle,
-    imag,
-    real,
-)
+from tapegrad.ops.comparison import isfinite as is_finite
+from tapegrad.ops.comparison import isinf as is_inf
+from tapegrad.ops.comparison import isnan as is_nan
+from tapegrad.ops.complex_numbers import angle, imag, real
 from tapegrad.ops.composed import (
     confusion_matrix,
     invert_permutation,
@@ -57,47 +31,14 @@ from tapegrad.ops.composed import (
     reciprocal_no_nan,
     scalar_mul,
 )
-from tapegrad.ops.counting import (
-    bincount,
-)
-from tapegrad.ops.cumulative import (
-    cumprod,
-    cumsum,
-    cumulative_logsumexp,
-)
-from tapegrad.ops.exponential import (
-    exp,
-    expm1,
-    log,
-    log1p,
-    logaddexp,
-    xlog1py,
-    xlogy,
-)
-from tapegrad.ops.linalg.norms import (
-    l2_normalize,
-)
-from tapegrad.ops.magnitude import (
-    abs,
-    sign,
-)
-from tapegrad.ops.no_nan import (
-    divide_no_nan,
-    multiply_no_nan,
-    xdivy,
-)
-from tapegrad.ops.powers import (
-    cbrt,
-    hypot,
-    reciprocal,
-    rsqrt,
-    sqrt,
-    square,
-    squared_difference,
-)
-from tapegrad.ops.powers import (
-    power as pow,
-)
+from tapegrad.ops.counting import bincount
+from tapegrad.ops.cumulative import cumprod, cumsum, cumulative_logsumexp
+from tapegrad.ops.exponential import exp, expm1, log, log1p, logaddexp, xlog1py, xlogy
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.magnitude import abs, sign
+from tapegrad.ops.no_nan import divide_no_nan, multiply_no_nan, xdivy
+from tapegrad.ops.powers import cbrt, hypot, reciprocal, rsqrt, sqrt, square, squared_difference
+from tapegrad.ops.powers import power as pow
 from tapegrad.ops.reduce import (
     argmax,
     argmin,
@@ -114,23 +55,10 @@ from tapegrad.ops.reduce import (
     reduce_sum,
     reduce_variance,
 )
-from tapegrad.ops.rounding import (
-    ceil,
-    floor,
-    mod,
-    rint,
-    round,
-    truncatediv,
-)
-from tapegrad.ops.rounding import (
-    floor_divide as floordiv,
-)
-from tapegrad.ops.rounding import (
-    fmod as truncatemod,
-)
-from tapegrad.ops.rounding import (
-    mod as floormod,
-)
+from tapegrad.ops.rounding import ceil, floor, mod, rint, round, truncatediv
+from tapegrad.ops.rounding import floor_divide as floordiv
+from tapegrad.ops.rounding import fmod as truncatemod
+from tapegrad.ops.rounding import mod as floormod
 from tapegrad.ops.segment_functions import (
     segment_max,
     segment_mean,
@@ -144,24 +72,10 @@ from tapegrad.ops.segment_functions import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from tapegrad.ops.selection import (
-    maximum,
-    minimum,
-)
-from tapegrad.ops.sigmoids import (
-    log_sigmoid,
-    sigmoid,
-    softplus,
-    softsign,
-)
-from tapegrad.ops.softmax import (
-    log_softmax,
-    softmax,
-)
-from tapegrad.ops.sorting import (
-    in_top_k,
-    top_k,
-)
+from tapegrad.ops.selection import maximum, minimum
+from tapegrad.ops.sigmoids import log_sigmoid, sigmoid, softplus, softsign
+from tapegrad.ops.softmax import log_softmax, softmax
+from tapegrad.ops.sorting import in_top_k, top_k
 from tapegrad.ops.special import (
     betainc,
     digamma,
@@ -178,13 +92,8 @@ from tapegrad.ops.special import (
     polygamma,
     zeta,
 )
-from tapegrad.ops.statistics import (
-    zero_fraction,
-)
-from tapegrad.ops.sums import (
-    accumulate_n,
-    add_n,
-)
+from tapegrad.ops.statistics import zero_fraction
+from tapegrad.ops.sums import accumulate_n, add_n
 from tapegrad.ops.trigonometric import (
     acos,
     acosh,

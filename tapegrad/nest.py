@@ -8,10 +8,4 @@ from tapegrad.core.nest import (
     pack_sequence_as,
 )
 
-__all__ = [
-    "assert_same_structure",
-    "flatten",
-    "is_nested",
-    "map_structure",
-    "pack_sequence_as",
-]
+__all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]

@@ -17,13 +17,8 @@ from tapegrad.ops.activations import (
     sparse_plus,
     threshold,
 )
-from tapegrad.ops.attention import (
-    rotary_embedding,
-    scaled_dot_product_attention,
-)
-from tapegrad.ops.composed import (
-    bias_add,
-)
+from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
+from tapegrad.ops.composed import bias_add
 from tapegrad.ops.conv_functions import (
     atrous_conv2d,
     atrous_conv2d_transpose,
@@ -38,16 +33,9 @@ from tapegrad.ops.conv_functions import (
     depthwise_conv2d,
     separable_conv2d,
 )
-from tapegrad.ops.dropout import (
-    dropout,
-    stateless_dropout,
-)
-from tapegrad.ops.gather import (
-    embedding_lookup,
-)
-from tapegrad.ops.linalg.norms import (
-    l2_normalize,
-)
+from tapegrad.ops.dropout import dropout, stateless_dropout
+from tapegrad.ops.gather import embedding_lookup
+from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.losses import (
     l2_loss,
     log_poisson_loss,
@@ -66,9 +54,7 @@ from tapegrad.ops.norm_functions import (
     local_response_normalization,
     rms_norm,
 )
-from tapegrad.ops.norm_functions import (
-    local_response_normalization as lrn,
-)
+from tapegrad.ops.norm_functions import local_response_normalization as lrn
 from tapegrad.ops.pooling import (
     avg_pool,
     avg_pool1d,
@@ -81,11 +67,7 @@ from tapegrad.ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from tapegrad.ops.rearranging import (
-    depth_to_space,
-    space_to_batch,
-    space_to_depth,
-)
+from tapegrad.ops.rearranging import depth_to_space, space_to_batch, space_to_depth
 from tapegrad.ops.sigmoids import (
     gelu,
     log_sigmoid,
@@ -97,17 +79,9 @@ from tapegrad.ops.sigmoids import (
     squareplus,
     tanh_shrink,
 )
-from tapegrad.ops.sigmoids import (
-    silu as swish,
-)
-from tapegrad.ops.softmax import (
-    log_softmax,
-    softmax,
-)
-from tapegrad.ops.sorting import (
-    in_top_k,
-    top_k,
-)
+from tapegrad.ops.sigmoids import silu as swish
+from tapegrad.ops.softmax import log_softmax, softmax
+from tapegrad.ops.sorting import in_top_k, top_k
 from tapegrad.ops.statistics import (
     moments,
     normalize_moments,
@@ -115,9 +89,7 @@ from tapegrad.ops.statistics import (
     weighted_moments,
     zero_fraction,
 )
-from tapegrad.ops.trigonometric import (
-    tanh,
-)
+from tapegrad.ops.trigonometric import tanh
 
 __all__ = [
     "atrous_conv2d",

@@ -4,25 +4,8 @@
 """
 
 from tapegrad.ops.convolve import convolve, correlate
-from tapegrad.ops.fft import (
-    fft,
-    fftn,
-    hfft,
-    ifft,
-    ifftn,
-    ihfft,
-    irfft,
-    irfftn,
-    rfft,
-    rfftn,
-)
-from tapegrad.ops.signal import (
-    frame,
-    inverse_stft,
-    inverse_stft_window_fn,
-    overlap_and_add,
-    stft,
-)
+from tapegrad.ops.fft import fft, fftn, hfft, ifft, ifftn, ihfft, irfft, irfftn, rfft, rfftn
+from tapegrad.ops.signal import frame, inverse_stft, inverse_stft_window_fn, overlap_and_add, stft
 from tapegrad.ops.spectra import (
     dct,
     fft2d,

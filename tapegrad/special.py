@@ -14,9 +14,7 @@ from tapegrad.ops.bessel import (
     bessel_y0,
     bessel_y1,
 )
-from tapegrad.ops.sigmoids import (
-    logit,
-)
+from tapegrad.ops.sigmoids import logit
 from tapegrad.ops.special import (
     betainc,
     dawsn,

@@ -8,27 +8,14 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from tapegrad_bench.charts import (
-    draw_memory,
-    draw_ratios,
-    draw_shares,
-    draw_sizes,
-    ratios_of,
-    slug,
-)
+from tapegrad_bench.charts import draw_memory, draw_ratios, draw_shares, draw_sizes, ratios_of, slug
 from tapegrad_bench.headline import Fact, count_cells, headline
 from tapegrad_bench.results import Run
 from tapegrad_bench.roofline import draw_roofline, find_spots
 from tapegrad_bench.rows import contenders_of, devices_of, is_ours, standard_rows
 from tapegrad_bench.scaling import Fixed, Series, crossovers_of, find_series
 from tapegrad_bench.svg import decades_around, tag
-from tapegrad_bench.tables import (
-    Entry,
-    Table,
-    detail_table,
-    machine_table,
-    summary_tables,
-)
+from tapegrad_bench.tables import Entry, Table, detail_table, machine_table, summary_tables
 
 
 def write_page(run: Run, path: Path) -> None:

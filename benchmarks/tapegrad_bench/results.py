@@ -130,14 +130,7 @@ class Cell:
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
         """Return what makes this cell the same cell in another run."""
-        return (
-            self.workload,
-            self.size.label,
-            self.dtype,
-            self.device,
-            self.library,
-            self.mode,
-        )
+        return (self.workload, self.size.label, self.dtype, self.device, self.library, self.mode)
 
     @property
     def name(self) -> str:

@@ -15,14 +15,7 @@ from tapegrad_bench.quantities import (
     format_value,
 )
 from tapegrad_bench.results import Cell, Run, Status
-from tapegrad_bench.rows import (
-    Row,
-    contenders_of,
-    devices_of,
-    is_ours,
-    rows_of,
-    standard_rows,
-)
+from tapegrad_bench.rows import Row, contenders_of, devices_of, is_ours, rows_of, standard_rows
 from tapegrad_bench.scaling import Series, crossovers_of, find_series
 
 

@@ -1,17 +1,7 @@
 """Differentiation: TensorFlow's `tf.autodiff` names; the machinery is in the modules beside."""
 
-from tapegrad.autodiff.arguments import (
-    UnconnectedGradients,
-)
-from tapegrad.autodiff.forward import (
-    ForwardAccumulator,
-)
-from tapegrad.autodiff.gradient_tape import (
-    GradientTape,
-)
+from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.forward import ForwardAccumulator
+from tapegrad.autodiff.gradient_tape import GradientTape
 
-__all__ = [
-    "ForwardAccumulator",
-    "GradientTape",
-    "UnconnectedGradients",
-]
+__all__ = ["ForwardAccumulator", "GradientTape", "UnconnectedGradients"]

@@ -125,10 +125,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 
 
 def jacobian(
-    f: Function,
-    argnums: int = 0,
-    mode: str | None = None,
-    chunk_size: int | None = None,
+    f: Function, argnums: int = 0, mode: str | None = None, chunk_size: int | None = None
 ) -> Function:
     """Return the function that computes the Jacobian: shape output.shape + input.shape.
 

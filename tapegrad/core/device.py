@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tapegrad.core.backend import (
-    IN_TREE,
-    Backend,
-    backend_names,
-    get_backend,
-    is_backend,
-)
+from tapegrad.core.backend import IN_TREE, Backend, backend_names, get_backend, is_backend
 from tapegrad.errors import BackendUnavailableError, DeviceError
 
 _PREFERENCE = ("cupy", "numpy")

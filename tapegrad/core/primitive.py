@@ -463,8 +463,5 @@ def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
         same_dtype = own_dtype is dtype or own_dtype == dtype
         if own_shape != shape or not same_dtype:
             fits = fits or [None] * len(operands)
-            fits[i] = (
-                None if own_shape == shape else own_shape,
-                None if same_dtype else own_dtype,
-            )
+            fits[i] = (None if own_shape == shape else own_shape, None if same_dtype else own_dtype)
     return fits

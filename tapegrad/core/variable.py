@@ -18,13 +18,7 @@ from tapegrad.core.convert import (
 from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
 from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
-from tapegrad.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DTypeError,
-    InPlaceError,
-    ShapeError,
-)
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
 
 if TYPE_CHECKING:
     from tapegrad.core.operator_types import HasOperators

@@ -61,11 +61,7 @@ class JaxOps:
 
     def conv(self, x: Array, w: Array, stride: int) -> Array:
         return jax.lax.conv_general_dilated(
-            x,
-            w,
-            (stride, stride),
-            ((1, 1), (1, 1)),
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            x, w, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=("NHWC", "HWIO", "NHWC")
         )
 
     def spatial_mean(self, x: Array) -> Array:

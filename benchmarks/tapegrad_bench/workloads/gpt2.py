@@ -96,10 +96,7 @@ GPT2 = Workload(
     name="gpt2",
     summary="GPT-2 small, tied embedding, causal attention, AdamW; f32 master weights",
     kind=Kind.TRAINING,
-    defaults={
-        "cpu": _dims(2, 64, 4, 2, 64, 1000),
-        "cuda": _dims(12, 768, 12, 8, 1024),
-    },
+    defaults={"cpu": _dims(2, 64, 4, 2, 64, 1000), "cuda": _dims(12, 768, 12, 8, 1024)},
     dtypes={"cpu": "float32", "cuda": "bfloat16"},
     default_on=("cuda",),
     size=size,

@@ -88,10 +88,7 @@ SAMPLES = [
         _reversed,
     ),
     Sample(
-        "map_fn",
-        lambda x: control_flow.map_fn(lambda row: row * row, x),
-        [normal(3, 2)],
-        np.square,
+        "map_fn", lambda x: control_flow.map_fn(lambda row: row * row, x), [normal(3, 2)], np.square
     ),
     Sample(
         "scan",

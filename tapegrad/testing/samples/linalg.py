@@ -13,14 +13,7 @@ import numpy as np
 from tapegrad.ops.linalg import decompositions, determinants, eigen, solve, sylvester
 from tapegrad.ops.linalg.common import as_row, hermitian_part
 from tapegrad.ops.products import adjoint, matmul
-from tapegrad.testing.sample import (
-    Maker,
-    Sample,
-    complex_normal,
-    fixed,
-    normal,
-    positive_definite,
-)
+from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, positive_definite
 
 
 def regular(size: int, *batch: int, imaginary: bool = False) -> Maker:

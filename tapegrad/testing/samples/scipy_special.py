@@ -91,10 +91,7 @@ SAMPLES = [
     ),
     *[Sample(name, _of_degree(name, n), args, _scipy(name, n)) for name, n, args in _OF_DEGREE],
     Sample(
-        "jv-whole-order",
-        lambda x: special.jv(3, x),
-        [fixed([-2.0, 0.0, 5.0])],
-        _scipy("jv", 3),
+        "jv-whole-order", lambda x: special.jv(3, x), [fixed([-2.0, 0.0, 5.0])], _scipy("jv", 3)
     ),
     Sample("yv-near-zero", special.yv, [uniform(-0.4, 1.4, 2), uniform(0.1, 0.4, 2)], _scipy("yv")),
     Sample("kv-near-zero", special.kv, [uniform(-0.4, 1.4, 2), uniform(0.1, 0.4, 2)], _scipy("kv")),

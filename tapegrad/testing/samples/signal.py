@@ -116,10 +116,7 @@ SAMPLES = [
         lambda x: _added(x, 3),
     ),
     Sample(
-        "stft",
-        lambda x: signal.stft(x, 6, 2),
-        [normal(2, 12)],
-        lambda x: _stft(x, 6, 2, 8, "hann"),
+        "stft", lambda x: signal.stft(x, 6, 2), [normal(2, 12)], lambda x: _stft(x, 6, 2, 8, "hann")
     ),
     Sample(
         "stft-fft_length",

@@ -223,11 +223,7 @@ SAMPLES = [
         share=0.25,
     ),
     _update(
-        "adadelta_update",
-        updates.adadelta_update,
-        [*_P, _SQUARES, _SQUARES],
-        _adadelta,
-        **_RMSPROP,
+        "adadelta_update", updates.adadelta_update, [*_P, _SQUARES, _SQUARES], _adadelta, **_RMSPROP
     ),
     _update(
         "adamax_update", updates.adamax_update, [*_P, _STEP, _SLOT, _SQUARES], _adamax, **_ADAM
