@@ -66,10 +66,9 @@ PARTS = {
     # Every recorded sequence of launches is compared with the call that it was recorded from.
     "engine": Part((), ("tests/gpu",), {"TAPEGRAD_CHECK_REPLAYS": "1"}),
     "tape": Part((), TAPE_TESTS, _ON_CUDA),
-    "training": Part(
-        ("tapegrad/keras", "tapegrad/data", "examples"),
-        ("tests/keras", "tests/data", "tests/examples", "tests/full"),
-        _ON_CUDA,
+    "training": Part(("tapegrad/keras", "tapegrad/data"), ("tests/keras", "tests/data"), _ON_CUDA),
+    "examples": Part(
+        ("tapegrad/keras", "tapegrad/data", "examples"), ("tests/examples", "tests/full"), _ON_CUDA
     ),
     "numpy": Part(("tapegrad/numpy",), ("tests/numpy",), _ON_CUDA),
     "scipy": Part(("tapegrad/numpy", "tapegrad/scipy"), ("tests/scipy",), _ON_CUDA),
