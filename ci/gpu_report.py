@@ -145,7 +145,11 @@ def benchmark(options: list[str]) -> dict[str, dict[str, float | str]]:
     """Time all rows; keep the results file, and return the medians by row and library."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tapegrad", "bench", "--devices", "cuda"]
-        subprocess.run([*command, *options, "--output", folder], cwd=ROOT)
+        running = subprocess.Popen([*command, *options, "--output", folder], cwd=ROOT)
+        try:
+            running.wait()
+        except KeyboardInterrupt:
+            running.wait()  # it was told as well, and writes what it has
         (written,) = Path(folder).glob("*.json")
         text = written.read_text()
     found = json.loads(text)
