@@ -203,3 +203,11 @@ def test_a_devices_raw_array_serves_as_index(device_array):
         picked = tf.constant([5.0, 6.0])[index]
 
     assert picked.numpy().tolist() == [6.0, 5.0, 6.0]
+
+
+def test_numpys_questions_take_variables():
+    one, other = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 3.0])
+
+    assert np.array_equal(one, one)
+    assert not np.array_equal(one, other)
+    assert np.allclose(one, tf.Variable([1.0, 2.0 + 1e-7]))

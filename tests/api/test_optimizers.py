@@ -213,6 +213,16 @@ def test_variables_can_be_excluded_from_weight_decay_by_name():
     assert (float(kernel), float(bias)) == (0.75, 1.0)
 
 
+def test_variables_that_come_later_are_excluded_by_name_too():
+    kernel, bias = tf.Variable(1.0, name="kernel"), tf.Variable(1.0, name="dense_bias")
+    optimizer = tf.optimizers.AdamW(0.5, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+
+    optimizer.apply_gradients([(0.0, kernel), (0.0, bias)])
+
+    assert (float(kernel), float(bias)) == (0.75, 1.0)
+
+
 CLIPPED = {
     "clipvalue": ({"clipvalue": 0.5}, ([-0.5, 0.5], [0.25])),
     "clipnorm": ({"clipnorm": 2.5}, ([-1.5, 2.0], [0.25])),
