@@ -6,6 +6,7 @@ keep them: whoever calls holds them.
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -58,11 +59,15 @@ class Room:
                 stream = _streams[self.device] = cupy.cuda.Stream(non_blocking=True)
             cublaslt.exchange_workspace(self.device, stream.ptr, self._space)
             STATE["capturing"] = True
+            is_collecting = gc.isenabled()
+            gc.disable()  # CUDA frees no memory while it captures
             try:
                 with stream, cupy.cuda.using_allocator(memory.malloc):
                     yield stream
             finally:
                 STATE["capturing"] = False
+                if is_collecting:
+                    gc.enable()
                 self._space = cublaslt.exchange_workspace(self.device, stream.ptr, None)
                 self.memory = max(self.memory, int(memory.pool.total_bytes()))
 

@@ -39,7 +39,7 @@ from tapegrad_cupy.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.reduction import reduction
 from tapegrad_cupy.rows import column_launch, losses_with_gradients, normalization, rows
 from tapegrad_cupy.special import special
-from tapegrad_cupy.updates import moments, multi_norms, multi_updates, row_updates, updates
+from tapegrad_cupy.updates import moments, multi_norms, multi_updates, row_updates, tally, updates
 
 MODULES: tuple[ModuleType, ...] = (
     accumulate,
@@ -72,6 +72,7 @@ MODULES: tuple[ModuleType, ...] = (
     shape,
     small,
     special,
+    tally,
     updates,
 )
 

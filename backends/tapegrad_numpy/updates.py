@@ -218,6 +218,14 @@ def moments_update(
     return tuple([new.astype(dtype, copy=False) for new in moved])
 
 
+def tally_update(total: Array, count: Array, value: Array, *, weight: float) -> tuple[Array, ...]:
+    wide, dtype = _wide(total), total.dtype
+    if wide is dtype:
+        return np.asarray(total + value * weight), np.asarray(count + weight)
+    total, count, value = [one.astype(wide) for one in (total, count, value)]
+    return (total + value * weight).astype(dtype), (count + weight).astype(dtype)
+
+
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
     return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=_wide(p))),)
 
@@ -282,4 +290,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "rmsprop_update": rmsprop_update,
     "sgd_rows_update": sgd_rows_update,
     "sgd_update": sgd_update,
+    "tally_update": tally_update,
 }

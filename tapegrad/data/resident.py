@@ -8,12 +8,14 @@ Rows of larger ones a backend may put together where its device reads them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core import host, nest
 from tapegrad.core.backend import backend_of
+from tapegrad.core.recovery import run_again
 from tapegrad.core.tensor import wrap
 from tapegrad.data.structure import mapped
 from tapegrad.ops.gather import gather
@@ -39,16 +41,23 @@ class Resident:
         """Return rows as tensors beside the array `like`; None if the host has to gather them."""
         if not _is_on_device(like):
             return None
-        kernels = backend_of(like).kernels
+        attempt = partial(self._rows, indices, like)
         with working():
-            if not self._is_small:
-                place = kernels.get("rows.place")
-                return place and _of_all(self._arrays, lambda all: place(all, indices, like))
-            copies, take = self._copies_beside(like), kernels.get("rows.take")
-            if take is not None:
-                return _of_all(copies, lambda all: take(all, indices))
-            chosen = host.place_like(indices, like)
-            return mapped(lambda array: gather(wrap(array), wrap(chosen)), copies)
+            try:
+                return attempt()
+            except MemoryError as error:
+                return run_again("A batch", (like,), attempt, error)
+
+    def _rows(self, indices: np.ndarray[Any, Any], like: Any) -> Any:
+        kernels = backend_of(like).kernels
+        if not self._is_small:
+            place = kernels.get("rows.place")
+            return place and _of_all(self._arrays, lambda all: place(all, indices, like))
+        copies, take = self._copies_beside(like), kernels.get("rows.take")
+        if take is not None:
+            return _of_all(copies, lambda all: take(all, indices))
+        chosen = host.place_like(indices, like)
+        return mapped(lambda array: gather(wrap(array), wrap(chosen)), copies)
 
     def _copies_beside(self, like: Any) -> Any:
         device = backend_of(like).device_of(like)

@@ -269,6 +269,12 @@ def _moments(
     return tuple([xp.astype(new, mean.dtype) for new in moved])
 
 
+def _tally(xp: Any, total: Any, count: Any, value: Any, *, weight: float) -> Any:
+    """The total and the count of a running mean after a value that counts `weight` times."""
+    new = _wide(xp, total) + _wide(xp, value) * weight, _wide(xp, count) + weight
+    return tuple([xp.astype(one, total.dtype) for one in new])
+
+
 count_update = nondifferentiable("count_update", lambda xp, count: count + 1, by_element=True)
 sgd_update = nondifferentiable("sgd_update", _sgd, by_element=True, many=True)
 sgd_rows_update = nondifferentiable("sgd_rows_update", _sgd_rows, many=True)
@@ -293,3 +299,4 @@ adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, ma
 decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)
 average_update = nondifferentiable("average_update", _average, by_element=True, many=True)
 moments_update = nondifferentiable("moments_update", _moments, by_element=True, many=True)
+tally_update = nondifferentiable("tally_update", _tally, by_element=True, many=True)

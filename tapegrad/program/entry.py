@@ -65,7 +65,7 @@ def _shortest_run(program: Program, build: Build) -> Callable[[list[Any]], Any] 
 
 
 def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
-    """A function that makes the result of arrays, written out for tuples and lists of them.
+    """A function that makes the result of arrays, written out for tuples, lists and dicts of them.
 
     Going through a structure by its types takes longer than a small program does.
     """
@@ -76,6 +76,10 @@ def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
         if type(part) in (tuple, list):
             inner = "".join(f"{text(child)}, " for child in part)
             return f"({inner})" if type(part) is tuple else f"[{inner}]"
+        if type(part) is dict:
+            # Leaves come in the order of sorted keys, and the result has that of the dictionary.
+            texts = dict(zip(sorted(part), map(text, nest.children(part))))
+            return "{" + "".join(f"{constant(key)}: {texts[key]}, " for key in part) + "}"
         if nest.is_nested(part):
             raise ValueError
         leaf = next(left)
@@ -83,7 +87,10 @@ def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
             return f"wrap(a[{next(places)}])"
         if type(leaf) is tuple:  # sparse rows
             raise ValueError
-        constants[f"c{len(constants)}"] = leaf
+        return constant(leaf)
+
+    def constant(value: Any) -> str:
+        constants[f"c{len(constants)}"] = value
         return f"c{len(constants) - 1}"
 
     try:

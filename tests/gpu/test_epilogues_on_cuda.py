@@ -51,7 +51,8 @@ def activate(x: Any, activation: str | None) -> Any:
     if activation == "relu":
         return np.maximum(x, 0)
     if activation == "gelu_tanh":
-        return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
+        with np.errstate(over="ignore"):  # far on the left it is 0
+            return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
     return x
 
 

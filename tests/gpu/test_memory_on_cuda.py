@@ -10,6 +10,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad import cli
+from tapegrad.data import resident
 
 cupy = pytest.importorskip("cupy")
 cupyx = pytest.importorskip("cupyx")
@@ -133,6 +134,25 @@ def test_an_absurd_result_is_a_sentence_and_everything_goes_on() -> None:
     with tf.GradientTape() as tape:
         y = tf.reduce_sum(v * v)
     assert tape.gradient(y, v).numpy().tolist() == [4.0, 6.0]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_batch_without_room_says_so_and_comes_with_room(stays, monkeypatch) -> None:
+    if not stays:
+        monkeypatch.setattr(resident, "MOST_BYTES", 0)
+    pool, rows = cupy.get_default_memory_pool(), np.ones((64, MEGABYTE // 4), "float32")
+    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(48)
+    next(iter(dataset))
+    pool.free_all_blocks()
+    limit = pool.get_limit()
+    pool.set_limit(size=pool.total_bytes() + MEGABYTE)
+    try:
+        with pytest.raises(tf.errors.OutOfMemoryError, match=r"A batch ran out of memory on cuda"):
+            next(iter(dataset))
+    finally:
+        pool.set_limit(size=limit)
+
+    assert float(tf.reduce_min(next(iter(dataset)))) == 1.0
 
 
 def test_a_gradient_without_room_says_so_and_works_with_room() -> None:

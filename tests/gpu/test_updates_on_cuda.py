@@ -11,6 +11,7 @@ cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 updates = pytest.importorskip("tapegrad_cupy.updates.updates")
 moments = pytest.importorskip("tapegrad_cupy.updates.moments")
+tally = pytest.importorskip("tapegrad_cupy.updates.tally")
 row_updates = pytest.importorskip("tapegrad_cupy.updates.row_updates")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -151,6 +152,20 @@ def test_both_moving_averages_move_and_what_came_in_stays(shape, dtype) -> None:
         assert array.dtype == dtype
         wanted = 0.75 * exact(arrays[k]) + 0.25 * exact(arrays[k + 2])
         np.testing.assert_allclose(cupy.asnumpy(array).astype(float), wanted, rtol=rtol, atol=rtol)
+    for before, after in zip(arrays, given, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(after), before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_tally_counts_and_what_came_in_stays(shape, dtype) -> None:
+    arrays = [np.full(shape, value).astype(dtype) for value in (2.5, 3.0, -0.75)]
+    given = [cupy.asarray(array) for array in arrays]
+
+    new = tally.tally_update(*given, weight=8.0)
+
+    assert [(array.shape, array.dtype) for array in new] == [(shape, dtype)] * 2
+    assert [float(array.ravel()[0]) for array in new] == [-3.5, 11.0]
     for before, after in zip(arrays, given, strict=True):
         np.testing.assert_array_equal(cupy.asnumpy(after), before)
 

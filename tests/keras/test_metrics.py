@@ -234,6 +234,21 @@ def test_a_mean_of_sequences_takes_weights_per_sample_and_per_step():
     np.testing.assert_allclose(by_step.result().numpy(), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_single_numbers_count_by_their_weights(dtype, recorded):
+    one_by_one, at_once = metrics.Mean(), metrics.Mean()
+    add = tf.function(one_by_one.add_one) if recorded else one_by_one.add_one
+    numbers = [0.5, -2.0, 3.25]
+
+    for number, weight in zip(numbers, [2.0, 2.0, 4.0]):
+        add(tf.constant(number, dtype), weight)
+    at_once.update_state(numbers, [2.0, 2.0, 4.0])
+
+    assert float(one_by_one.result()) == float(at_once.result()) == 1.25
+    assert [v.numpy().dtype for v in one_by_one.variables] == [np.dtype("float32")] * 2
+
+
 def test_a_sum_adds_weighted_values():
     metric = metrics.Sum(dtype="float64")
 

@@ -271,6 +271,19 @@ def test_single_batches_are_reported_by_themselves() -> None:
         assert mae == pytest.approx(np.abs(SUMS - Y)[rows].mean(), rel=1e-5)
 
 
+def test_metrics_that_come_later_are_found() -> None:
+    model = line(run_eagerly=True)
+    model.more = []
+    model.fit(X, Y, verbose=0)
+
+    model.more.append(keras.metrics.Mean(name="listed"))
+    model.layers[0].own = keras.metrics.Mean(name="inner")
+
+    assert model.metrics_names == ["loss", "listed", "inner"]
+    del model.layers[0].own
+    assert list(model.evaluate(X, Y, verbose=0, return_dict=True)) == ["loss", "listed"]
+
+
 def test_metrics_that_are_attributes_are_reported_and_begin_anew() -> None:
     class Counting(Model):
         def __init__(self) -> None:

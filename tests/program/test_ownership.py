@@ -307,6 +307,28 @@ def test_one_program_is_replayed_by_one_thread_at_a_time() -> None:
     assert max(most) == 1
 
 
+def test_a_program_begins_with_arrays_at_lines_of_the_cache() -> None:
+    first, second = pair()
+    step = Replayed(first, second)
+
+    step()
+
+    assert [variable.array.ctypes.data % 64 for variable in (first, second)] == [0, 0]
+    np.testing.assert_array_equal(first.numpy(), 2.0 * np.arange(6.0).reshape(2, 3))
+
+
+def test_what_is_assigned_later_is_written_to_wherever_it_lies() -> None:
+    first, second = pair()
+    step = Replayed(first, second)
+    step()
+    places = []
+    for _ in range(20):  # some of them in the middle of a line
+        first.assign(np.arange(6.0).reshape(2, 3))
+        places.append(first.array.ctypes.data)
+        step()
+        assert first.array.ctypes.data == places[-1]
+
+
 def test_arrays_are_let_go_with_the_program() -> None:
     gc.collect()
     before = dict(ownership._owners.of)

@@ -50,6 +50,7 @@ def test_structures_come_back_as_they_were() -> None:
         assert float(result["sum"]) == 11 * k
         assert float(result["rest"][0]) == k
         assert result["rest"][1:] == (None, "text")
+        assert list(result) == ["sum", "rest"]
 
 
 def test_numpy_arrays_become_tensors() -> None:

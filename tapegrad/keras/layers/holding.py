@@ -23,11 +23,13 @@ class Holder:
     """
 
     # Slots, so that they are no attributes among those that checkpoints and users look into.
-    __slots__ = ("_finds", "_values")
+    __slots__ = ("_finds", "_metric_places", "_values")
     _finds: Found | None
     """What was found, where nothing but another attribute can change it."""
     _values: list[Any] | None
     """The attributes to look into, in their order."""
+    _metric_places: list[Any] | None
+    """The attributes that may hold metrics, once somebody has looked for them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -41,6 +43,7 @@ class Holder:
         """Look at all attributes again, because one of them is another object now."""
         object.__setattr__(self, "_finds", None)
         object.__setattr__(self, "_values", None)
+        object.__setattr__(self, "_metric_places", None)
 
     def _held(self) -> Found:
         """The variables and the layers that the attributes hold; one may be there twice."""
@@ -50,7 +53,7 @@ class Holder:
         values = self._values
         if values is None:
             state = self.__dict__
-            named = [value for name, value in state.items() if name not in _ASIDE]
+            named = [value for name, value in state.items() if name not in ASIDE]
             kept = state.get("_in_float32", {}).values()  # forgotten whenever one is added
             values = [value for value in (*kept, *named) if _may_hold(value)]
             object.__setattr__(self, "_values", values)
@@ -64,7 +67,7 @@ class Holder:
 Found = tuple[list[Variable], list[Any]]
 
 _NOTES = ("_arguments", "_regularized", "_own_losses")
-_ASIDE = frozenset((*_NOTES, "_in_float32", "input", "output"))
+ASIDE = frozenset((*_NOTES, "_in_float32", "input", "output"))
 """What a layer notes for itself. Variables and layers in notes are attributes as well."""
 
 

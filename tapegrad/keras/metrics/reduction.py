@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.tensor import Tensor
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.functions import FUNCTIONS
 from tapegrad.keras.metrics.metric import Metric, add_to
@@ -12,6 +13,7 @@ from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.reduction import mean
 from tapegrad.ops.reduction import sum as sum_of
 from tapegrad.ops.shape import broadcast_to
+from tapegrad.optimizers.updates import tally_update
 
 
 def _per_sample(
@@ -72,6 +74,21 @@ class Average(Metric):
             add_to(self.count, sum_of(weight))
         else:
             add_to(self.count, float(values.shape[0]) if values.shape else 1.0)
+
+    def add_one(self, value: Any, weight: float) -> None:
+        """Add one number that counts `weight` times."""
+        total, count = self.total, self.count
+        if not (
+            type(value) is Tensor
+            and value.dtype.name == self.dtype
+            and not value.shape
+            and value.device == total.device
+        ):
+            return self.add_samples(value, weight)
+        # On raw arrays, like an optimizer's step: no tape may see it, and every step does it.
+        tally = tally_update.kernel(type(total.array))
+        total.array, count.array = tally(total.array, count.array, value.array, weight=weight)
+        return None
 
     def average(self) -> Any:
         """Return the mean so far, 0 before the first sample."""

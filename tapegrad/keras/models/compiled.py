@@ -94,7 +94,7 @@ class CompiledLoss:
             ) from error
         tracker = self._trackers.get(self._names[place])
         if tracker is not None:
-            tracker.update_state(value, sample_weight=float(pred.shape[0] if pred.shape else 1))
+            tracker.add_one(value, float(pred.shape[0] if pred.shape else 1))
         factor = self._factors[place]
         return value if factor == 1.0 else value * factor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras import optimizers
 from tapegrad.keras.configured import Configured, described
 from tapegrad.keras.dtype_policies import DTypePolicy
+from tapegrad.keras.layers.holding import ASIDE, Holder
 from tapegrad.keras.metrics.metric import Metric
 from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
@@ -117,8 +118,12 @@ class Compiled:
             parts = [] if self._loss is None else self._loss.metrics
             some = [one for one in (self._compiled, self._weighted) if one and one.given]
             found = [self._tracker, *parts, *some]
-        known = {id(metric) for metric in _by_name(found).values()}
-        return found + [metric for metric in _own_metrics(self) if id(metric) not in known]
+        own: list[Metric] = []
+        _collect_metrics(self, own)  # type: ignore[arg-type]
+        if own:
+            known = {id(metric) for metric in _by_name(found).values()}
+            found += {id(one): one for one in own if id(one) not in known}.values()
+        return found
 
     @property
     def metrics_names(self) -> list[str]:
@@ -202,24 +207,27 @@ def _by_name(metrics: list[Any]) -> dict[str, Metric]:
     )
 
 
-_kinds: dict[type, bool] = {}
+_OURS = ASIDE | {"_tracker", "_functions", "running"}
+"""What a model notes for itself."""
 
 
-def _own_metrics(layer: Any) -> Iterator[Metric]:
-    """Metrics that are attributes of a model or of the layers in it."""
-    for name, value in vars(layer).items():
-        if name != "_tracker" and _may_hold_metrics(type(value)):
-            leaves = nest.flatten(value) if isinstance(value, list | tuple | dict) else [value]
-            yield from [leaf for leaf in leaves if isinstance(leaf, Metric)]
-    for inner in layer._inner_layers():
-        yield from _own_metrics(inner)
+def _collect_metrics(layer: Holder, found: list[Metric]) -> None:
+    """Add metrics that are attributes of a layer or of those in it; every eager step asks."""
+    places = layer._metric_places
+    if places is None:
+        places = [v for name, v in vars(layer).items() if name not in _OURS and _may_hold(v)]
+        object.__setattr__(layer, "_metric_places", places)
+    if places:
+        found += [leaf for leaf in nest.flatten(places) if isinstance(leaf, Metric)]
+    for inner in layer._held()[1]:
+        _collect_metrics(inner, found)
 
 
-def _may_hold_metrics(kind: type) -> bool:
-    known = _kinds.get(kind)  # every eager step asks
-    if known is None:
-        known = _kinds[kind] = issubclass(kind, Metric | list | tuple | dict)
-    return known
+def _may_hold(value: Any) -> bool:
+    """Whether an attribute is a metric, or a container that has some or may get them later."""
+    if type(value) is tuple:
+        return any([_may_hold(one) for one in value])
+    return isinstance(value, Metric | list | tuple | dict)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core import nest
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
@@ -76,7 +77,8 @@ class Steps(Compiled):
 
     def _track(self, loss: Any, x: Any) -> None:
         assert self._tracker is not None
-        self._tracker.update_state(loss, sample_weight=float(nest.flatten(x)[0].shape[0]))
+        first = x if type(x) is Tensor else nest.flatten(x)[0]
+        self._tracker.add_one(loss, float(first.shape[0]))
 
     def _run(self, name: str, group: list[Any]) -> Any:
         """Run a step on the batches of one execution; return what the last one gave.

@@ -223,6 +223,13 @@ SAMPLES = [
         share=0.25,
     ),
     _update(
+        "tally_update",
+        updates.tally_update,
+        [fixed(2.5), fixed(3.0), fixed(-0.75)],
+        lambda total, count, value: (total + 8.0 * value, count + 8.0),
+        weight=8.0,
+    ),
+    _update(
         "adadelta_update", updates.adadelta_update, [*_P, _SQUARES, _SQUARES], _adadelta, **_RMSPROP
     ),
     _update(
