@@ -144,10 +144,10 @@ class Layer(Configured, Module, Holder):
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        kept = self.__dict__.get("_in_float32", {})
-        if name not in kept:
-            raise no_attribute(self, name)
-        variable = kept[name]
+        try:
+            variable = self.__dict__["_in_float32"][name]
+        except KeyError:
+            raise no_attribute(self, name) from None
         if self._is_calling and variable.number not in self._kept_as_is:
             return cast(variable, self.compute_dtype)
         return variable
@@ -335,10 +335,12 @@ class Layer(Configured, Module, Holder):
         if state["_last_pass"] is not whole:
             self._enter(whole)
         try:
-            if training is outer and not state["_in_float32"]:
-                outputs = self.call(*args, **kwargs)
-            else:
+            if training is not outer:
                 outputs = self._called_with(training, args, kwargs)
+            elif state["_in_float32"]:
+                outputs = self._called_in_half(args, kwargs)
+            else:
+                outputs = self.call(*args, **kwargs)
         except (IndexOutOfRangeError, ShapeError) as error:
             raise_in_layer(self, args, error)
         if state["last_output_shape"] is None:
@@ -358,14 +360,21 @@ class Layer(Configured, Module, Holder):
             current_pass.reset(whole)
 
     def _called_with(self, training: bool | None, args: Any, kwargs: Any) -> Any:
-        """Call with another flag for inner layers, or with weights in the dtype of computation."""
-        state, token = self.__dict__, training_flag.set(training)
+        """Call with another flag for inner layers."""
+        token = training_flag.set(training)
+        try:
+            return self._called_in_half(args, kwargs)
+        finally:
+            training_flag.reset(token)
+
+    def _called_in_half(self, args: Any, kwargs: Any) -> Any:
+        """Call with weights in the dtype of the computation."""
+        state = self.__dict__
         was_calling, state["_is_calling"] = self._is_calling, True
         try:
             return self.call(*args, **kwargs)
         finally:
             state["_is_calling"] = was_calling
-            training_flag.reset(token)
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built:

@@ -34,7 +34,9 @@ class _Normalizing(Layer):
 
     def _measured(self, input_shape: Any) -> tuple[Any, ...]:
         """Return the sizes that the weights need, and remember them for later calls."""
-        self._rank, self._last_axes = len(input_shape), self._axes(len(input_shape))
+        rank = len(input_shape)
+        self._rank, self._last_axes = rank, self._axes(rank)
+        self._other_axes = tuple([k for k in range(rank) if k not in self._last_axes])
         self._sizes = tuple(input_shape[axis] for axis in self._last_axes)
         return self._sizes
 
@@ -152,7 +154,9 @@ class BatchNormalization(_Affine):
         if not training or not self.trainable:
             x = _wide(inputs)
             return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
-        axes = tuple([k for k in range(inputs.ndim) if k != axis])
+        rank = inputs.ndim
+        same = rank == self._rank
+        axes = self._other_axes if same else tuple([k for k in range(rank) if k != axis])
         if mask is None:
             y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes)
         else:
