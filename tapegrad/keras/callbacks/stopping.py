@@ -295,7 +295,7 @@ finite.
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.locate and self._before:
-            self._kept.append((self._before, self.model.running))
+            self._kept.append((self._before, self.model._under_way))
             self._before = []
         loss = (logs or {}).get("loss")
         is_looked_at = self._turn % self.every == 0

@@ -140,7 +140,7 @@ class CompiledMetrics:
         self.name = "compile_metrics" if beside is None else "weighted_metrics"
         self._made: list[list[Metric]] | None = None
         self._names: list[str] = []
-        self._entries: list[list[Any]] = []
+        self._entries: list[list[Any]] | None = None
         self.labels: dict[str, Metric] = {}
         """The metrics by the names under which results are reported."""
         _check(given)
@@ -164,16 +164,16 @@ class CompiledMetrics:
         masks: Sequence[Any] | None = None,
     ) -> None:
         """Add a batch; only metrics beside others, from whose names theirs differ, are weighted."""
-        if self._made is None:
+        if self._entries is None:
             self._names = output_names(y_pred, self._known)
             self._entries = self._per_output()
-        wanted = [bool(some) for some in self._entries]
-        if not any(wanted):
+        if not any(self._entries):
             return
+        wanted = [bool(some) for some in self._entries]
         preds = nest.flatten(y_pred)
         trues = targets_per_output(y_true, y_pred, self._names, wanted)
         if self._made is None:
-            self._made = self._make(trues, preds)
+            self._made = self._make(self._entries, trues, preds)
         weights: list[Any] = [None] * len(preds)
         if self._beside is not None:
             weights = weights_per_output(sample_weight, self._names)
@@ -190,10 +190,12 @@ class CompiledMetrics:
             return [_flat(given)]
         return [_flat(entry) for entry in one_per_output(given, self._names, "metrics")]
 
-    def _make(self, trues: Sequence[Any], preds: Sequence[Any]) -> list[list[Metric]]:
+    def _make(
+        self, entries: list[list[Any]], trues: Sequence[Any], preds: Sequence[Any]
+    ) -> list[list[Metric]]:
         taken = () if self._beside is None else self._beside.labels
         made: list[list[Metric]] = []
-        for entry, name, true, pred in zip(self._entries, self._names, trues, preds):
+        for entry, name, true, pred in zip(entries, self._names, trues, preds):
             prefix = "" if len(self._names) == 1 else f"{name}_"
             some = [_metric(one, true, pred) for one in entry]
             for metric in some:

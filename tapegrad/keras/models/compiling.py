@@ -207,27 +207,42 @@ def _by_name(metrics: list[Any]) -> dict[str, Metric]:
     )
 
 
-_OURS = ASIDE | {"_tracker", "_functions", "running"}
+_OURS = ASIDE | {"_tracker"}
 """What a model notes for itself."""
+
+
+class _Kinds(dict[type, bool]):
+    """Whether values of a type are metrics, or containers that may hold some; remembered."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = found = issubclass(kind, Metric | list | tuple | dict)
+        return found
+
+
+_KINDS = _Kinds()
 
 
 def _collect_metrics(layer: Holder, found: list[Metric]) -> None:
     """Add metrics that are attributes of a layer or of those in it; every eager step asks."""
     places = layer._metric_places
     if places is None:
-        places = [v for name, v in vars(layer).items() if name not in _OURS and _may_hold(v)]
+        places = [
+            value
+            for name, value in vars(layer).items()
+            if name not in _OURS and _KINDS[type(value)] and not _is_fixed(value)
+        ]
         object.__setattr__(layer, "_metric_places", places)
-    if places:
-        found += [leaf for leaf in nest.flatten(places) if isinstance(leaf, Metric)]
+    for place in places:
+        # Most lists are those of layers.
+        if type(place) is not list or any([_KINDS[type(one)] for one in place]):
+            found += [leaf for leaf in nest.flatten(place) if isinstance(leaf, Metric)]
     for inner in layer._held()[1]:
         _collect_metrics(inner, found)
 
 
-def _may_hold(value: Any) -> bool:
-    """Whether an attribute is a metric, or a container that has some or may get them later."""
-    if type(value) is tuple:
-        return any([_may_hold(one) for one in value])
-    return isinstance(value, Metric | list | tuple | dict)
+def _is_fixed(value: Any) -> bool:
+    """Whether it is a tuple without metrics, which cannot get any, as a shape."""
+    return type(value) is tuple and not any([_KINDS[type(one)] for one in value])
 
 
 def _plain(value: Any) -> Any:

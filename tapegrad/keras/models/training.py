@@ -28,7 +28,7 @@ from tapegrad.ops.joining import concat
 class Trainer(Steps):
     """What a model needs to be trained; `Model` has it."""
 
-    running: list[Any] | None = None
+    _under_way: list[Any] | None = None
     """The batches of the execution that is under way in `fit`, or was the last."""
 
     def fit(
@@ -89,7 +89,7 @@ class Trainer(Steps):
             hooks.on_epoch_end(epoch, results)
             if self.stop_training:
                 break
-        self.running = None
+        self.__dict__["_under_way"] = None
         if isinstance(self.optimizer, Optimizer) and epochs:
             # An optimizer that keeps averages of the weights leaves these behind.
             variables = self.trainable_variables  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ class Trainer(Steps):
             if not self.built:  # callbacks may ask for the weights of before the first step
                 self._build_on(group[0])
             hooks.on_train_batch_begin(count, {})
-            state["running"] = group
+            state["_under_way"] = group
             logs = self._run("train_step", group)
             count += len(group)
             hooks.on_train_batch_end(count - 1, logs)
