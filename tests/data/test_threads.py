@@ -227,9 +227,12 @@ def test_a_dataset_that_ends_leaves_no_thread():
 
 
 SLEEPER = """
+import signal
 import threading
 from tapegrad.data import Dataset
 forever = threading.Event()
+# What a shell starts in the background ignores it, and so does what that starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def wait(n):
     print("waiting", flush=True)
     forever.wait()
