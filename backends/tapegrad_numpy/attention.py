@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapegrad_numpy.half import widened
+
 Array = NDArray[Any]
 
 # Called with positions only, (x, axis, dtype, out, keepdims): half the cost of the methods.
 _add: Callable[..., Any] = np.add.reduce
 _maximum: Callable[..., Any] = np.maximum.reduce
-
-
-def _wide(x: Array) -> Array:
-    return x if x.itemsize > 2 else x.astype(np.float32)
 
 
 def _fold(x: Array, keys: Array) -> Array:
@@ -47,11 +45,11 @@ def _weigh(scores: Array, causal: bool) -> None:
 
 def attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> tuple[Array, Array]:
     """Return the weighted values, and the weights for the backward pass."""
-    queries, keys = _wide(q), _wide(k)
+    queries, keys = widened(q), widened(k)
     scores = np.matmul(_fold(queries * scale, k), keys.swapaxes(-1, -2))
     weights = scores.reshape(*q.shape[:-1], k.shape[-2])
     _weigh(weights, causal)
-    y = np.matmul(_fold(weights, k), _wide(v)).astype(q.dtype, copy=False)
+    y = np.matmul(_fold(weights, k), widened(v)).astype(q.dtype, copy=False)
     return y.reshape(*q.shape[:-1], v.shape[-1]), weights
 
 
@@ -59,14 +57,14 @@ def attention_gradient(
     t: Array, q: Array, k: Array, v: Array, y: Array, weights: Array, *, scale: float, causal: bool
 ) -> tuple[Array, Array, Array]:
     """Return what queries, keys and values get from the cotangent `t` of the result."""
-    cotangents, shares = _fold(_wide(t), k), _fold(weights, k)
-    scores = np.matmul(cotangents, _wide(v).swapaxes(-1, -2))
+    cotangents, shares = _fold(widened(t), k), _fold(weights, k)
+    scores = np.matmul(cotangents, widened(v).swapaxes(-1, -2))
     # sum(weights * scores) over the keys is sum(t * y) over the features.
-    scores -= np.vecdot(cotangents, _fold(_wide(y), k))[..., None]
+    scores -= np.vecdot(cotangents, _fold(widened(y), k))[..., None]
     scores *= shares
-    for_q = np.matmul(scores, _wide(k))
+    for_q = np.matmul(scores, widened(k))
     for_q *= scale
-    for_k = np.matmul(scores.swapaxes(-1, -2), _fold(_wide(q) * scale, k))
+    for_k = np.matmul(scores.swapaxes(-1, -2), _fold(widened(q) * scale, k))
     for_v = np.matmul(shares.swapaxes(-1, -2), cotangents)
     dtype = q.dtype
     return (

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tapegrad_numpy.half import accumulator
+
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
@@ -76,11 +78,6 @@ def overlaps(
             seen_by = (everything, *(pair[0] for pair in found))
             elements = (everything, *(pair[1] for pair in found))
             yield place, seen_by, elements
-
-
-def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype to add up in: float32 for the 16-bit floats, else `dtype` itself."""
-    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
 
 
 def conv(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.index_check import refuse_out_of_range
-from tapegrad_numpy.convolution import accumulator
+from tapegrad_numpy.half import accumulator
 
 Array = Any
 # Elements scattered at a time: their flat positions, 8 MiB, stay small next to the data.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapegrad_numpy.convolution import accumulator
+from tapegrad_numpy.half import accumulator
 
 Array = NDArray[Any]
 Axes = tuple[int, ...]

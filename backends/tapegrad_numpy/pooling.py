@@ -13,15 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_numpy.convolution import (
-    Array,
-    Padding,
-    Shape,
-    accumulator,
-    output_shape,
-    overlap,
-    overlaps,
-)
+from tapegrad_numpy.convolution import Array, Padding, Shape, output_shape, overlap, overlaps
+from tapegrad_numpy.half import accumulator
 
 
 def max_pool(

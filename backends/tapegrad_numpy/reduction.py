@@ -8,28 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.half import accumulator, in_single, is_half
+
 Array = Any
 Axes = tuple[int, ...]
-
-_HALF = np.dtype(np.float16)
-
-
-def _is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether it is a floating dtype of 16 bits; bfloat16 has NumPy's kind V."""
-    return dtype == _HALF or dtype.kind == "V"
-
-
-def _in_single(kernel: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a kernel that runs in float32 on half precision, and rounds once."""
-
-    def run(*arrays: Array, **params: Any) -> Array:
-        dtype = arrays[0].dtype
-        if not _is_half(dtype):
-            return kernel(*arrays, **params)
-        return kernel(*[array.astype(np.float32) for array in arrays], **params).astype(dtype)
-
-    return run
-
 
 # Called with positions only, (x, axis, dtype, out, keepdims): it is the quickest way in.
 _add: Callable[..., Any] = np.add.reduce
@@ -42,7 +24,7 @@ _and: Callable[..., Any] = np.logical_and.reduce
 
 def sum_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     dtype = x.dtype
-    if _is_half(dtype):
+    if is_half(dtype):
         # Half precision stops counting at 2048: add in single, round once.
         return _add(x, axis, np.float32, None, keepdims).astype(dtype)
     if dtype.kind == "b":
@@ -55,7 +37,7 @@ def mean(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if dtype.kind in "biu":
         dtype = np.dtype(np.float64)
     count = math.prod(x.shape[a] for a in axis)
-    wide = np.dtype(np.float32) if _is_half(dtype) else dtype
+    wide = accumulator(dtype)
     total = _add(x, axis, wide, None, keepdims)
     if count == 0:
         return np.full_like(total, math.nan, dtype=dtype)
@@ -236,7 +218,7 @@ def _fill(a: Array, b: Array, y: Array) -> None:
 KERNELS: dict[str, Callable[..., Any]] = {
     "sum": sum_,
     "mean": mean,
-    "prod": _in_single(prod),
+    "prod": in_single(prod),
     "max": max_,
     "min": min_,
     "any": any_,
@@ -244,12 +226,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "count_nonzero": count_nonzero,
     "ties": ties,
     "exp_difference": exp_difference,
-    "logsumexp": _in_single(logsumexp),
-    "sum_of_squares": _in_single(sum_of_squares),
-    "euclidean_norm": _in_single(euclidean_norm),
-    "cumulative_sum": _in_single(cumulative_sum),
-    "cumulative_prod": _in_single(cumulative_prod),
-    "cumulative_logsumexp": _in_single(cumulative_logsumexp),
+    "logsumexp": in_single(logsumexp),
+    "sum_of_squares": in_single(sum_of_squares),
+    "euclidean_norm": in_single(euclidean_norm),
+    "cumulative_sum": in_single(cumulative_sum),
+    "cumulative_prod": in_single(cumulative_prod),
+    "cumulative_logsumexp": in_single(cumulative_logsumexp),
     "running_index": running_index,
-    "linear_recurrence": _in_single(linear_recurrence),
+    "linear_recurrence": in_single(linear_recurrence),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.dtypes import as_dtype
-from tapegrad_numpy.convolution import accumulator
+from tapegrad_numpy.half import accumulator
 
 Array = Any
 
@@ -33,7 +33,9 @@ def _reduce(ufunc: np.ufunc, x: Array, ids: Array, num: int, start: Any) -> Arra
     step = max(_CHUNK // max(length, 1), 1)
     for low in range(0, len(ids), step):
         places = (first[low : low + step, None] + columns).reshape(-1)
-        ufunc.at(total, places, rows[low : low + step].reshape(-1))
+        # NaN among the values is no reason to warn, as some versions of NumPy do in `maximum.at`.
+        with np.errstate(invalid="ignore"):
+            ufunc.at(total, places, rows[low : low + step].reshape(-1))
     return total.reshape(num, *x.shape[1:]).astype(x.dtype, copy=False)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapegrad_numpy.half import widened
+
 Array = NDArray[Any]
 
 # Called with positions only, (x, axis, dtype, out, keepdims): half the cost of the methods, which
@@ -16,10 +18,6 @@ Array = NDArray[Any]
 _add: Callable[..., Any] = np.add.reduce
 _maximum: Callable[..., Any] = np.maximum.reduce
 _lowest: Callable[..., Any] = np.fmin.reduce
-
-
-def _wide(x: Array) -> Array:
-    return x if x.itemsize > 2 else x.astype(np.float32)
 
 
 def _shift(x: Array, axis: int) -> tuple[Array, Array, bool]:
@@ -50,7 +48,7 @@ def _row_products(a: Array, b: Array, axis: int) -> Array:
 
 def softmax(x: Array, *, axis: int) -> Array:
     """Return exp(x) over its sum along the axis."""
-    weights, _, masked = _shift(_wide(x), axis)
+    weights, _, masked = _shift(widened(x), axis)
     np.exp(weights, out=weights)
     weights /= _total(weights, axis, masked)
     return weights.astype(x.dtype, copy=False)
@@ -58,7 +56,7 @@ def softmax(x: Array, *, axis: int) -> Array:
 
 def log_softmax(x: Array, *, axis: int) -> Array:
     """Return x less its log-sum-exp along the axis."""
-    shifted, _, masked = _shift(_wide(x), axis)
+    shifted, _, masked = _shift(widened(x), axis)
     shifted -= np.log(_total(np.exp(shifted), axis, masked))
     return shifted.astype(x.dtype, copy=False)
 
@@ -72,8 +70,8 @@ def softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 
 def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
     """Return t - exp(y) * sum(t)."""
-    t = _wide(t)
-    g = np.exp(_wide(y))
+    t = widened(t)
+    g = np.exp(widened(y))
     g *= _add(t, axis, None, None, True)
     return np.subtract(t, g, out=g).astype(y.dtype, copy=False)
 
@@ -81,7 +79,7 @@ def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return the loss of each row and, for the backward pass, the softmax."""
     _check_labels(labels, logits.shape[-1])
-    weights, _, masked = _shift(_wide(logits), logits.ndim - 1)
+    weights, _, masked = _shift(widened(logits), logits.ndim - 1)
     picked = weights.reshape(-1)[_places(labels, logits.shape[-1])].reshape(labels.shape)
     np.exp(weights, out=weights)
     total = _total(weights, logits.ndim - 1, masked)
@@ -121,7 +119,7 @@ def _weights(logits: Array, log_total: Array) -> Array:
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return -sum(labels * log_softmax(logits)) for each row, and the log-sum-exp."""
-    cost, top, masked = _shift(_wide(logits), logits.ndim - 1)
+    cost, top, masked = _shift(widened(logits), logits.ndim - 1)
     log_total = np.log(_total(np.exp(cost), logits.ndim - 1, masked))
     np.subtract(log_total, cost, out=cost)
     if cost.size and not _maximum(cost, None) < math.inf:
@@ -135,7 +133,7 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    g *= _add(_wide(labels), -1, None, None, True)
+    g *= _add(widened(labels), -1, None, None, True)
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)

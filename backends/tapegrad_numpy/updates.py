@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.half import accumulator
+
 Array = Any
 
 
 def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array]:
-    step = np.multiply(g, -float(rate), dtype=_wide(p))
+    step = np.multiply(g, -float(rate), dtype=accumulator(p.dtype))
     return (_moved(p, step),)
 
 
 def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple[Array]:
     new = np.array(p, order="C")
-    step = np.multiply(rows, -float(rate), dtype=_wide(p))
+    step = np.multiply(rows, -float(rate), dtype=accumulator(p.dtype))
     _add_rows(new, indices, step.astype(p.dtype, copy=False))
     return (new,)
 
@@ -202,7 +204,7 @@ def ftrl_update(
 def average_update(average: Array, p: Array, step: Array, *, share: float) -> tuple[Array]:
     if int(step) == 1:
         return (p.copy(),)
-    wide = _wide(p)
+    wide = accumulator(p.dtype)
     new = _toward(average.astype(wide, copy=False), p.astype(wide, copy=False), share)
     return (new.astype(average.dtype, copy=False),)
 
@@ -211,7 +213,7 @@ def moments_update(
     mean: Array, variance: Array, seen_mean: Array, seen_variance: Array, *, share: float
 ) -> tuple[Array, ...]:
     pairs = (mean, seen_mean), (variance, seen_variance)
-    wide, dtype = _wide(mean), mean.dtype
+    wide, dtype = accumulator(mean.dtype), mean.dtype
     moved = [
         _toward(a.astype(wide, copy=False), x.astype(wide, copy=False), share) for a, x in pairs
     ]
@@ -227,13 +229,7 @@ def tally_update(total: Array, count: Array, value: Array, *, weight: float) -> 
 
 
 def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array]:
-    return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=_wide(p))),)
-
-
-def _wide(p: Array) -> np.dtype[Any]:
-    """The dtype to compute in: half precision would round each step."""
-    dtype: np.dtype[Any] = p.dtype
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    return (_moved(p, np.multiply(p, -float(rate) * amount, dtype=accumulator(p.dtype))),)
 
 
 def _moved(p: Array, change: Array) -> Array:

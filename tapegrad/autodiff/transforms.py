@@ -63,7 +63,6 @@ def value_and_grad(
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """Return the function that computes the gradient of the scalar function `f`.
 
-    >>> import tapegrad
     >>> float(grad(lambda x: x * x * x)(2.0))
     12.0
     """
@@ -109,7 +108,6 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """Return `f(*primals)` and its derivative along `tangents`.
 
-    >>> import tapegrad
     >>> value, tangent = jvp(lambda x: x * x, [3.0], [1.0])
     >>> float(value), float(tangent)
     (9.0, 6.0)

@@ -55,7 +55,6 @@ class MaxNorm(Constraint):
         self.max_value, self.axis = _limit("max_value", max_value), axis
 
     def __call__(self, w: Any) -> Any:
-        """Return the projected weights."""
         w = as_operand(w)
         norm = euclidean_norm(w, self.axis, keepdims=True)
         return w * (clip(norm, 0, self.max_value) / (norm + _EPSILON))
@@ -83,7 +82,6 @@ class MinMaxNorm(Constraint):
         self.rate, self.axis = rate, axis
 
     def __call__(self, w: Any) -> Any:
-        """Return the projected weights."""
         w = as_operand(w)
         norm = euclidean_norm(w, self.axis, keepdims=True)
         wanted = self.rate * clip(norm, self.min_value, self.max_value) + (1 - self.rate) * norm
@@ -99,7 +97,6 @@ class NonNeg(Constraint):
     """
 
     def __call__(self, w: Any) -> Any:
-        """Return the projected weights."""
         return relu(w)
 
 
@@ -116,7 +113,6 @@ class UnitNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Any) -> Any:
-        """Return the projected weights."""
         w = as_operand(w)
         return w / (euclidean_norm(w, self.axis, keepdims=True) + _EPSILON)
 

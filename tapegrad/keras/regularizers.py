@@ -60,7 +60,6 @@ class L1(Regularizer):
         self.l1 = _factor("l1", l1, 0.01)
 
     def __call__(self, x: Any) -> Any:
-        """Return the penalty of a tensor."""
         return self.l1 * reduce_sum(absolute(x))
 
 
@@ -77,7 +76,6 @@ class L2(Regularizer):
         self.l2 = _factor("l2", l2, 0.01)
 
     def __call__(self, x: Any) -> Any:
-        """Return the penalty of a tensor."""
         return self.l2 * sum_of_squares(x)
 
 
@@ -94,7 +92,6 @@ class L1L2(Regularizer):
         self.l1, self.l2 = _factor("l1", l1, 0.0), _factor("l2", l2, 0.0)
 
     def __call__(self, x: Any) -> Any:
-        """Return the penalty of a tensor."""
         x = as_operand(x)
         penalty = zeros_for(x, (), x.dtype)
         if self.l1:

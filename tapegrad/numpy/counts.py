@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.distributions import Continuous, accepted
 from tapegrad.numpy.streams import check, shape_of
@@ -20,7 +21,6 @@ from tapegrad.ops.selection import clip, maximum, minimum, where
 from tapegrad.ops.shape import broadcast_to
 from tapegrad.ops.special import lgamma
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.choices import check_choice
 
 _BELOW_1 = float(np.nextafter(1.0, 0.0))
 _FEW_TRIES = 32

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.streams import Numbers, check, shape_of, size_for
@@ -26,7 +27,6 @@ from tapegrad.ops.selection import clip, where
 from tapegrad.ops.shape import broadcast_to
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import acos, cos, tan
-from tapegrad.scipy.choices import check_choice
 
 ROUNDS = 32
 """How often a draw that may be turned down is tried: at least 0.6 of all are taken, so that one in

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
@@ -34,7 +35,6 @@ from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.picking import compress
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
-from tapegrad.scipy.choices import check_choice
 
 
 def _parts(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
@@ -38,7 +39,6 @@ from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import reshape
 from tapegrad.ops.sorting import argsort, sort
-from tapegrad.scipy.choices import check_choice
 
 LinAlgError = np.linalg.LinAlgError
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import DTypeError
-from tapegrad.scipy.choices import check_choice
 
 CASTINGS = ("no", "equiv", "safe", "same_kind", "same_value", "unsafe")
 

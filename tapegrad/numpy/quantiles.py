@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axes
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, is_array, with_dtype
@@ -21,7 +22,6 @@ from tapegrad.ops.selection import clip, maximum, minimum
 from tapegrad.ops.selection import where as choose
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 from tapegrad.ops.sorting import argsort_p, sort_p
-from tapegrad.scipy.choices import check_choice
 
 Place = Callable[[Any, Any, Any], Any]
 

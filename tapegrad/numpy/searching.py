@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
@@ -19,7 +20,6 @@ from tapegrad.ops.joining import stack
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import ravel, reshape
 from tapegrad.ops.sorting import argsort_p, searchsorted_p, sort_p
-from tapegrad.scipy.choices import check_choice
 
 
 def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
@@ -29,16 +29,17 @@ def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
     return x, normalize_axis(axis, len(x.shape), name)
 
 
-KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+KINDS = ("quicksort", "heapsort", "mergesort", "stable")
 
 
 def _check_options(kind: Any, order: Any, stable: Any) -> None:
     """Refuse what NumPy refuses; every kind of sorting is stable here."""
     if order is not None:
         raise ArgumentError(f"Tensors have no fields to sort by. Got order={order!r}.")
-    if kind not in KINDS:
-        raise ArgumentError(f"kind must be one of {', '.join(map(str, KINDS[1:]))}. Got {kind!r}.")
-    if kind is not None and stable is not None:
+    if kind is None:
+        return
+    check_choice("kind", kind, KINDS)
+    if stable is not None:
         raise ArgumentError("Give kind or stable, not both.")
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.core import host
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axis
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError
@@ -19,7 +20,6 @@ from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import moveaxis, ravel, reshape
-from tapegrad.scipy.choices import check_choice
 
 
 class UniqueAllResult(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 
 from tapegrad.core import host
 from tapegrad.core.backend import find_backend
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import NUMBERS, adapted, device_array, to_host_array
 from tapegrad.core.dtypes import DType, as_dtype, numpy_dtype
 from tapegrad.core.primitive import INTERPRETERS
@@ -24,7 +25,6 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.joining import holds_tensors, stack
 from tapegrad.ops.selection import where as choose
-from tapegrad.scipy.choices import check_choice
 
 NoValue: Any = type("NoValue", (), {"__repr__": lambda self: "<no value>", "__slots__": ()})()
 """The default of parameters for which None has a meaning of its own."""

@@ -8,7 +8,7 @@ from tapegrad.core.index_check import check_range, is_checking
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentTypeError, ShapeError
-from tapegrad.ops.basic import broadcast_p
+from tapegrad.ops.basic import broadcast_p, lift_unbatched
 
 
 def _scatter(xp: Any, t: Any, indices: Any, *, axis: int, length: int, unique: bool) -> Any:
@@ -63,14 +63,6 @@ def _batch_scatter(
 ) -> Any:
     t, indices = lift_unbatched(size, batched, t, indices)
     return scatter_along_axis_p(t, indices, axis=axis + 1, **params)
-
-
-def lift_unbatched(size: int, batched: tuple[bool, ...], *args: Any) -> list[Any]:
-    """Repeat the operands that are not batched along a new leading axis."""
-    return [
-        arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-        for arg, flag in zip(args, batched)
-    ]
 
 
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
+from tapegrad.ops.basic import broadcast_p, lift_unbatched, reshape_p, sum_p
 from tapegrad.ops.half import widened
 from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.selection import where_p
@@ -220,11 +220,7 @@ def _batch(primitive: Primitive) -> Any:
     """A batching rule: examples are one more leading axis of every operand."""
 
     def batch(size: int, batched: Any, *args: Any, **params: Any) -> Any:
-        lifted = [
-            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-            for arg, flag in zip(args, batched, strict=True)
-        ]
-        return primitive(*lifted, **params)
+        return primitive(*lift_unbatched(size, batched, *args), **params)
 
     return batch
 

@@ -49,6 +49,14 @@ broadcast_p: Primitive = linear(
 )
 
 
+def lift_unbatched(size: int, batched: tuple[bool, ...], *args: Any) -> list[Any]:
+    """Repeat the operands that are not batched along a new leading axis."""
+    return [
+        arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
+        for arg, flag in zip(args, batched, strict=True)
+    ]
+
+
 def _sum_transpose(
     t: Any, x_shape: tuple[int, ...], *, axis: tuple[int, ...], keepdims: bool
 ) -> Any:

@@ -33,6 +33,7 @@ def _convolve(
     rank: int,
 ) -> Any:
     """Run `conv` with groups as the shapes say: `c_in` over the filters' fan-in."""
+    x, w = as_operand(x), as_operand(w)
     first = is_channels_first(data_format, rank, name)
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
@@ -88,8 +89,7 @@ def conv1d(
     >>> conv1d(tapegrad.constant([[[1.0], [2.0], [3.0]]]), [[[1.0]], [[1.0]]], 1, "VALID").shape
     (1, 2, 1)
     """
-    x, w = as_operand(input), as_operand(filters)
-    return _convolve("conv1d", x, w, stride, padding, data_format, dilations, 1)
+    return _convolve("conv1d", input, filters, stride, padding, data_format, dilations, 1)
 
 
 def conv2d(
@@ -110,8 +110,7 @@ def conv2d(
     >>> conv2d(np.ones((1, 4, 4, 3)), np.ones((3, 3, 3, 2)), strides=2, padding="SAME").shape
     (1, 2, 2, 2)
     """
-    x, w = as_operand(input), as_operand(filters)
-    return _convolve("conv2d", x, w, strides, padding, data_format, dilations, 2)
+    return _convolve("conv2d", input, filters, strides, padding, data_format, dilations, 2)
 
 
 def conv3d(
@@ -129,8 +128,7 @@ def conv3d(
     >>> conv3d(np.ones((1, 2, 3, 3, 1)), np.ones((2, 2, 2, 1, 4)), 1, "VALID").shape
     (1, 1, 2, 2, 4)
     """
-    x, w = as_operand(input), as_operand(filters)
-    return _convolve("conv3d", x, w, strides, padding, data_format, dilations, 3)
+    return _convolve("conv3d", input, filters, strides, padding, data_format, dilations, 3)
 
 
 def convolution(
@@ -172,9 +170,8 @@ def conv_transpose(
     >>> conv_transpose(np.ones((1, 2, 2, 3)), np.ones((3, 3, 1, 3)), (1, 4, 4, 1), 2).shape
     (1, 4, 4, 1)
     """
-    t, w = as_operand(input), as_operand(filters)
     return _transposed(
-        "conv_transpose", t, w, output_shape, strides, padding, data_format, dilations
+        "conv_transpose", input, filters, output_shape, strides, padding, data_format, dilations
     )
 
 
@@ -188,6 +185,7 @@ def _transposed(
     data_format: str | None,
     dilations: Any,
 ) -> Any:
+    t, w = as_operand(t), as_operand(w)
     rank = len(w.shape) - 2
     first = is_channels_first(data_format, rank, name)
     shape = tuple(int(n) for n in output_shape)
@@ -235,9 +233,8 @@ def conv1d_transpose(
     >>> conv1d_transpose(np.ones((1, 2, 3)), np.ones((3, 1, 3)), (1, 4, 1), 2).shape
     (1, 4, 1)
     """
-    t, w = as_operand(input), as_operand(filters)
     return _transposed(
-        "conv1d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+        "conv1d_transpose", input, filters, output_shape, strides, padding, data_format, dilations
     )
 
 
@@ -257,9 +254,8 @@ def conv2d_transpose(
     >>> conv2d_transpose(np.ones((1, 2, 2, 3)), np.ones((2, 2, 1, 3)), (1, 4, 4, 1), 2).shape
     (1, 4, 4, 1)
     """
-    t, w = as_operand(input), as_operand(filters)
     return _transposed(
-        "conv2d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+        "conv2d_transpose", input, filters, output_shape, strides, padding, data_format, dilations
     )
 
 
@@ -280,9 +276,8 @@ def conv3d_transpose(
     >>> conv3d_transpose(np.ones((1, 2, 2, 2, 3)), w, (1, 4, 4, 4, 1), 2).shape
     (1, 4, 4, 4, 1)
     """
-    t, w = as_operand(input), as_operand(filters)
     return _transposed(
-        "conv3d_transpose", t, w, output_shape, strides, padding, data_format, dilations
+        "conv3d_transpose", input, filters, output_shape, strides, padding, data_format, dilations
     )
 
 
@@ -331,8 +326,7 @@ def separable_conv2d(
     (1, 4, 4, 5)
     """
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    w = as_operand(pointwise_filter)
-    return _convolve("separable_conv2d", y, w, 1, "VALID", data_format, None, 2)
+    return _convolve("separable_conv2d", y, pointwise_filter, 1, "VALID", data_format, None, 2)
 
 
 def atrous_conv2d(
@@ -344,8 +338,7 @@ def atrous_conv2d(
     >>> atrous_conv2d(np.ones((1, 5, 5, 1)), np.ones((2, 2, 1, 1)), 2, "VALID").shape
     (1, 3, 3, 1)
     """
-    x, w = as_operand(value), as_operand(filters)
-    return _convolve("atrous_conv2d", x, w, 1, padding, "NHWC", rate, 2)
+    return _convolve("atrous_conv2d", value, filters, 1, padding, "NHWC", rate, 2)
 
 
 def atrous_conv2d_transpose(
@@ -358,5 +351,6 @@ def atrous_conv2d_transpose(
     >>> atrous_conv2d_transpose(t, w, (1, 5, 5, 1), 2, "VALID").shape
     (1, 5, 5, 1)
     """
-    t, w = as_operand(value), as_operand(filters)
-    return _transposed("atrous_conv2d_transpose", t, w, output_shape, 1, padding, "NHWC", rate)
+    return _transposed(
+        "atrous_conv2d_transpose", value, filters, output_shape, 1, padding, "NHWC", rate
+    )

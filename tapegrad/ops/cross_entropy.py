@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
+from tapegrad.ops.basic import lift_unbatched, reshape_p, sum_p
 from tapegrad.ops.softmax import log_softmax_p, softmax_gradient_p, softmax_p
 
 
@@ -174,11 +174,7 @@ def _batch_lead(primitive: Primitive) -> Any:
     """A batching rule for primitives that work on the last axis alone."""
 
     def batch(size: int, batched: Any, *args: Any) -> Any:
-        lifted = [
-            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-            for arg, flag in zip(args, batched, strict=True)
-        ]
-        return primitive(*lifted)
+        return primitive(*lift_unbatched(size, batched, *args))
 
     return batch
 

@@ -191,7 +191,6 @@ def fft(
 ) -> Any:
     """Return the discrete Fourier transform along one axis.
 
-    >>> import tapegrad
     >>> fft([1.0, 1.0]).numpy().tolist()
     [(2+0j), 0j]
     """
@@ -203,7 +202,6 @@ def ifft(
 ) -> Any:
     """Return the inverse of `fft`.
 
-    >>> import tapegrad
     >>> ifft([2.0, 0.0]).numpy().tolist()
     [(1+0j), (1+0j)]
     """
@@ -220,7 +218,6 @@ def rfft(
 ) -> Any:
     """Return the first n // 2 + 1 entries of the transform of real values.
 
-    >>> import tapegrad
     >>> rfft([1.0, 1.0]).numpy().tolist()
     [(2+0j), 0j]
     """
@@ -238,7 +235,6 @@ def irfft(
 ) -> Any:
     """Return the real values of which `rfft` gives the input; give `n` if their number is odd.
 
-    >>> import tapegrad
     >>> irfft([2.0, 0.0]).numpy().tolist()
     [1.0, 1.0]
     """
@@ -249,7 +245,6 @@ def irfft(
 def fftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Return the discrete Fourier transform over several axes (None: all).
 
-    >>> import tapegrad
     >>> fftn([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -259,7 +254,6 @@ def fftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> An
 def ifftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Return the inverse of `fftn`.
 
-    >>> import tapegrad
     >>> ifftn([[2.0, 0.0]]).numpy().tolist()
     [[(1+0j), (1+0j)]]
     """
@@ -269,7 +263,6 @@ def ifftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
 def rfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Return the transform of real values over several axes; the last one is halved.
 
-    >>> import tapegrad
     >>> rfftn([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -279,7 +272,6 @@ def rfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
 def irfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Return the inverse of `rfftn`.
 
-    >>> import tapegrad
     >>> irfftn([[2.0, 0.0]]).numpy().tolist()
     [[1.0, 1.0]]
     """
@@ -289,7 +281,6 @@ def irfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
 def hfft(x: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """Return the real transform of values that are Hermitian: half of them is given.
 
-    >>> import tapegrad
     >>> hfft([1.0, 0.0]).numpy().tolist()
     [1.0, 1.0]
     """
@@ -299,7 +290,6 @@ def hfft(x: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
 def ihfft(x: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """Return the inverse of `hfft`.
 
-    >>> import tapegrad
     >>> ihfft([1.0, 1.0]).numpy().real.tolist()
     [1.0, 0.0]
     """

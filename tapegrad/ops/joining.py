@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +11,7 @@ from tapegrad.core.primitive import INTERPRETERS, Primitive
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.basic import lift_unbatched, reshape_p
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.slicing import expand_ellipsis, slice_p
 
@@ -62,7 +61,7 @@ def _concat_jvp(ts: Any, y_shape: tuple[int, ...], *, axis: int, sizes: tuple[in
 def _concat_batch(
     size: int, batched: tuple[bool, ...], *args: Any, axis: int, sizes: tuple[int, ...]
 ) -> Any:
-    return concat_p(*_all_batched(size, batched, args), axis=axis + 1, sizes=sizes)
+    return concat_p(*lift_unbatched(size, batched, *args), axis=axis + 1, sizes=sizes)
 
 
 @stack_p.vjp
@@ -84,14 +83,7 @@ def _stack_jvp(ts: Any, y_shape: tuple[int, ...], *, axis: int) -> Any:
 
 @stack_p.batch
 def _stack_batch(size: int, batched: tuple[bool, ...], *args: Any, axis: int) -> Any:
-    return stack_p(*_all_batched(size, batched, args), axis=axis + 1)
-
-
-def _all_batched(size: int, batched: tuple[bool, ...], args: Sequence[Any]) -> list[Any]:
-    return [
-        arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-        for arg, flag in zip(args, batched, strict=True)
-    ]
+    return stack_p(*lift_unbatched(size, batched, *args), axis=axis + 1)
 
 
 split_p.vjp(lambda t, *, axis, sizes: (concat_p(*t, axis=axis, sizes=sizes),))

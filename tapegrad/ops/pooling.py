@@ -15,7 +15,7 @@ from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops import window_kernels
-from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.basic import lift_unbatched, reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.reduction import max as maximum_of
@@ -57,10 +57,9 @@ pool_scatter_p.vjps(lambda t, x2: pool_gather_p(t, x2), None)
 pool_scatter_p.jvps(lambda t, x2, *, spatial: pool_scatter_p(t, x2, spatial=spatial), None)
 
 
-def _rows(size: int, flag: bool, a: Any) -> Any:
-    """Fold the examples of a batch into the first axis, shared operands repeated."""
-    a = a if flag else broadcast_p(a, shape=(size, *a.shape))
-    return reshape_p(a, shape=(size * a.shape[1], *a.shape[2:]))
+def _rows(a: Any) -> Any:
+    """Fold the examples of a batch into the first axis."""
+    return reshape_p(a, shape=(a.shape[0] * a.shape[1], *a.shape[2:]))
 
 
 def _examples(size: int, a: Any) -> Any:
@@ -71,7 +70,7 @@ def _fold(primitive: Primitive) -> Any:
     """A batching rule for primitives in which the rows of the first axis do not interact."""
 
     def batch(size: int, batched: Any, *args: Any, **params: Any) -> Any:
-        rows = [_rows(size, flag, arg) for flag, arg in zip(batched, args, strict=True)]
+        rows = map(_rows, lift_unbatched(size, batched, *args))
         result = primitive(*rows, **params)
         if primitive.many:
             return tuple(_examples(size, part) for part in result)
@@ -124,7 +123,7 @@ class _Frame:
         rank: int | None,
         name: str,
     ) -> None:
-        self.name = name
+        self.name, x = name, as_operand(x)
         rank = len(x.shape) - 2 if rank is None else rank
         self.first = is_channels_first(data_format, rank, name)
         x = channels_to_end(x) if self.first else x
@@ -200,7 +199,7 @@ def max_pool(
     >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
-    frame = _Frame(as_operand(input), ksize, strides, padding, data_format, None, rank, "max_pool")
+    frame = _Frame(input, ksize, strides, padding, data_format, None, rank, "max_pool")
     return frame.finish(frame.maximum()[0])
 
 
@@ -220,7 +219,7 @@ def avg_pool(
     >>> avg_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
     [[2.5, 4.5], [10.5, 12.5]]
     """
-    frame = _Frame(as_operand(input), ksize, strides, padding, data_format, None, rank, "avg_pool")
+    frame = _Frame(input, ksize, strides, padding, data_format, None, rank, "avg_pool")
     return frame.finish(frame.average())
 
 
@@ -337,9 +336,7 @@ def pool(
     [0.5, 1.5, 2.5]
     """
     rank = len(window_shape) if isinstance(window_shape, list | tuple) else None
-    frame = _Frame(
-        as_operand(input), window_shape, strides, padding, data_format, dilations, rank, "pool"
-    )
+    frame = _Frame(input, window_shape, strides, padding, data_format, dilations, rank, "pool")
     kind = str(pooling_type).upper()
     if kind == "MAX":
         return frame.finish(frame.maximum()[0])
@@ -366,9 +363,7 @@ def max_pool_with_argmax(
     >>> max_pool_with_argmax(np.arange(4.0).reshape(1, 2, 2, 1), 2, 2, "VALID")[1].numpy().ravel()
     array([3])
     """
-    frame = _Frame(
-        as_operand(input), ksize, strides, padding, data_format, None, 2, "max_pool_with_argmax"
-    )
+    frame = _Frame(input, ksize, strides, padding, data_format, None, 2, "max_pool_with_argmax")
     values, places = frame.maximum()
     n, height, width, channels = frame.x.shape
     positions = places * channels + np.arange(channels)

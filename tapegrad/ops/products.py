@@ -118,7 +118,6 @@ def matvec(
 ) -> Any:
     """Return matrices times vectors: [..., m, n] and [..., n] give [..., m].
 
-    >>> import tapegrad
     >>> matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
     [3.0, 7.0]
     """
@@ -133,7 +132,6 @@ def matvec(
 def vecmat(a: Any, b: Any) -> Any:
     """Return conjugated vectors times matrices, as NumPy: [..., m] and [..., m, n] give [..., n].
 
-    >>> import tapegrad
     >>> vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
     [4.0, 6.0]
     """
@@ -146,7 +144,6 @@ def vecmat(a: Any, b: Any) -> Any:
 def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     """Return the sum of conj(x1) * x2 over one axis, the rest broadcast.
 
-    >>> import tapegrad
     >>> vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
     [3.0, 7.0]
     """
@@ -163,7 +160,6 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """Return NumPy's dot: the last axis of `a` with the second to last (or only one) of `b`.
 
-    >>> import tapegrad
     >>> float(dot([1.0, 2.0], [3.0, 4.0]))
     11.0
     """
@@ -176,7 +172,6 @@ def dot(a: Any, b: Any) -> Any:
 def vdot(a: Any, b: Any) -> Any:
     """Return the sum of conj(a) * b over all elements.
 
-    >>> import tapegrad
     >>> float(vdot([[1.0, 2.0]], [[3.0, 4.0]]))
     11.0
     """
@@ -188,7 +183,6 @@ def vdot(a: Any, b: Any) -> Any:
 def inner(a: Any, b: Any) -> Any:
     """Return the sum of products over the last axes of both.
 
-    >>> import tapegrad
     >>> inner([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
     [3.0, 7.0]
     """
@@ -201,7 +195,6 @@ def inner(a: Any, b: Any) -> Any:
 def outer(a: Any, b: Any) -> Any:
     """Return all products of an element of `a` with one of `b`, as a matrix.
 
-    >>> import tapegrad
     >>> outer([1.0, 2.0], [3.0, 4.0]).numpy().tolist()
     [[3.0, 4.0], [6.0, 8.0]]
     """
@@ -268,7 +261,6 @@ def _as_matrix(x: Any, order: tuple[int, ...], shape: tuple[int, int]) -> Any:
 def kron(a: Any, b: Any) -> Any:
     """Return the Kronecker product; the last axes are paired, as NumPy does.
 
-    >>> import tapegrad
     >>> kron([1.0, 2.0], [1.0, 1.0]).numpy().tolist()
     [1.0, 1.0, 2.0, 2.0]
     """

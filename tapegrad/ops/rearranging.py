@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.families import linear
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
@@ -168,8 +169,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
     >>> [x.shape for x in meshgrid([1.0, 2.0, 3.0], [1.0, 2.0])]
     [(2, 3), (2, 3)]
     """
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"indexing must be 'xy' or 'ij'. Got {indexing!r}.")
+    check_choice("indexing", indexing, ("xy", "ij"))
     values = [ravel(arg) for arg in args]
     places = list(range(len(values)))
     if indexing == "xy" and len(values) > 1:
@@ -230,8 +230,7 @@ def _image(value: Any, data_format: str, name: str) -> Any:
     x = as_operand(value)
     if len(x.shape) != 4:
         raise ShapeError(f"{name} needs 4 axes. Got shape {tuple(x.shape)}.")
-    if data_format not in ("NHWC", "NCHW"):
-        raise ArgumentError(f"data_format must be 'NHWC' or 'NCHW'. Got {data_format!r}.")
+    check_choice("data_format", data_format, ("NHWC", "NCHW"))
     return x if data_format == "NHWC" else permute_p(x, axes=(0, 2, 3, 1))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.along_axis import lift_unbatched
+from tapegrad.ops.basic import lift_unbatched
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.half import in_single
 from tapegrad.ops.joining import concat_p

@@ -11,10 +11,9 @@ from tapegrad.core.families import Function, linear, nondifferentiable
 from tapegrad.core.fastpath import one_operand
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.along_axis import lift_unbatched
 from tapegrad.ops.arithmetic import divide
 from tapegrad.ops.axes import Axes, batch_over_axes, count_over, kept_shape, spread
-from tapegrad.ops.basic import broadcast_p, permute_p, reshape_p, sum_p
+from tapegrad.ops.basic import broadcast_p, lift_unbatched, permute_p, reshape_p, sum_p
 from tapegrad.ops.cumulative import cumprod_p
 
 # Mean

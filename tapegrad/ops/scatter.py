@@ -15,7 +15,7 @@ from tapegrad.core.primitive import INTERPRETERS, Primitive
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ShapeError
 from tapegrad.ops import arithmetic
-from tapegrad.ops.basic import broadcast_p, reshape_p
+from tapegrad.ops.basic import broadcast_p, lift_unbatched, reshape_p
 from tapegrad.ops.creation import full_like_p, zeros_for
 from tapegrad.ops.gather import (
     hits,
@@ -98,10 +98,7 @@ def _put(v: Any, indices: Any, size: int, axis: int) -> Any:
 def _batch_set(
     size: int, batched: tuple[bool, ...], x: Any, v: Any, indices: Any, *, axis: int
 ) -> Any:
-    x, v = (
-        value if flag else broadcast_p(value, shape=(size, *value.shape))
-        for value, flag in zip((x, v), batched[:2], strict=True)
-    )
+    x, v = lift_unbatched(size, batched[:2], x, v)
     if not batched[2]:
         return take_set_p(x, v, indices, axis=axis + 1)
     shifted = offset_index_p(indices, axis=0, length=x.shape[axis + 1])
@@ -163,10 +160,7 @@ def _extreme_jvp(ts: Any, x1: Any, x2: Any, x3: Any, y: Any) -> Any:
 
 def _stacked(size: int, batched: tuple[bool, ...], *args: Any) -> tuple[Any, ...]:
     """Lay the examples' rows under each other, and let each index count from its example's rows."""
-    x, v, indices, *rest = (
-        value if flag else broadcast_p(value, shape=(size, *value.shape))
-        for value, flag in zip(args, batched, strict=True)
-    )
+    x, v, indices, *rest = lift_unbatched(size, batched, *args)
     shifted = offset_index_p(indices, axis=0, length=x.shape[1])
     x, v, shifted, *rest = (merge_first(value, 0) for value in (x, v, shifted, *rest))
     return (x, v, shifted, *rest)

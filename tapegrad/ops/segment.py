@@ -11,8 +11,7 @@ from typing import Any
 
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.along_axis import lift_unbatched
-from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.basic import lift_unbatched, reshape_p
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.gather import take_add_p, take_p
 from tapegrad.ops.recurrence import first_along, recurrence_p, shift

@@ -11,7 +11,7 @@ from typing import Any
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import broadcast_p, sum_p
+from tapegrad.ops.basic import lift_unbatched, sum_p
 
 
 def _shifted(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
@@ -83,11 +83,7 @@ def _batch_rows(primitive: Primitive) -> Any:
     """A batching rule for operands of one shape and a counted axis: all move by one."""
 
     def batch(size: int, batched: Any, *args: Any, axis: int) -> Any:
-        lifted = [
-            arg if flag else broadcast_p(arg, shape=(size, *arg.shape))
-            for arg, flag in zip(args, batched, strict=True)
-        ]
-        return primitive(*lifted, axis=axis + 1)
+        return primitive(*lift_unbatched(size, batched, *args), axis=axis + 1)
 
     return batch
 

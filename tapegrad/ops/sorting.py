@@ -10,8 +10,8 @@ from tapegrad.core.families import nondifferentiable
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.along_axis import lift_unbatched, scatter_along_axis_p, take_along_axis_p
-from tapegrad.ops.basic import reshape_p
+from tapegrad.ops.along_axis import scatter_along_axis_p, take_along_axis_p
+from tapegrad.ops.basic import lift_unbatched, reshape_p
 from tapegrad.ops.cast import cast
 
 

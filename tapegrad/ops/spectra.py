@@ -31,7 +31,6 @@ _TWO = (-2, -1)
 def fft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> Any:
     """Return the transform over two axes (the last ones).
 
-    >>> import tapegrad
     >>> fft2([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -41,7 +40,6 @@ def fft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> An
 def ifft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> Any:
     """Return the inverse of `fft2`.
 
-    >>> import tapegrad
     >>> ifft2([[2.0, 0.0]]).numpy().tolist()
     [[(1+0j), (1+0j)]]
     """
@@ -51,7 +49,6 @@ def ifft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> A
 def rfft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> Any:
     """Return the transform of real values over two axes; the last one is halved.
 
-    >>> import tapegrad
     >>> rfft2([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -61,7 +58,6 @@ def rfft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> A
 def irfft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> Any:
     """Return the inverse of `rfft2`.
 
-    >>> import tapegrad
     >>> irfft2([[2.0, 0.0]]).numpy().tolist()
     [[1.0, 1.0]]
     """
@@ -71,7 +67,6 @@ def irfft2(x: Any, s: Any = None, axes: Any = _TWO, norm: str | None = None) -> 
 def fft2d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the transform over the last two axes.
 
-    >>> import tapegrad
     >>> fft2d([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -81,7 +76,6 @@ def fft2d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def ifft2d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the inverse of `fft2d`.
 
-    >>> import tapegrad
     >>> ifft2d([[2.0, 0.0]]).numpy().tolist()
     [[(1+0j), (1+0j)]]
     """
@@ -91,7 +85,6 @@ def ifft2d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
     """Return the transform of real values over the last two axes.
 
-    >>> import tapegrad
     >>> rfft2d([[1.0, 1.0]]).numpy().tolist()
     [[(2+0j), 0j]]
     """
@@ -101,7 +94,6 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
     """Return the inverse of `rfft2d`.
 
-    >>> import tapegrad
     >>> irfft2d([[2.0, 0.0]]).numpy().tolist()
     [[1.0, 1.0]]
     """
@@ -111,7 +103,6 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 def fft3d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the transform over the last three axes.
 
-    >>> import tapegrad
     >>> fft3d([[[1.0, 1.0]]]).numpy().tolist()
     [[[(2+0j), 0j]]]
     """
@@ -121,7 +112,6 @@ def fft3d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def ifft3d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the inverse of `fft3d`.
 
-    >>> import tapegrad
     >>> ifft3d([[[2.0, 0.0]]]).numpy().tolist()
     [[[(1+0j), (1+0j)]]]
     """
@@ -131,7 +121,6 @@ def ifft3d(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
     """Return the transform of real values over the last three axes.
 
-    >>> import tapegrad
     >>> rfft3d([[[1.0, 1.0]]]).numpy().tolist()
     [[[(2+0j), 0j]]]
     """
@@ -141,7 +130,6 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
     """Return the inverse of `rfft3d`.
 
-    >>> import tapegrad
     >>> irfft3d([[[2.0, 0.0]]]).numpy().tolist()
     [[[1.0, 1.0]]]
     """
@@ -151,7 +139,6 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
     """Return a spectrum with frequency zero in the middle.
 
-    >>> import tapegrad
     >>> fftshift([0.0, 1.0, -1.0]).numpy().tolist()
     [-1.0, 0.0, 1.0]
     """
@@ -161,7 +148,6 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
 def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
     """Undo `fftshift`.
 
-    >>> import tapegrad
     >>> ifftshift([-1.0, 0.0, 1.0]).numpy().tolist()
     [0.0, 1.0, -1.0]
     """
@@ -211,7 +197,6 @@ def dct(
 ) -> Any:
     """Return the discrete cosine transform of type 1, 2 or 3 along one axis.
 
-    >>> import tapegrad
     >>> dct([1.0, 1.0]).numpy().round(5).tolist()
     [4.0, 0.0]
     """
@@ -233,7 +218,6 @@ def idct(
 ) -> Any:
     """Return the inverse of `dct` of the same type (with norm=None up to TensorFlow's factor: 1).
 
-    >>> import tapegrad
     >>> idct([4.0, 0.0]).numpy().round(5).tolist()
     [1.0, 1.0]
     """

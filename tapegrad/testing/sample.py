@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,27 @@ class Sample:
 
     def __repr__(self) -> str:
         return self.name
+
+
+# A sample of values alone: the function has no derivative there, or none that could be checked.
+ValueSample = partial(Sample, differentiable=False)
+
+
+def alike(
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Maker],
+    reference: Callable[..., Any],
+    *more: Any,
+    **options: Any,
+) -> Sample:
+    """Sample a function that is called as its reference: with the arrays, `more` and `options`."""
+    return Sample(
+        name,
+        lambda *arrays: function(*arrays, *more, **options),
+        args,
+        lambda *arrays: reference(*arrays, *more, **options),
+    )
 
 
 def normal(*shape: int) -> Maker:

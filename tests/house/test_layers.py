@@ -24,7 +24,7 @@ LAYERS: Sequence[Sequence[str]] = (
 
 # The same inside core, where every module is named.
 CORE: Sequence[Sequence[str]] = (
-    ("nest", "dtypes", "operator_types", "arena"),
+    ("nest", "dtypes", "operator_types", "arena", "choices"),
     ("backend",),
     ("device",),
     ("recorder",),

@@ -40,6 +40,15 @@ def test_empty_segments_have_tensorflows_values():
     assert functions.unsorted_segment_min(x, ids, 2).numpy()[0] == np.finfo(np.float32).max
 
 
+def test_nan_goes_through_without_a_warning():  # which would be an error in these tests
+    x, ids = constant([np.nan, 1.0, 2.0, 3.0]), [0, 0, 1, 1]
+
+    for name, other in {"max": 3.0, "min": 2.0, "sum": 5.0, "prod": 6.0}.items():
+        result = getattr(functions, f"segment_{name}")(x, ids).numpy()
+
+        np.testing.assert_array_equal(result, [np.nan, other])
+
+
 def test_long_rows_are_summed_in_pieces():
     rng = np.random.default_rng(0)
     x, ids = rng.normal(size=(50, 40_000)), rng.integers(0, 3, 50)

@@ -51,7 +51,6 @@ def cholesky(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 
     Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
 
-    >>> import tapegrad
     >>> cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy().tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
@@ -95,7 +94,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
 
     With `full_matrices`, q is square; for more rows than columns that form has no derivative.
 
-    >>> import tapegrad
     >>> q, r = qr([[3.0], [4.0]])
     >>> abs(float(r[0, 0]))
     5.0
@@ -155,7 +153,6 @@ def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> t
 
     L is the strict lower triangle with a unit diagonal, U the upper one.
 
-    >>> import tapegrad
     >>> packed, p = lu([[1.0, 2.0], [4.0, 4.0]])
     >>> packed.numpy().tolist(), p.numpy().tolist()
     ([[4.0, 4.0], [0.25, 1.0]], [1, 0])

@@ -77,7 +77,6 @@ det_p.jvps(lambda t, x: _trace(product(adjugate_p(x), t)))
 def det(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the determinant of each matrix.
 
-    >>> import tapegrad
     >>> float(det([[2.0, 0.0], [0.0, 3.0]]))
     6.0
     """
@@ -109,7 +108,6 @@ def _slogdet_jvp(ts: Any, y1: Any, x: Any) -> tuple[Any, Any]:
 def slogdet(input: Any, name: str | None = None) -> tuple[Any, Any]:
     """Return the sign (or phase) of the determinant and the logarithm of its absolute value.
 
-    >>> import tapegrad
     >>> sign, log = slogdet([[2.0, 0.0], [0.0, -0.5]])
     >>> float(sign), float(log)
     (-1.0, 0.0)
@@ -120,7 +118,6 @@ def slogdet(input: Any, name: str | None = None) -> tuple[Any, Any]:
 def logdet(matrix: Any, name: str | None = None) -> Any:
     """Return log|det| of each matrix, without overflow.
 
-    >>> import tapegrad
     >>> float(logdet([[1.0, 0.0], [0.0, 1.0]]))
     0.0
     """

@@ -70,7 +70,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
 
     Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
 
-    >>> import tapegrad
     >>> values, vectors = eigh([[2.0, 0.0], [0.0, 1.0]])
     >>> values.numpy().tolist()
     [1.0, 2.0]
@@ -81,7 +80,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
 def eigvalsh(tensor: Any, name: str | None = None) -> Any:
     """Return the eigenvalues (ascending) of Hermitian matrices.
 
-    >>> import tapegrad
     >>> eigvalsh([[2.0, 0.0], [0.0, 1.0]]).numpy().tolist()
     [1.0, 2.0]
     """
@@ -131,7 +129,6 @@ eigvals_p.jvps(_eigvals_jvp)
 def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     """Return the complex eigenvalues and eigenvectors (unit columns) of square matrices.
 
-    >>> import tapegrad
     >>> values, vectors = eig([[0.0, 1.0], [-1.0, 0.0]])
     >>> sorted(values.numpy().imag.tolist())
     [-1.0, 1.0]
@@ -142,7 +139,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
 def eigvals(tensor: Any, name: str | None = None) -> Any:
     """Return the complex eigenvalues of square matrices.
 
-    >>> import tapegrad
     >>> sorted(eigvals([[0.0, 1.0], [-1.0, 0.0]]).numpy().imag.tolist())
     [-1.0, 1.0]
     """
@@ -216,7 +212,6 @@ svdvals_p.jvps(_svdvals_jvp)
 def svdvals(x: Any) -> Any:
     """Return the singular values, largest first.
 
-    >>> import tapegrad
     >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).numpy().tolist()
     [4.0, 3.0]
     """
@@ -228,7 +223,6 @@ def svd(x: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
 
     `full_matrices` makes u and vh square; for matrices that are not, that has no derivative.
 
-    >>> import tapegrad
     >>> u, s, vh = svd([[3.0, 0.0], [0.0, 4.0]])
     >>> s.numpy().tolist()
     [4.0, 3.0]
@@ -246,7 +240,6 @@ def tf_svd(
 ) -> Any:
     """Return s, u, v with tensor = (u * s) @ v^H: TensorFlow's order, and v instead of vh.
 
-    >>> import tapegrad
     >>> s, u, v = tf_svd([[3.0, 0.0], [0.0, 4.0]])
     >>> s.numpy().tolist()
     [4.0, 3.0]

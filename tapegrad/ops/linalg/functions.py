@@ -137,7 +137,6 @@ logm_p = _analytic("logm", _logm)
 def expm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the matrix exponential.
 
-    >>> import tapegrad
     >>> expm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
@@ -150,7 +149,6 @@ def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
     raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
 
-    >>> import tapegrad
     >>> sqrtm([[4.0, 0.0], [0.0, 4.0]]).numpy().round(5).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
@@ -163,7 +161,6 @@ def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
     raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
 
-    >>> import tapegrad
     >>> logm([[1.0, 1.0], [0.0, 1.0]]).numpy().round(5).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
@@ -173,7 +170,6 @@ def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def matrix_power(matrix: Any, n: int) -> Any:
     """Return the matrix times itself n times; negative n takes the inverse first.
 
-    >>> import tapegrad
     >>> matrix_power([[2.0, 0.0], [0.0, 3.0]], 3).numpy().tolist()
     [[8.0, 0.0], [0.0, 27.0]]
     """
@@ -214,7 +210,6 @@ def matrix_rank(
 ) -> Any:
     """Return how many singular values exceed `tol`; it has no derivative.
 
-    >>> import tapegrad
     >>> int(matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """

@@ -39,7 +39,6 @@ def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) 
 
     `ord` is any number, inf, or -inf; 0 counts what is not zero.
 
-    >>> import tapegrad
     >>> float(vector_norm([3.0, 4.0])), float(vector_norm([3.0, -4.0], 1))
     (5.0, 7.0)
     """
@@ -109,7 +108,6 @@ def norm(
 ) -> Any:
     """Return the norm of vectors (one axis, or None: all elements) or matrices (two axes).
 
-    >>> import tapegrad
     >>> float(norm([3.0, 4.0])), norm([[3.0, 4.0]], 1, axis=1).numpy().tolist()
     (5.0, [7.0])
     """
@@ -129,7 +127,6 @@ def normalize(
 ) -> tuple[Any, Any]:
     """Return the tensor divided by its norm, and the norm.
 
-    >>> import tapegrad
     >>> normalized, size = normalize([3.0, 4.0])
     >>> float(size[0])
     5.0
@@ -142,7 +139,6 @@ def normalize(
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
     """Return x / sqrt(max(sum(|x|²), epsilon)).
 
-    >>> import tapegrad
     >>> l2_normalize([3.0, 4.0]).numpy().round(5).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
@@ -170,7 +166,6 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
 def cond(x: Any, p: Any = None) -> Any:
     """Return the condition number |x| |x^-1|; by default the ratio of the singular values.
 
-    >>> import tapegrad
     >>> float(cond([[2.0, 0.0], [0.0, 1.0]]))
     2.0
     """

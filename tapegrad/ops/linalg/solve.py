@@ -166,7 +166,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
     `rhs` has one system per column; a single vector works, too.
 
-    >>> import tapegrad
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).numpy().tolist()
     [[1.0], [0.5]]
     """
@@ -181,7 +180,6 @@ def triangular_solve(
 ) -> Any:
     """Return x with triangle(matrix) @ x = rhs; the other triangle is not read.
 
-    >>> import tapegrad
     >>> triangular_solve([[2.0, 9.0], [0.0, 4.0]], [[2.0], [2.0]]).numpy().tolist()
     [[1.0], [0.5]]
     """
@@ -195,7 +193,6 @@ def triangular_solve(
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
     """Return x with A @ x = rhs, given the lower Cholesky factor of A.
 
-    >>> import tapegrad
     >>> cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).numpy().tolist()
     [[1.0], [3.0]]
     """
@@ -205,7 +202,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
     """Return the inverse of each matrix (of its adjoint, if asked).
 
-    >>> import tapegrad
     >>> inv([[2.0, 0.0], [0.0, 4.0]]).numpy().tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
@@ -218,7 +214,6 @@ def pinv(
 ) -> Any:
     """Return the Moore-Penrose inverse; singular values below rcond times the largest count as 0.
 
-    >>> import tapegrad
     >>> pinv([[2.0], [0.0]]).numpy().tolist()
     [[0.5, 0.0]]
     """
@@ -233,7 +228,6 @@ def lstsq(
     With more columns than rows it is the shortest of the exact solutions. `fast` solves the
     normal equations and needs full rank; otherwise the pseudo-inverse is used.
 
-    >>> import tapegrad
     >>> lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().tolist()
     [[2.0]]
     """

@@ -55,7 +55,6 @@ sylvester_p.jvps(
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """Return the X of A X + X B = Q; the time grows with the cube of the number of unknowns.
 
-    >>> import tapegrad
     >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).numpy().tolist()
     [[2.0]]
     """

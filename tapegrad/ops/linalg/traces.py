@@ -20,7 +20,6 @@ from tapegrad.ops.slicing import slice_p
 def trace(x: Any, name: str | None = None) -> Any:
     """Return the sum of the diagonal of each matrix.
 
-    >>> import tapegrad
     >>> float(trace([[1.0, 2.0], [3.0, 4.0]]))
     5.0
     """
@@ -34,7 +33,6 @@ def trace(x: Any, name: str | None = None) -> Any:
 def cross(a: Any, b: Any, axis: int = -1, name: str | None = None) -> Any:
     """Return the cross product of vectors of length 3 along `axis`.
 
-    >>> import tapegrad
     >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy().tolist()
     [0.0, 0.0, 1.0]
     """
@@ -58,7 +56,6 @@ def _entry(x: Any, i: int) -> Any:
 def multi_dot(arrays: Sequence[Any]) -> Any:
     """Return the product of a chain of matrices in the cheapest order; the ends may be vectors.
 
-    >>> import tapegrad
     >>> float(multi_dot([[1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], [3.0, 4.0]]))
     11.0
     """
@@ -101,7 +98,6 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
     """Return x with tensordot(a, x, x.ndim) = b.
 
-    >>> import tapegrad
     >>> tensorsolve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
     [1.0, 0.5]
     """
@@ -122,7 +118,6 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """Return the inverse of the map tensordot(a, ., ind).
 
-    >>> import tapegrad
     >>> tensorinv([[2.0, 0.0], [0.0, 4.0]], ind=1).numpy().tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.gather import place_next_to, take_p
 from tapegrad.ops.shape import moveaxis
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.integrate.adjoint import flow
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, happened

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -23,7 +24,6 @@ from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 
 # The least degree of the polynomial that makes the equations solvable, and whether a kernel looks

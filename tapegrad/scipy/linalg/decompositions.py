@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.autodiff.transforms import jvp
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.diagonal import tril, triu
 from tapegrad.ops.gather import gather
@@ -16,7 +17,6 @@ from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 
 

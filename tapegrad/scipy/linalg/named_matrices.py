@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.creation import as_constant, numpy_dtype_of
@@ -17,7 +18,6 @@ from tapegrad.ops.magnitude import abs as magnitude
 from tapegrad.ops.padding import pad
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.linalg.matrices import length_of, toeplitz
 from tapegrad.scipy.operands import operand, operands
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -27,7 +28,6 @@ from tapegrad.ops.shape import expand_dims, matrix_transpose
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
 from tapegrad.ops.squares import sum_of_squares
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.operands import operand, operands

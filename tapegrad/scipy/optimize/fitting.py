@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.transforms import grad
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -22,7 +23,6 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atan
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.boxes import Bounds, Box, as_box
 from tapegrad.scipy.optimize.damped import (

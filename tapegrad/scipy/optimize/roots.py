@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.transforms import jvp
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.linalg.solve import pinv_p
 from tapegrad.ops.products import matvec, outer
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.damped import System, Tolerances, check_jac, check_square, solve_damped
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
@@ -175,7 +175,6 @@ def fsolve(
 ) -> Any:
     """Return x with func(x, *args) = 0, or raise; with `full_output` also how it went.
 
-    >>> import tapegrad
     >>> fsolve(lambda x: x * x - 2.0, [1.0]).numpy().round(6).tolist()
     [1.414214]
     """

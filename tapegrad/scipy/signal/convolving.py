@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import broadcast_p, reshape_p
@@ -18,7 +19,6 @@ from tapegrad.ops.padding import pad
 from tapegrad.ops.recurrence import recurrence_p
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.operands import operands
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.complex_numbers import real
@@ -21,7 +22,6 @@ from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.signal import frame, overlap_and_add
 from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.signal.windows import host_window
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.exponential import log
 from tapegrad.ops.indexing import getitem
@@ -15,7 +16,6 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from tapegrad.ops.sorting import sort
 from tapegrad.ops.trigonometric import atan2, cos, sin
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.information import entr, rel_entr
 from tapegrad.scipy.stats.samples import Values, read_values, root

@@ -26,6 +26,7 @@ from tapegrad.ops.special import digamma, lbeta, lgamma
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.counts import draw_binomial
+from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
 from tapegrad.scipy.stats.logarithms import times_log
 
 
@@ -111,25 +112,19 @@ def _length(values: Any, name: str, parameter: str) -> int:
     return int(values.shape[0])
 
 
-class FrozenDirichlet:
+class FrozenDirichlet(FrozenDensity):
     """A Dirichlet distribution together with its parameters.
 
     >>> FrozenDirichlet(Dirichlet(), [1.0, 3.0]).mean().numpy().tolist()
     [0.25, 0.75]
     """
 
+    _parameters = ("alpha",)
+
     def __init__(self, dist: Dirichlet, alpha: Any, seed: Any = None) -> None:
         self.dist = dist
         self.alpha = alpha
         self.seed = seed
-
-    def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at x."""
-        return self.dist.logpdf(x, self.alpha)
-
-    def pdf(self, x: Any) -> Any:
-        """Return the density at x."""
-        return self.dist.pdf(x, self.alpha)
 
     def mean(self) -> Any:
         """Return the mean share of each component."""
@@ -142,15 +137,6 @@ class FrozenDirichlet:
     def cov(self) -> Any:
         """Return the matrix of covariances."""
         return self.dist.cov(self.alpha)
-
-    def entropy(self) -> Any:
-        """Return the differential entropy."""
-        return self.dist.entropy(self.alpha)
-
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw `[*size, components]` shares."""
-        state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.alpha, size, state)
 
 
 class Multinomial:
@@ -212,34 +198,20 @@ class Multinomial:
         return cast(stack(counts, -1), "int64")
 
 
-class FrozenMultinomial:
+class FrozenMultinomial(FrozenCounts):
     """A multinomial distribution together with its parameters.
 
     >>> FrozenMultinomial(Multinomial(), 4, [0.5, 0.5]).mean().numpy().tolist()
     [2.0, 2.0]
     """
 
+    _parameters = ("n", "p")
+
     def __init__(self, dist: Multinomial, n: Any, p: Any, seed: Any = None) -> None:
         self.dist = dist
         self.n = n
         self.p = p
         self.seed = seed
-
-    def logpmf(self, x: Any) -> Any:
-        """Return the logarithm of the probability of x."""
-        return self.dist.logpmf(x, self.n, self.p)
-
-    def pmf(self, x: Any) -> Any:
-        """Return the probability of x."""
-        return self.dist.pmf(x, self.n, self.p)
-
-    def mean(self) -> Any:
-        """Return the mean count of each outcome."""
-        return self.dist.mean(self.n, self.p)
-
-    def cov(self) -> Any:
-        """Return the matrix of covariances."""
-        return self.dist.cov(self.n, self.p)
 
     def rvs(self, size: Any = None, random_state: Any = None) -> Any:
         """Draw `[*size, outcomes]` counts."""

@@ -29,6 +29,7 @@ from tapegrad.ops.special import digamma
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.factorials import multigammaln
 from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.frozen_joint import FrozenDensity
 
 
 def _log_det(factor: Any) -> Any:
@@ -165,26 +166,20 @@ def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
     return below + matrix_diag(sqrt(2 * stack(chi, -1)))
 
 
-class FrozenWishart:
+class FrozenWishart(FrozenDensity):
     """A distribution of matrices together with its degrees of freedom and scale.
 
     >>> FrozenWishart(Wishart(), 3.0, [1.0, 2.0]).mean().numpy().tolist()
     [[3.0, 0.0], [0.0, 6.0]]
     """
 
+    _parameters = ("df", "scale")
+
     def __init__(self, dist: Any, df: Any, scale: Any, seed: Any = None) -> None:
         self.dist = dist
         self.df = df
         self.scale = scale
         self.seed = seed
-
-    def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at x."""
-        return self.dist.logpdf(x, self.df, self.scale)
-
-    def pdf(self, x: Any) -> Any:
-        """Return the density at x."""
-        return self.dist.pdf(x, self.df, self.scale)
 
     def mean(self) -> Any:
         """Return the mean."""
@@ -197,15 +192,6 @@ class FrozenWishart:
     def var(self) -> Any:
         """Return the variance of each entry."""
         return self.dist.var(self.df, self.scale)
-
-    def entropy(self) -> Any:
-        """Return the differential entropy."""
-        return self.dist.entropy(self.df, self.scale)
-
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw matrices."""
-        state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.df, self.scale, size, state)
 
 
 class InverseWishart(_Squares):
@@ -353,13 +339,15 @@ def _covariance(cov: Any, size: int) -> Any:
     return matrix_diag(broadcast_p(cov, shape=(size,)))
 
 
-class FrozenMatrixNormal:
+class FrozenMatrixNormal(FrozenDensity):
     """A normal distribution of matrices together with its parameters.
 
     >>> frozen = FrozenMatrixNormal(MatrixNormal(), [[1.0, 2.0]], 1.0, 1.0)
     >>> round(float(frozen.entropy()), 4)
     2.8379
     """
+
+    _parameters = ("mean", "rowcov", "colcov")
 
     def __init__(self, dist: Any, mean: Any, rowcov: Any, colcov: Any, seed: Any = None) -> None:
         self.dist = dist
@@ -375,15 +363,6 @@ class FrozenMatrixNormal:
     def pdf(self, X: Any) -> Any:
         """Return the density at X."""
         return self.dist.pdf(X, self.mean, self.rowcov, self.colcov)
-
-    def entropy(self) -> Any:
-        """Return the differential entropy."""
-        return self.dist.entropy(self.mean, self.rowcov, self.colcov)
-
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw matrices."""
-        state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.mean, self.rowcov, self.colcov, size, state)
 
 
 wishart = Wishart()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.along_axis import take_along_axis
 from tapegrad.ops.basic import reshape_p
@@ -23,7 +24,6 @@ from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import expand_dims, moveaxis
 from tapegrad.ops.sorting import argsort, searchsorted, sort
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.stats.ratios import f as f_distribution
 from tapegrad.scipy.stats.samples import read_values, root

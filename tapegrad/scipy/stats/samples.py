@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
@@ -14,7 +15,6 @@ from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import moveaxis
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.quantiles import median, nanmedian, nanpercentile, percentile
@@ -18,7 +19,6 @@ from tapegrad.ops.reduction import min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.sorting import sort
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.stats.samples import Values, read_values, root
 

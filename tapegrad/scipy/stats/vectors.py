@@ -26,6 +26,7 @@ from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.frozen_joint import FrozenDensity
 
 
 class MultivariateNormal:
@@ -130,13 +131,15 @@ def _singular_root(cov: Any) -> Any:
     return vectors * where(is_part, sqrt(where(is_part, values, 1.0)), 0.0)
 
 
-class FrozenMultivariateNormal:
+class FrozenMultivariateNormal(FrozenDensity):
     """A normal distribution of vectors together with its parameters.
 
     >>> frozen = FrozenMultivariateNormal(MultivariateNormal(), [0.0, 0.0], 2.0)
     >>> round(float(frozen.entropy()), 4)
     3.531
     """
+
+    _parameters = ("mean", "cov", "allow_singular")
 
     def __init__(
         self,
@@ -151,23 +154,6 @@ class FrozenMultivariateNormal:
         self.cov = cov
         self.allow_singular = allow_singular
         self.seed = seed
-
-    def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at x."""
-        return self.dist.logpdf(x, self.mean, self.cov, self.allow_singular)
-
-    def pdf(self, x: Any) -> Any:
-        """Return the density at x."""
-        return self.dist.pdf(x, self.mean, self.cov, self.allow_singular)
-
-    def entropy(self) -> Any:
-        """Return the differential entropy."""
-        return self.dist.entropy(self.mean, self.cov, self.allow_singular)
-
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw vectors."""
-        state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.mean, self.cov, size, state, self.allow_singular)
 
 
 def _log_volume(factor: Any) -> Any:

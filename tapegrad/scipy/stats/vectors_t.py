@@ -23,6 +23,7 @@ from tapegrad.ops.shape import expand_dims, matrix_transpose
 from tapegrad.ops.special import betaln, digamma, lgamma
 from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
+from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
 from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
 
 
@@ -106,7 +107,7 @@ def _read(x: Any, loc: Any, shape: Any, df: Any) -> tuple[Any, Any, Any, Any]:
     return *vector_parameters("multivariate_t", x, loc, shape), df
 
 
-class FrozenMultivariateT:
+class FrozenMultivariateT(FrozenDensity):
     """Student's distribution of vectors together with its parameters.
 
     >>> frozen = FrozenMultivariateT(MultivariateT(), [0.0, 0.0], 1.0, 4.0)
@@ -114,29 +115,14 @@ class FrozenMultivariateT:
     3.3379
     """
 
+    _parameters = ("loc", "shape", "df")
+
     def __init__(self, dist: Any, loc: Any, shape: Any, df: Any, seed: Any = None) -> None:
         self.dist = dist
         self.loc = loc
         self.shape = shape
         self.df = df
         self.seed = seed
-
-    def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at x."""
-        return self.dist.logpdf(x, self.loc, self.shape, self.df)
-
-    def pdf(self, x: Any) -> Any:
-        """Return the density at x."""
-        return self.dist.pdf(x, self.loc, self.shape, self.df)
-
-    def entropy(self) -> Any:
-        """Return the differential entropy."""
-        return self.dist.entropy(self.loc, self.shape, self.df)
-
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw vectors."""
-        state = self.seed if random_state is None else random_state
-        return self.dist.rvs(self.loc, self.shape, self.df, size, state)
 
 
 class DirichletMultinomial:
@@ -203,37 +189,23 @@ def _read_counts(x: Any, alpha: Any, n: Any) -> list[Any]:
     return [x, alpha, n]
 
 
-class FrozenDirichletMultinomial:
+class FrozenDirichletMultinomial(FrozenCounts):
     """A Dirichlet mixture of multinomial counts together with its parameters.
 
     >>> FrozenDirichletMultinomial(DirichletMultinomial(), [1.0, 3.0], 4).mean().numpy().tolist()
     [1.0, 3.0]
     """
 
+    _parameters = ("alpha", "n")
+
     def __init__(self, dist: Any, alpha: Any, n: Any) -> None:
         self.dist = dist
         self.alpha = alpha
         self.n = n
 
-    def logpmf(self, x: Any) -> Any:
-        """Return the logarithm of the probability of x."""
-        return self.dist.logpmf(x, self.alpha, self.n)
-
-    def pmf(self, x: Any) -> Any:
-        """Return the probability of x."""
-        return self.dist.pmf(x, self.alpha, self.n)
-
-    def mean(self) -> Any:
-        """Return the mean count of each outcome."""
-        return self.dist.mean(self.alpha, self.n)
-
     def var(self) -> Any:
         """Return the variance of each count."""
         return self.dist.var(self.alpha, self.n)
-
-    def cov(self) -> Any:
-        """Return the matrix of covariances."""
-        return self.dist.cov(self.alpha, self.n)
 
 
 multivariate_t = MultivariateT()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapegrad.ops import arithmetic, cast, joining, reduction, shape
-from tapegrad.testing.sample import Sample, complex_normal, normal
+from tapegrad.testing.sample import Sample, alike, complex_normal, normal
 
 SAMPLES = [
     Sample("add", arithmetic.add, [normal(2, 3), normal(2, 3)], np.add),
@@ -31,12 +31,7 @@ SAMPLES = [
     Sample(
         "reshape", lambda x: shape.reshape(x, (3, -1)), [normal(2, 3)], lambda x: x.reshape(3, 2)
     ),
-    Sample(
-        "broadcast_to",
-        lambda x: shape.broadcast_to(x, (2, 3, 2)),
-        [normal(3, 1)],
-        lambda x: np.broadcast_to(x, (2, 3, 2)),
-    ),
+    alike("broadcast_to", shape.broadcast_to, [normal(3, 1)], np.broadcast_to, (2, 3, 2)),
     Sample(
         "permute_dims",
         lambda x: shape.permute_dims(x, (2, 0, 1)),

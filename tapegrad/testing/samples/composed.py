@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import composed, control_flow
-from tapegrad.testing.sample import Sample, fixed, integers, normal
+from tapegrad.testing.sample import Sample, ValueSample, fixed, integers, normal
 
 
 def _reversed(x: Any, lengths: Any) -> Any:
@@ -25,13 +25,12 @@ def _confusion(labels: Any, predictions: Any) -> Any:
 
 SAMPLES = [
     Sample("scalar_mul", composed.scalar_mul, [normal(), normal(3)], np.multiply),
-    Sample(
+    ValueSample(
         "reciprocal_no_nan",
         composed.reciprocal_no_nan,
         [fixed([2.0, 0.0, -0.5])],
         lambda x: np.array([0.5, 0.0, -2.0]),
-        order=0,
-        differentiable=False,  # the difference at 0 does not exist
+        order=0,  # the difference at 0 does not exist
     ),
     Sample(
         "polyval",
@@ -39,12 +38,11 @@ SAMPLES = [
         [normal(), normal(), normal(), normal(3)],
         lambda a, b, c, x: np.polyval([a, b, c], x),
     ),
-    Sample(
+    ValueSample(
         "saturate_cast",
         lambda x: composed.saturate_cast(x, "int8"),
         [fixed([-1e3, 3.7, 1e3])],
         lambda x: np.array([-128, 3, 127]),
-        differentiable=False,
     ),
     Sample("bias_add", composed.bias_add, [normal(2, 3), normal(3)], np.add),
     Sample(
@@ -53,33 +51,24 @@ SAMPLES = [
         [normal(2, 3, 2, 2), normal(3)],
         lambda x, b: x + b[:, None, None],
     ),
-    Sample(
-        "invert_permutation",
-        composed.invert_permutation,
-        [fixed([2, 0, 1])],
-        np.argsort,
-        differentiable=False,
-    ),
-    Sample(
+    ValueSample("invert_permutation", composed.invert_permutation, [fixed([2, 0, 1])], np.argsort),
+    ValueSample(
         "is_non_decreasing",
         composed.is_non_decreasing,
         [normal(3)],
         lambda x: np.all(np.diff(x) >= 0),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "is_strictly_increasing",
         composed.is_strictly_increasing,
         [normal(2)],
         lambda x: np.all(np.diff(x) > 0),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "confusion_matrix",
         lambda labels, predictions: composed.confusion_matrix(labels, predictions, 3),
         [integers(0, 3, 5), integers(0, 3, 5)],
         _confusion,
-        differentiable=False,
     ),
     Sample(
         "reverse_sequence",

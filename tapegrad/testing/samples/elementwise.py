@@ -25,6 +25,8 @@ from tapegrad.ops.cast import cast
 from tapegrad.testing.sample import (
     Maker,
     Sample,
+    ValueSample,
+    alike,
     booleans,
     complex_normal,
     distinct,
@@ -248,12 +250,7 @@ _COMPLEX = [
 
 _SELECTION = [
     Sample("where", selection.where, [booleans(2, 3), normal(3), normal(2, 1)], np.where),
-    Sample(
-        "where-number",
-        lambda c, x: selection.where(c, x, 0.0),
-        [booleans(3), normal(3)],
-        lambda c, x: np.where(c, x, 0.0),
-    ),
+    alike("where-number", selection.where, [booleans(3), normal(3)], np.where, 0.0),
     Sample(
         "where-integer-condition",
         selection.where,
@@ -267,25 +264,18 @@ _SELECTION = [
         [normal(4)],
         lambda x: np.maximum(x, 0),
     ),
-    Sample(
-        "fmax-nan",
-        selection.fmax,
-        [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])],
-        np.fmax,
-        differentiable=False,
+    ValueSample(
+        "fmax-nan", selection.fmax, [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])], np.fmax
     ),
-    Sample(
-        "clip", lambda x: selection.clip(x, -0.5, 0.5), [normal(8)], lambda x: np.clip(x, -0.5, 0.5)
-    ),
+    alike("clip", selection.clip, [normal(8)], np.clip, -0.5, 0.5),
     Sample(
         "clip-open", lambda x: selection.clip(x, max=0), [normal(8)], lambda x: np.minimum(x, 0)
     ),
-    Sample(
+    ValueSample(
         "clip-integers",
         lambda x: selection.clip(x, 1, 3),
         [integers(0, 9, 4)],
         lambda x: np.clip(x, 1, 3),
-        differentiable=False,
     ),
     Sample(
         "clip_by_value",
@@ -294,12 +284,11 @@ _SELECTION = [
         np.clip,
     ),
     Sample("nan_to_num", selection.nan_to_num, [normal(3)], np.nan_to_num),
-    Sample(
+    ValueSample(
         "nan_to_num-replaces",
         lambda x: selection.nan_to_num(x, nan=1.0, posinf=2.0),
         [fixed([NAN, INF, 3.0])],
         lambda x: np.array([1.0, 2.0, 3.0]),
-        differentiable=False,
     ),
 ]
 
@@ -327,9 +316,7 @@ _OTHERS = [
         [normal(3)],
         lambda x: x * np.log(0.5) + x * np.log(3),
     ),
-    Sample(
-        "nextafter", lambda x: bits.nextafter(x, 9.0), [normal(3)], lambda x: np.nextafter(x, 9.0)
-    ),
+    alike("nextafter", bits.nextafter, [normal(3)], np.nextafter, 9.0),
     Sample("spacing", bits.spacing, [normal(3)], np.spacing),
     Sample("sinc-at-zero", trigonometric.sinc, [fixed([0.0, 1e-4, 1.0])], np.sinc),
     Sample("exp-0d", exponential.exp, [normal()], np.exp),
@@ -356,7 +343,7 @@ SAMPLES = [
         for function, reference, first, second in _PAIRS
     ],
     *[
-        Sample(name, function, makers, reference, differentiable=False)
+        ValueSample(name, function, makers, reference)
         for name, function, reference, makers in _WITHOUT
     ],
     *_power_samples(),

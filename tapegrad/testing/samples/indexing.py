@@ -10,6 +10,8 @@ import numpy as np
 from tapegrad.ops import gather, indexing, picking, scatter
 from tapegrad.testing.sample import (
     Sample,
+    ValueSample,
+    alike,
     complex_normal,
     distinct,
     fixed,
@@ -210,18 +212,8 @@ GATHERED = [
         lambda x, i: np.stack([a[b[:, 0]] for a, b in zip(x, i, strict=True)]),
     ),
     Sample("take", picking.take, [normal(2, 3), integers(-6, 6, 4)], np.take),
-    Sample(
-        "take-axis",
-        lambda x, i: picking.take(x, i, axis=1),
-        [normal(2, 3), integers(0, 3, 4)],
-        lambda x, i: np.take(x, i, axis=1),
-    ),
-    Sample(
-        "take-clip",
-        lambda x: picking.take(x, [-5, 9], mode="clip"),
-        [normal(3)],
-        lambda x: np.take(x, [-5, 9], mode="clip"),
-    ),
+    alike("take-axis", picking.take, [normal(2, 3), integers(0, 3, 4)], np.take, axis=1),
+    alike("take-clip", picking.take, [normal(3)], np.take, [-5, 9], mode="clip"),
 ]
 
 SCATTERED = [
@@ -309,58 +301,28 @@ PICKED = [
         lambda x: x[:, [0, 2]],
     ),
     Sample("extract", lambda x: picking.extract(_MASK, x), [normal(2, 3)], lambda x: x[_MASK]),
-    Sample(
-        "nonzero",
-        picking.nonzero,
-        [fixed([[0, 1], [2, 0]])],
-        np.nonzero,
-        batches=False,
-        differentiable=False,
-    ),
-    Sample(
-        "argwhere",
-        picking.argwhere,
-        [fixed(_MASK)],
-        np.argwhere,
-        batches=False,
-        differentiable=False,
-    ),
+    ValueSample("nonzero", picking.nonzero, [fixed([[0, 1], [2, 0]])], np.nonzero, batches=False),
+    ValueSample("argwhere", picking.argwhere, [fixed(_MASK)], np.argwhere, batches=False),
     Sample(
         "where-both",
         lambda x, y: picking.where(_MASK, x, y),
         [normal(2, 3), normal(3)],
         lambda x, y: np.where(_MASK, x, y),
     ),
-    Sample(
-        "where-condition",
-        picking.where,
-        [fixed(_MASK)],
-        np.argwhere,
-        batches=False,
-        differentiable=False,
-    ),
-    Sample(
-        "flatnonzero",
-        picking.flatnonzero,
-        [fixed(_MASK)],
-        np.flatnonzero,
-        batches=False,
-        differentiable=False,
-    ),
-    Sample(
+    ValueSample("where-condition", picking.where, [fixed(_MASK)], np.argwhere, batches=False),
+    ValueSample("flatnonzero", picking.flatnonzero, [fixed(_MASK)], np.flatnonzero, batches=False),
+    ValueSample(
         "unravel_index",
         lambda i: picking.unravel_index(i, (3, 4)),
         [integers(0, 12, 5)],
         lambda i: np.stack(np.unravel_index(i, (3, 4))),
         batches=False,
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "sequence_mask",
         lambda n: picking.sequence_mask(n, 4),
         [integers(0, 5, 3)],
         lambda n: np.arange(4) < n[:, None],
-        differentiable=False,
     ),
     Sample(
         "dynamic_partition",

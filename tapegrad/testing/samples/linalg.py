@@ -13,7 +13,16 @@ import numpy as np
 from tapegrad.ops.linalg import decompositions, determinants, eigen, solve, sylvester
 from tapegrad.ops.linalg.common import as_row, hermitian_part
 from tapegrad.ops.products import adjoint, matmul
-from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, positive_definite
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    ValueSample,
+    alike,
+    complex_normal,
+    fixed,
+    normal,
+    positive_definite,
+)
 
 
 def regular(size: int, *batch: int, imaginary: bool = False) -> Maker:
@@ -209,12 +218,11 @@ SAMPLES = [
     Sample("qr-square", decompositions.qr, [regular(3)], np.linalg.qr),
     Sample("qr-wide", decompositions.qr, [normal(3, 5)], np.linalg.qr),
     Sample("qr-complex", decompositions.qr, [complex_normal(4, 3)], np.linalg.qr),
-    Sample(
+    ValueSample(
         "qr-complete",
         lambda x: decompositions.qr(x, full_matrices=True),
         [normal(4, 2)],
         lambda x: np.linalg.qr(x, mode="complete"),
-        differentiable=False,
     ),
     Sample("lu", _lu_rebuilt, [normal(2, 4, 4)], _lu_reference),
     Sample("lu-tall", _lu_rebuilt, [normal(5, 3)], _lu_reference),
@@ -242,19 +250,10 @@ SAMPLES = [
     Sample("svd-square", _svd_invariants, [regular(3, 2)], _svd_reference),
     Sample("svd-wide", _svd_invariants, [normal(3, 5)], _svd_reference),
     Sample("svd-complex", _svd_invariants, [complex_normal(3, 4)], _svd_reference),
-    Sample(
-        "svd-full",
-        lambda x: eigen.svd(x, full_matrices=True),
-        [normal(4, 2)],
-        np.linalg.svd,
-        differentiable=False,
+    ValueSample(
+        "svd-full", lambda x: eigen.svd(x, full_matrices=True), [normal(4, 2)], np.linalg.svd
     ),
-    Sample(
-        "tf_svd",
-        lambda x: eigen.tf_svd(x, compute_uv=False),
-        [normal(4, 2)],
-        lambda x: np.linalg.svd(x, compute_uv=False),
-    ),
+    alike("tf_svd", eigen.tf_svd, [normal(4, 2)], np.linalg.svd, compute_uv=False),
     Sample(
         "svdvals", eigen.svdvals, [normal(2, 3, 4)], lambda x: np.linalg.svd(x, compute_uv=False)
     ),

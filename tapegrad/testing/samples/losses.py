@@ -8,7 +8,7 @@ import numpy as np
 
 from tapegrad.ops import cross_entropy, losses
 from tapegrad.ops import regression_losses as regression
-from tapegrad.testing.sample import Sample, fixed, integers, normal, uniform
+from tapegrad.testing.sample import Sample, ValueSample, alike, fixed, integers, normal, uniform
 
 
 def _log_softmax(x: Any, axis: int = -1) -> Any:
@@ -86,33 +86,29 @@ SAMPLES = [
         [uniform(0.1, 1, 3), normal(3)],
         lambda y, x: -(y * _log_softmax(x)).sum(-1),
     ),
-    Sample(
+    ValueSample(
         "sparse_cross_entropy_and_gradient-loss",
         lambda x, labels, t: cross_entropy.sparse_cross_entropy_and_gradient_p(x, labels, t)[0],
         [normal(3, 4), integers(0, 4, 3), normal(3)],
         lambda x, labels, t: _sparse(labels, x),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "sparse_cross_entropy_and_gradient-gradient",
         lambda x, labels, t: cross_entropy.sparse_cross_entropy_and_gradient_p(x, labels, t)[1],
         [normal(2, 3, 4), integers(0, 4, 2, 3), normal(2, 3)],
         _sparse_gradient,
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "cross_entropy_and_gradient-loss",
         lambda x, y, t: cross_entropy.cross_entropy_and_gradient_p(x, y, t)[0],
         [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
         lambda x, y, t: -(y * _log_softmax(x)).sum(-1),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "cross_entropy_and_gradient-gradient",
         lambda x, y, t: cross_entropy.cross_entropy_and_gradient_p(x, y, t)[1],
         [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
         _dense_gradient,
-        differentiable=False,
     ),
     Sample(
         "sigmoid_cross_entropy_with_logits",
@@ -169,12 +165,7 @@ SAMPLES = [
         [uniform(0.1, 2, 2, 3), uniform(0.1, 2, 2, 3)],
         lambda y, p: ((np.log1p(y) - np.log1p(p)) ** 2).mean(-1),
     ),
-    Sample(
-        "huber",
-        lambda y, p: regression.huber(y, p, 0.7),
-        [normal(2, 3), normal(2, 3)],
-        lambda y, p: _huber(y, p, 0.7),
-    ),
+    alike("huber", regression.huber, [normal(2, 3), normal(2, 3)], _huber, 0.7),
     Sample(
         "log_cosh",
         regression.log_cosh,

@@ -11,6 +11,8 @@ from tapegrad.ops.linalg import functions, norms, traces
 from tapegrad.testing.sample import (
     Maker,
     Sample,
+    ValueSample,
+    alike,
     complex_normal,
     distinct,
     fixed,
@@ -56,12 +58,7 @@ SAMPLES = [
     Sample("trace-wide", traces.trace, [normal(2, 4)], np.trace),
     Sample("trace-tall", traces.trace, [complex_normal(4, 2)], np.trace),
     Sample("cross", traces.cross, [normal(2, 3), normal(3)], _cross_reference),
-    Sample(
-        "cross-axis",
-        lambda a, b: traces.cross(a, b, axis=0),
-        [normal(3, 2), normal(3, 2)],
-        lambda a, b: np.cross(a, b, axis=0),
-    ),
+    alike("cross-axis", traces.cross, [normal(3, 2), normal(3, 2)], np.cross, axis=0),
     Sample(
         "multi_dot",
         lambda *xs: traces.multi_dot(xs),
@@ -77,11 +74,12 @@ SAMPLES = [
     Sample(
         "tensorsolve", traces.tensorsolve, [normal(2, 3, 6), normal(2, 3)], np.linalg.tensorsolve
     ),
-    Sample(
+    alike(
         "tensorsolve-axes",
-        lambda a, b: traces.tensorsolve(a, b, axes=(0,)),
+        traces.tensorsolve,
         [normal(6, 2, 3), normal(2, 3)],
-        lambda a, b: np.linalg.tensorsolve(a, b, axes=(0,)),
+        np.linalg.tensorsolve,
+        axes=(0,),
     ),
     Sample("tensorinv", traces.tensorinv, [normal(2, 3, 6)], np.linalg.tensorinv),
     Sample("expm", functions.expm, [normal(2, 3, 3)], _scipy("expm")),
@@ -97,17 +95,13 @@ SAMPLES = [
     Sample("sqrtm-jordan", functions.sqrtm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("sqrtm")),
     Sample("logm", functions.logm, [positive_definite(3)], _scipy("logm")),
     Sample("logm-jordan", functions.logm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("logm")),
-    Sample(
-        "matrix_power",
-        lambda x: functions.matrix_power(x, 5),
-        [normal(2, 3, 3)],
-        lambda x: np.linalg.matrix_power(x, 5),
-    ),
-    Sample(
+    alike("matrix_power", functions.matrix_power, [normal(2, 3, 3)], np.linalg.matrix_power, 5),
+    alike(
         "matrix_power-negative",
-        lambda x: functions.matrix_power(x, -2),
+        functions.matrix_power,
         [positive_definite(3)],
-        lambda x: np.linalg.matrix_power(x, -2),
+        np.linalg.matrix_power,
+        -2,
     ),
     Sample(
         "matrix_power-zero",
@@ -115,12 +109,11 @@ SAMPLES = [
         [normal(3, 3)],
         lambda x: np.eye(3),
     ),
-    Sample(
+    ValueSample(
         "matrix_rank",
         functions.matrix_rank,
         [fixed([[1.0, 2.0], [2.0, 4.0]])],
         np.linalg.matrix_rank,
-        differentiable=False,
     ),
     _vector("2", 2, normal(2, 3)),
     _vector("1", 1, normal(2, 3)),
@@ -138,19 +131,17 @@ SAMPLES = [
     _matrix("minus-2", -2, complex_normal(3, 3)),
     _matrix("1", 1, normal(3, 4)),
     _matrix("minus-inf", -np.inf, normal(3, 4)),
-    Sample(
+    alike(
         "matrix_norm-axes",
-        lambda x: norms.matrix_norm(x, 2, axis=(2, 0), keepdims=True),
+        norms.matrix_norm,
         [normal(3, 2, 4)],
-        lambda x: np.linalg.norm(x, 2, axis=(2, 0), keepdims=True),
+        np.linalg.norm,
+        2,
+        axis=(2, 0),
+        keepdims=True,
     ),
     Sample("norm", norms.norm, [normal(2, 3)], np.linalg.norm),
-    Sample(
-        "norm-axis",
-        lambda x: norms.norm(x, 1, axis=0, keepdims=True),
-        [normal(2, 3)],
-        lambda x: np.linalg.norm(x, 1, axis=0, keepdims=True),
-    ),
+    alike("norm-axis", norms.norm, [normal(2, 3)], np.linalg.norm, 1, axis=0, keepdims=True),
     Sample(
         "norm-matrix",
         lambda x: norms.norm(x, "fro", axis=[-2, -1]),
@@ -185,10 +176,5 @@ SAMPLES = [
         lambda a, b: np.sqrt((a * a).sum() + (b * b).sum()),
     ),
     Sample("cond", norms.cond, [normal(3, 4)], np.linalg.cond),
-    Sample(
-        "cond-fro",
-        lambda x: norms.cond(x, "fro"),
-        [positive_definite(3)],
-        lambda x: np.linalg.cond(x, "fro"),
-    ),
+    alike("cond-fro", norms.cond, [positive_definite(3)], np.linalg.cond, "fro"),
 ]

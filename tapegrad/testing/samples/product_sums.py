@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.matrix_product_sum import matmul_sum_p, matmul_with_sums_p
-from tapegrad.testing.sample import Maker, Sample, complex_normal, normal
+from tapegrad.testing.sample import Maker, Sample, ValueSample, complex_normal, normal
 
 _A, _B, _BIAS, _RESIDUAL = normal(3, 4), normal(4, 2), normal(2), normal(3, 2)
 
@@ -36,7 +36,7 @@ def _sum(
         product = (a.T if turned[0] else a) @ (b.T if turned[1] else b)
         return _REFERENCES[activation](sum(addends, product))
 
-    return Sample(
+    return ValueSample(
         f"matmul_sum-{name}",
         lambda *arrays: matmul_sum_p(
             *arrays,
@@ -48,7 +48,6 @@ def _sum(
         ),
         args,
         reference,
-        differentiable=False,
     )
 
 
@@ -57,14 +56,13 @@ def _with_sums(name: str, args: list[Maker], turned: tuple[bool, bool], of_first
         a, b = a.T if turned[0] else a, b.T if turned[1] else b
         return a @ b, a.sum(1) if of_first else b.sum(0)
 
-    return Sample(
+    return ValueSample(
         f"matmul_with_sums-{name}",
         lambda a, b: matmul_with_sums_p(
             a, b, transpose_a=turned[0], transpose_b=turned[1], of_first=of_first
         ),
         args,
         reference,
-        differentiable=False,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tapegrad.ops import einsum as einsums
 from tapegrad.ops import products
-from tapegrad.testing.sample import Sample, complex_normal, normal
+from tapegrad.testing.sample import Sample, alike, complex_normal, normal
 
 
 def _transposed(transpose_a: bool, transpose_b: bool) -> Sample:
@@ -99,18 +99,14 @@ SAMPLES = [
         [normal(2, 3, 4), normal(4, 2, 5)],
         lambda a, b: np.tensordot(a, b, ([0, 2], [1, 0])),
     ),
-    Sample(
+    alike(
         "tensordot-one-axis",
-        lambda a, b: products.tensordot(a, b, (0, 1)),
+        products.tensordot,
         [complex_normal(2, 3), complex_normal(4, 2)],
-        lambda a, b: np.tensordot(a, b, (0, 1)),
+        np.tensordot,
+        (0, 1),
     ),
-    Sample(
-        "tensordot-none",
-        lambda a, b: products.tensordot(a, b, 0),
-        [normal(2), normal(3, 2)],
-        lambda a, b: np.tensordot(a, b, 0),
-    ),
+    alike("tensordot-none", products.tensordot, [normal(2), normal(3, 2)], np.tensordot, 0),
     Sample("kron", products.kron, [normal(2, 3), normal(3, 2)], np.kron),
     Sample("kron-ranks", products.kron, [normal(2), normal(2, 3)], np.kron),
     _einsum("matmul", "ij,jk->ik", normal(2, 3), normal(3, 4)),

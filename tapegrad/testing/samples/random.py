@@ -15,7 +15,7 @@ from tapegrad.ops import dropout as drop
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops import random_stateless as stateless
 from tapegrad.ops.random_generator import Generator
-from tapegrad.testing.sample import Sample, integers, normal, uniform
+from tapegrad.testing.sample import Sample, ValueSample, integers, normal, uniform
 
 _SEED = [3, 4]
 
@@ -29,7 +29,7 @@ def _zeros(*shape: int) -> Any:
 
 
 def _drawn(name: str, draw: Any, *shape: int) -> Sample:
-    return Sample(name, _twice(draw), [integers(0, 9, 2)], _zeros(*shape), differentiable=False)
+    return ValueSample(name, _twice(draw), [integers(0, 9, 2)], _zeros(*shape))
 
 
 def _noise(shape: Any) -> Any:
@@ -119,21 +119,19 @@ SAMPLES = [
         rtol=1e-3,
         batches=False,
     ),
-    Sample(
+    ValueSample(
         "poisson",
         lambda a: draws.draw_poisson(_fresh(), (4, 3), a, "int32"),
         [uniform(0.3, 3, 3)],
         None,
         batches=False,
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "categorical",
         lambda a: draws.draw_categorical(_fresh(), a, 4, None),
         [normal(2, 3)],
         None,
         batches=False,
-        differentiable=False,
     ),
     Sample(
         "stateless_shuffle-rows",

@@ -10,6 +10,8 @@ import numpy as np
 from tapegrad.ops import axes, logsumexp, reduction, squares
 from tapegrad.testing.sample import (
     Sample,
+    ValueSample,
+    alike,
     booleans,
     complex_normal,
     distinct,
@@ -44,8 +46,8 @@ SAMPLES = [
     Sample(
         "sum-complex", lambda x: reduction.sum(x, 0), [complex_normal(2, 3)], lambda x: x.sum(0)
     ),
-    Sample("sum-integers", reduction.sum, [integers(0, 9, 2, 3)], np.sum, differentiable=False),
-    Sample("sum-booleans", reduction.sum, [booleans(2, 3)], np.sum, differentiable=False),
+    ValueSample("sum-integers", reduction.sum, [integers(0, 9, 2, 3)], np.sum),
+    ValueSample("sum-booleans", reduction.sum, [booleans(2, 3)], np.sum),
     Sample("mean", reduction.mean, [normal(2, 3)], np.mean),
     Sample(
         "mean-axis",
@@ -74,7 +76,7 @@ SAMPLES = [
         "prod-complex", lambda x: reduction.prod(x, 0), [complex_normal(3, 2)], lambda x: x.prod(0)
     ),
     Sample("prod-0d", reduction.prod, [normal()], np.prod),
-    Sample("prod-integers", reduction.prod, [integers(1, 4, 3)], np.prod, differentiable=False),
+    ValueSample("prod-integers", reduction.prod, [integers(1, 4, 3)], np.prod),
     Sample("max", reduction.max, [distinct(2, 3)], np.max),
     Sample(
         "max-axis",
@@ -85,81 +87,47 @@ SAMPLES = [
     Sample(
         "max-last", lambda x: reduction.max(x * x, -1), [distinct(2, 3)], lambda x: (x * x).max(-1)
     ),
-    Sample(
-        "max-integers",
-        lambda x: reduction.max(x, 0),
-        [integers(0, 9, 2, 3)],
-        lambda x: x.max(0),
-        differentiable=False,
+    ValueSample(
+        "max-integers", lambda x: reduction.max(x, 0), [integers(0, 9, 2, 3)], lambda x: x.max(0)
     ),
     Sample("min", reduction.min, [distinct(2, 3)], np.min),
     Sample("min-axis", lambda x: reduction.min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
-    Sample(
+    ValueSample(
         "ties",
         lambda x: reduction.ties_p(x, reduction.max(x, 1), axis=(1,), keepdims=False),
         [fixed([[1.0, 2.0, 2.0], [3.0, 0.0, 1.0]])],
         lambda x: np.array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]),
-        differentiable=False,
     ),
-    Sample(
-        "any",
-        lambda x: reduction.any(x, 0),
-        [booleans(2, 3)],
-        lambda x: x.any(0),
-        differentiable=False,
-    ),
-    Sample(
+    ValueSample("any", lambda x: reduction.any(x, 0), [booleans(2, 3)], lambda x: x.any(0)),
+    ValueSample(
         "all",
         lambda x: reduction.all(x, 1, True),
         [booleans(2, 3)],
         lambda x: x.all(1, keepdims=True),
-        differentiable=False,
     ),
-    Sample("any-numbers", reduction.any, [integers(0, 2, 3)], np.any, differentiable=False),
-    Sample(
-        "count_nonzero",
-        reduction.count_nonzero,
-        [integers(0, 3, 2, 3)],
-        np.count_nonzero,
-        differentiable=False,
-    ),
-    Sample(
+    ValueSample("any-numbers", reduction.any, [integers(0, 2, 3)], np.any),
+    ValueSample("count_nonzero", reduction.count_nonzero, [integers(0, 3, 2, 3)], np.count_nonzero),
+    ValueSample(
         "count_nonzero-axis",
         lambda x: reduction.count_nonzero(x, 1, True),
         [integers(0, 3, 2, 3)],
         lambda x: np.count_nonzero(x, 1, keepdims=True),
-        differentiable=False,
     ),
-    Sample("argmax", reduction.argmax, [distinct(2, 3)], np.argmax, differentiable=False),
-    Sample(
+    ValueSample("argmax", reduction.argmax, [distinct(2, 3)], np.argmax),
+    ValueSample(
         "argmax-axis",
         lambda x: reduction.argmax(x, -1, True),
         [distinct(2, 3)],
         lambda x: x.argmax(-1, keepdims=True),
-        differentiable=False,
     ),
-    Sample("argmin", reduction.argmin, [distinct(2, 3)], np.argmin, differentiable=False),
-    Sample(
-        "argmin-axis",
-        lambda x: reduction.argmin(x, 0),
-        [distinct(2, 3)],
-        lambda x: x.argmin(0),
-        differentiable=False,
+    ValueSample("argmin", reduction.argmin, [distinct(2, 3)], np.argmin),
+    ValueSample(
+        "argmin-axis", lambda x: reduction.argmin(x, 0), [distinct(2, 3)], lambda x: x.argmin(0)
     ),
     Sample("logsumexp", logsumexp.logsumexp, [normal(2, 3)], _logsumexp),
-    Sample(
-        "logsumexp-axis",
-        lambda x: logsumexp.logsumexp(x, (0, 2), True),
-        [normal(2, 3, 2)],
-        lambda x: _logsumexp(x, (0, 2), True),
-    ),
+    alike("logsumexp-axis", logsumexp.logsumexp, [normal(2, 3, 2)], _logsumexp, (0, 2), True),
     Sample("logsumexp-0d", logsumexp.logsumexp, [normal()], _logsumexp),
-    Sample(
-        "logsumexp-lowest",
-        lambda x: logsumexp.logsumexp(x, 1),
-        [LOWEST],
-        lambda x: _logsumexp(x, 1),
-    ),
+    alike("logsumexp-lowest", logsumexp.logsumexp, [LOWEST], _logsumexp, 1),
     Sample(
         "exp_difference",
         logsumexp.exp_difference,
@@ -180,18 +148,8 @@ SAMPLES = [
         lambda x: (np.abs(x) ** 2).sum(0),
     ),
     Sample("euclidean_norm", squares.euclidean_norm, [normal(2, 3)], _norm),
-    Sample(
-        "euclidean_norm-axis",
-        lambda x: squares.euclidean_norm(x, 1),
-        [normal(2, 3)],
-        lambda x: _norm(x, 1),
-    ),
-    Sample(
-        "euclidean_norm-complex",
-        lambda x: squares.euclidean_norm(x, 1),
-        [complex_normal(2, 3)],
-        lambda x: _norm(x, 1),
-    ),
+    alike("euclidean_norm-axis", squares.euclidean_norm, [normal(2, 3)], _norm, 1),
+    alike("euclidean_norm-complex", squares.euclidean_norm, [complex_normal(2, 3)], _norm, 1),
     Sample(
         "spread",
         lambda x: axes.spread(reduction.sum(x, 0), (2, 3), (0,), False),

@@ -9,7 +9,16 @@ import numpy as np
 
 from tapegrad.ops import segment
 from tapegrad.ops import segment_functions as functions
-from tapegrad.testing.sample import Sample, complex_normal, distinct, fixed, integers, normal
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    ValueSample,
+    complex_normal,
+    distinct,
+    fixed,
+    integers,
+    normal,
+)
 
 SORTED = fixed(np.array([0, 0, 1, 3, 3, 3]))
 MIXED = fixed(np.array([2, 0, -1, 2, 0, 2]))
@@ -29,6 +38,22 @@ def _sqrt_n(rows: Any, axis: int) -> Any:
     return rows.sum(axis) / np.sqrt(len(rows))
 
 
+def _unsorted(
+    name: str,
+    values: Maker,
+    ids: Maker,
+    reduce: Callable[..., Any],
+    empty: float = 0,
+    num: int = 3,
+    kind: Callable[..., Sample] = Sample,
+) -> Sample:
+    """Sample `unsorted_segment_<name>` (up to a dash) with `num` segments."""
+    name = f"unsorted_segment_{name}"
+    function = getattr(functions, name.partition("-")[0])
+    reference = _by_segment(reduce, num, empty)
+    return kind(name, lambda x, i: function(x, i, num), [values, ids], reference)
+
+
 # Segment 0 holds -inf only in its first column and inf only in its last.
 INFINITE = fixed(
     [[1.0, 2.0], [-np.inf, np.inf], [9.0, 9.0], [np.inf, 0.5], [-np.inf, np.inf], [3.0, -np.inf]]
@@ -42,140 +67,43 @@ SAMPLES = [
         [normal(6, 2)],
         lambda x: _by_segment(np.sum, 4, 0)(x, np.array([0, 0, 1, 3, 3, 3])),
     ),
-    Sample(
-        "segment_mean",
-        functions.segment_mean,
-        [normal(6), SORTED],
-        _by_segment(np.mean, 4, 0),
-        batches=False,
-        records=False,
-    ),
-    Sample(
-        "segment_prod",
-        functions.segment_prod,
-        [ZEROS, SORTED],
-        _by_segment(np.prod, 4, 1),
-        batches=False,
-        records=False,
-    ),
-    Sample(
-        "segment_max",
-        functions.segment_max,
-        [distinct(6, 2), SORTED],
-        _by_segment(np.max, 4, 0),
-        batches=False,
-        records=False,
-    ),
-    Sample(
-        "segment_min",
-        functions.segment_min,
-        [distinct(6, 2), SORTED],
-        _by_segment(np.min, 4, 0),
-        batches=False,
-        records=False,
-    ),
-    Sample(
-        "unsorted_segment_sum",
-        lambda x, i: functions.unsorted_segment_sum(x, i, 3),
-        [normal(6, 2), MIXED],
-        _by_segment(np.sum, 3, 0),
-    ),
-    Sample(
-        "unsorted_segment_sum-random",
-        lambda x, i: functions.unsorted_segment_sum(x, i, 4),
-        [normal(6, 2, 2), integers(-1, 4, 6)],
-        _by_segment(np.sum, 4, 0),
-    ),
-    Sample(
-        "unsorted_segment_sum-2d",
-        lambda x, i: functions.unsorted_segment_sum(x, i, 3),
-        [normal(2, 3, 2), integers(0, 3, 2, 3)],
-        _by_segment(np.sum, 3, 0),
-    ),
-    Sample(
-        "unsorted_segment_sum-complex",
-        lambda x, i: functions.unsorted_segment_sum(x, i, 3),
-        [complex_normal(6), MIXED],
-        _by_segment(np.sum, 3, 0),
-    ),
-    Sample(
-        "unsorted_segment_sum-integers",
-        lambda x, i: functions.unsorted_segment_sum(x, i, 3),
-        [integers(0, 9, 6), MIXED],
-        _by_segment(np.sum, 3, 0),
-        differentiable=False,
-    ),
-    Sample(
-        "unsorted_segment_mean",
-        lambda x, i: functions.unsorted_segment_mean(x, i, 3),
-        [normal(6, 2), MIXED],
-        _by_segment(np.mean, 3, 0),
-    ),
-    Sample(
-        "unsorted_segment_sqrt_n",
-        lambda x, i: functions.unsorted_segment_sqrt_n(x, i, 3),
-        [normal(6, 2), MIXED],
-        _by_segment(_sqrt_n, 3, 0),
-    ),
-    Sample(
-        "unsorted_segment_prod",
-        lambda x, i: functions.unsorted_segment_prod(x, i, 3),
-        [ZEROS, MIXED],
-        _by_segment(np.prod, 3, 1),
-    ),
-    Sample(
-        "unsorted_segment_prod-random",
-        lambda x, i: functions.unsorted_segment_prod(x, i, 3),
-        [normal(6), integers(-1, 3, 6)],
-        _by_segment(np.prod, 3, 1),
-    ),
-    Sample(
-        "unsorted_segment_max",
-        lambda x, i: functions.unsorted_segment_max(x, i, 3),
-        [distinct(6, 2), FULL],
-        _by_segment(np.max, 3, LOWEST),
-    ),
-    Sample(
-        "unsorted_segment_min",
-        lambda x, i: functions.unsorted_segment_min(x, i, 3),
-        [distinct(6), FULL],
-        _by_segment(np.min, 3, HIGHEST),
-    ),
+    *[
+        Sample(
+            f"segment_{name}",
+            getattr(functions, f"segment_{name}"),
+            [values, SORTED],
+            _by_segment(reduce, 4, empty),
+            batches=False,
+            records=False,
+        )
+        for name, values, reduce, empty in (
+            ("mean", normal(6), np.mean, 0),
+            ("prod", ZEROS, np.prod, 1),
+            ("max", distinct(6, 2), np.max, 0),
+            ("min", distinct(6, 2), np.min, 0),
+        )
+    ],
+    _unsorted("sum", normal(6, 2), MIXED, np.sum),
+    _unsorted("sum-random", normal(6, 2, 2), integers(-1, 4, 6), np.sum, num=4),
+    _unsorted("sum-2d", normal(2, 3, 2), integers(0, 3, 2, 3), np.sum),
+    _unsorted("sum-complex", complex_normal(6), MIXED, np.sum),
+    _unsorted("sum-integers", integers(0, 9, 6), MIXED, np.sum, kind=ValueSample),
+    _unsorted("mean", normal(6, 2), MIXED, np.mean),
+    _unsorted("sqrt_n", normal(6, 2), MIXED, _sqrt_n),
+    _unsorted("prod", ZEROS, MIXED, np.prod, 1),
+    _unsorted("prod-random", normal(6), integers(-1, 3, 6), np.prod, 1),
+    _unsorted("max", distinct(6, 2), FULL, np.max, LOWEST),
+    _unsorted("min", distinct(6), FULL, np.min, HIGHEST),
     # Differences of the numbers that stand for an empty segment would overflow.
-    Sample(
-        "unsorted_segment_max-empty",
-        lambda x, i: functions.unsorted_segment_max(x, i, 3),
-        [distinct(6), MIXED],
-        _by_segment(np.max, 3, LOWEST),
-        differentiable=False,
-    ),
-    Sample(
-        "unsorted_segment_min-empty",
-        lambda x, i: functions.unsorted_segment_min(x, i, 3),
-        [distinct(6), MIXED],
-        _by_segment(np.min, 3, HIGHEST),
-        differentiable=False,
-    ),
-    Sample(
-        "unsorted_segment_max-infinite",
-        lambda x, i: functions.unsorted_segment_max(x, i, 3),
-        [INFINITE, MIXED],
-        _by_segment(np.max, 3, LOWEST),
-        differentiable=False,
-    ),
-    Sample(
-        "unsorted_segment_min-infinite",
-        lambda x, i: functions.unsorted_segment_min(x, i, 3),
-        [INFINITE, MIXED],
-        _by_segment(np.min, 3, HIGHEST),
-        differentiable=False,
-    ),
-    Sample(
+    _unsorted("max-empty", distinct(6), MIXED, np.max, LOWEST, kind=ValueSample),
+    _unsorted("min-empty", distinct(6), MIXED, np.min, HIGHEST, kind=ValueSample),
+    _unsorted("max-infinite", INFINITE, MIXED, np.max, LOWEST, kind=ValueSample),
+    _unsorted("min-infinite", INFINITE, MIXED, np.min, HIGHEST, kind=ValueSample),
+    ValueSample(
         "segment_ties-zero-outside",
         segment.segment_ties_p,
         [fixed([1.0, np.inf, 0.0, 1.0, 3.0, 0.0]), MIXED, fixed([np.inf, 0.0, 1.0])],
         lambda x, i, y: np.array([0.5, 1, 0, 0.5, 0, 0]),
-        differentiable=False,
     ),
     Sample(
         "segment_take",
@@ -183,18 +111,16 @@ SAMPLES = [
         [normal(3, 2), MIXED],
         lambda x, i: np.where(i[:, None] < 0, 0, x[i]),
     ),
-    Sample(
+    ValueSample(
         "segment_ties",
         segment.segment_ties_p,
         [fixed([1.0, 2.0, 9.0, 1.0, 3.0, 0.0]), MIXED, fixed([3.0, 0.0, 1.0])],
         lambda x, i, y: np.array([0.5, 0, 0, 0.5, 1, 0]),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "offset_segment_ids",
         lambda i: segment.offset_ids_p(i, num=4),
         [fixed(np.array([[0, -1], [1, 2]]))],
         lambda i: np.array([[0, -1], [5, 6]]),
-        differentiable=False,
     ),
 ]

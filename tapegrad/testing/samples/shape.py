@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from tapegrad.ops import creation, diagonal, joining, padding, rearranging, shape
-from tapegrad.testing.sample import Sample, complex_normal, fixed, integers, normal
+from tapegrad.testing.sample import (
+    Sample,
+    ValueSample,
+    alike,
+    complex_normal,
+    fixed,
+    integers,
+    normal,
+)
 
 _BLOCKS = fixed(np.arange(1.0, 33.0).reshape(1, 4, 4, 2))
 
@@ -35,12 +43,7 @@ SHAPES = [
         lambda x: x.reshape(0, 2),
     ),
     Sample("ravel", shape.ravel, [normal(2, 3)], np.ravel),
-    Sample(
-        "broadcast_to-0d",
-        lambda x: shape.broadcast_to(x, (2, 3)),
-        [normal()],
-        lambda x: np.broadcast_to(x, (2, 3)),
-    ),
+    alike("broadcast_to-0d", shape.broadcast_to, [normal()], np.broadcast_to, (2, 3)),
     Sample(
         "broadcast_arrays", shape.broadcast_arrays, [normal(2, 1), normal(3)], np.broadcast_arrays
     ),
@@ -57,37 +60,12 @@ SHAPES = [
         [normal(2, 3, 4)],
         lambda x: np.swapaxes(x, -1, -2),
     ),
-    Sample(
-        "swapaxes",
-        lambda x: shape.swapaxes(x, 0, -1),
-        [normal(2, 3, 4)],
-        lambda x: np.swapaxes(x, 0, -1),
-    ),
-    Sample(
-        "moveaxis",
-        lambda x: shape.moveaxis(x, (0, 1), (-1, 0)),
-        [normal(2, 3, 4)],
-        lambda x: np.moveaxis(x, (0, 1), (-1, 0)),
-    ),
-    Sample(
-        "rollaxis",
-        lambda x: shape.rollaxis(x, 0, 3),
-        [normal(2, 3, 4)],
-        lambda x: np.rollaxis(x, 0, 3),
-    ),
-    Sample(
-        "expand_dims",
-        lambda x: shape.expand_dims(x, (0, -1)),
-        [normal(2, 3)],
-        lambda x: np.expand_dims(x, (0, -1)),
-    ),
+    alike("swapaxes", shape.swapaxes, [normal(2, 3, 4)], np.swapaxes, 0, -1),
+    alike("moveaxis", shape.moveaxis, [normal(2, 3, 4)], np.moveaxis, (0, 1), (-1, 0)),
+    alike("rollaxis", shape.rollaxis, [normal(2, 3, 4)], np.rollaxis, 0, 3),
+    alike("expand_dims", shape.expand_dims, [normal(2, 3)], np.expand_dims, (0, -1)),
     Sample("squeeze", shape.squeeze, [normal(1, 2, 1)], np.squeeze),
-    Sample(
-        "squeeze-axis",
-        lambda x: shape.squeeze(x, -1),
-        [normal(1, 2, 1)],
-        lambda x: np.squeeze(x, -1),
-    ),
+    alike("squeeze-axis", shape.squeeze, [normal(1, 2, 1)], np.squeeze, -1),
     Sample("atleast_1d", shape.atleast_1d, [normal()], np.atleast_1d),
     Sample("atleast_2d", shape.atleast_2d, [normal(3)], np.atleast_2d),
     Sample("atleast_3d", shape.atleast_3d, [normal(3)], np.atleast_3d),
@@ -100,21 +78,14 @@ SHAPES = [
         lambda a, b: (a, b),
     ),
     Sample("to_device", lambda x: shape.to_device(x, x.device) * x, [normal(3)], np.square),
-    Sample(
-        "shape",
-        lambda x: shape.shape(x),
-        [normal(2, 3)],
-        lambda x: np.array(x.shape),
-        differentiable=False,
-    ),
-    Sample("size", lambda x: shape.size(x), [normal(2, 3)], np.size, differentiable=False),
-    Sample("rank", lambda x: shape.rank(x), [normal(2, 3)], np.ndim, differentiable=False),
-    Sample(
+    ValueSample("shape", lambda x: shape.shape(x), [normal(2, 3)], lambda x: np.array(x.shape)),
+    ValueSample("size", lambda x: shape.size(x), [normal(2, 3)], np.size),
+    ValueSample("rank", lambda x: shape.rank(x), [normal(2, 3)], np.ndim),
+    ValueSample(
         "shape_n",
         lambda a, b: shape.shape_n([a, b]),
         [normal(2), normal(3)],
         lambda a, b: (np.array([2]), np.array([3])),
-        differentiable=False,
     ),
 ]
 
@@ -124,48 +95,16 @@ REARRANGED = [
     Sample("fliplr", rearranging.fliplr, [normal(2, 3)], np.fliplr),
     Sample("flipud", rearranging.flipud, [normal(2, 3)], np.flipud),
     Sample("rot90", rearranging.rot90, [normal(2, 3)], np.rot90),
-    Sample(
-        "rot90-back",
-        lambda x: rearranging.rot90(x, -1, (1, 2)),
-        [normal(2, 3, 4)],
-        lambda x: np.rot90(x, -1, (1, 2)),
-    ),
-    Sample(
-        "roll",
-        lambda x: rearranging.roll(x, (1, -2), (0, 1)),
-        [normal(2, 3)],
-        lambda x: np.roll(x, (1, -2), (0, 1)),
-    ),
-    Sample("roll-flat", lambda x: rearranging.roll(x, 4), [normal(2, 3)], lambda x: np.roll(x, 4)),
-    Sample(
-        "tile",
-        lambda x: rearranging.tile(x, (2, 1, 3)),
-        [normal(2, 2)],
-        lambda x: np.tile(x, (2, 1, 3)),
-    ),
+    alike("rot90-back", rearranging.rot90, [normal(2, 3, 4)], np.rot90, -1, (1, 2)),
+    alike("roll", rearranging.roll, [normal(2, 3)], np.roll, (1, -2), (0, 1)),
+    alike("roll-flat", rearranging.roll, [normal(2, 3)], np.roll, 4),
+    alike("tile", rearranging.tile, [normal(2, 2)], np.tile, (2, 1, 3)),
     Sample("tile-0d", lambda x: rearranging.tile(x, (3,)), [normal()], lambda x: np.tile(x, 3)),
-    Sample(
-        "repeat",
-        lambda x: rearranging.repeat(x, 2, 1),
-        [normal(2, 3)],
-        lambda x: np.repeat(x, 2, 1),
-    ),
-    Sample(
-        "repeat-flat", lambda x: rearranging.repeat(x, 2), [normal(2, 3)], lambda x: np.repeat(x, 2)
-    ),
-    Sample(
-        "repeat-counts",
-        lambda x: rearranging.repeat(x, [2, 0, 1], 1),
-        [normal(2, 3)],
-        lambda x: np.repeat(x, [2, 0, 1], 1),
-    ),
+    alike("repeat", rearranging.repeat, [normal(2, 3)], np.repeat, 2, 1),
+    alike("repeat-flat", rearranging.repeat, [normal(2, 3)], np.repeat, 2),
+    alike("repeat-counts", rearranging.repeat, [normal(2, 3)], np.repeat, [2, 0, 1], 1),
     Sample("meshgrid", rearranging.meshgrid, [normal(2), normal(3), normal(4)], np.meshgrid),
-    Sample(
-        "meshgrid-ij",
-        lambda a, b: rearranging.meshgrid(a, b, indexing="ij"),
-        [normal(2), normal(3)],
-        lambda a, b: np.meshgrid(a, b, indexing="ij"),
-    ),
+    alike("meshgrid-ij", rearranging.meshgrid, [normal(2), normal(3)], np.meshgrid, indexing="ij"),
     Sample(
         "space_to_depth", lambda x: rearranging.space_to_depth(x, 2), [_BLOCKS], _space_to_depth
     ),
@@ -216,9 +155,7 @@ JOINED = [
         [normal(), normal()],
         lambda a, b: np.stack([a, b]),
     ),
-    Sample(
-        "split", lambda x: joining.split(x, 2, -1), [normal(2, 4)], lambda x: np.split(x, 2, -1)
-    ),
+    alike("split", joining.split, [normal(2, 4)], np.split, 2, -1),
     Sample(
         "split-sizes",
         lambda x: joining.split(x, [1, -1, 2]),
@@ -232,23 +169,11 @@ JOINED = [
         lambda x: (x[:, 0], x[:, 1], x[:, 2]),
     ),
     Sample("unstack-one", lambda x: joining.unstack(x * x)[1], [normal(3)], lambda x: x[1] ** 2),
-    Sample(
-        "array_split",
-        lambda x: joining.array_split(x, 3),
-        [normal(4, 2)],
-        lambda x: np.array_split(x, 3),
-    ),
-    Sample(
-        "array_split-places",
-        lambda x: joining.array_split(x, [1, 3], 1),
-        [normal(2, 4)],
-        lambda x: np.array_split(x, [1, 3], 1),
-    ),
-    Sample("vsplit", lambda x: joining.vsplit(x, 2), [normal(4, 2)], lambda x: np.vsplit(x, 2)),
-    Sample("hsplit", lambda x: joining.hsplit(x, 2), [normal(2, 4)], lambda x: np.hsplit(x, 2)),
-    Sample(
-        "dsplit", lambda x: joining.dsplit(x, [1]), [normal(2, 1, 3)], lambda x: np.dsplit(x, [1])
-    ),
+    alike("array_split", joining.array_split, [normal(4, 2)], np.array_split, 3),
+    alike("array_split-places", joining.array_split, [normal(2, 4)], np.array_split, [1, 3], 1),
+    alike("vsplit", joining.vsplit, [normal(4, 2)], np.vsplit, 2),
+    alike("hsplit", joining.hsplit, [normal(2, 4)], np.hsplit, 2),
+    alike("dsplit", joining.dsplit, [normal(2, 1, 3)], np.dsplit, [1]),
     Sample(
         "vstack",
         lambda a, b: joining.vstack([a, b]),
@@ -284,56 +209,30 @@ JOINED = [
 MADE = [
     Sample("fill", lambda v: creation.fill((2, 3), v), [normal()], lambda v: np.full((2, 3), v)),
     Sample("full", lambda v: creation.full((2, 3), v), [normal(3)], lambda v: np.full((2, 3), v)),
-    Sample(
-        "linspace",
-        lambda a, b: creation.linspace(a, b, 5),
-        [normal(), normal()],
-        lambda a, b: np.linspace(a, b, 5),
-    ),
-    Sample(
-        "linspace-axis",
-        lambda a, b: creation.linspace(a, b, 4, axis=-1),
-        [normal(2, 3), normal(3)],
-        lambda a, b: np.linspace(a, b, 4, axis=-1),
-    ),
-    Sample(
+    alike("linspace", creation.linspace, [normal(), normal()], np.linspace, 5),
+    alike("linspace-axis", creation.linspace, [normal(2, 3), normal(3)], np.linspace, 4, axis=-1),
+    ValueSample(
         "one_hot",
         lambda i: creation.one_hot(i, 4, dtype="float32"),
         [integers(0, 4, 2, 3)],
         lambda i: np.eye(4)[i],
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "one_hot-axis",
         lambda i: creation.one_hot(i, 3, 5, -1, axis=0, dtype="float32"),
         [integers(-1, 5, 2)],
         lambda i: np.where(np.arange(3)[:, None] == i, 5.0, -1.0),
-        differentiable=False,
     ),
-    Sample(
-        "full_like",
-        lambda x: creation.full_like(x, 3),
-        [normal(2)],
-        lambda x: np.full_like(x, 3),
-        differentiable=False,
+    ValueSample(
+        "full_like", lambda x: creation.full_like(x, 3), [normal(2)], lambda x: np.full_like(x, 3)
     ),
-    Sample("zeros_like", creation.zeros_like, [normal(2)], np.zeros_like, differentiable=False),
-    Sample("ones_like", creation.ones_like, [normal(2)], np.ones_like, differentiable=False),
+    ValueSample("zeros_like", creation.zeros_like, [normal(2)], np.zeros_like),
+    ValueSample("ones_like", creation.ones_like, [normal(2)], np.ones_like),
 ]
 
 PADDED = [
-    Sample(
-        "pad",
-        lambda x: padding.pad(x, [[1, 2], [0, 1]]),
-        [normal(2, 3)],
-        lambda x: np.pad(x, [[1, 2], [0, 1]]),
-    ),
-    Sample(
-        "pad-number",
-        lambda x: padding.pad(x, [[1, 2], [0, 1]], constant_values=7),
-        [normal(2, 3)],
-        lambda x: np.pad(x, [[1, 2], [0, 1]], constant_values=7),
-    ),
+    alike("pad", padding.pad, [normal(2, 3)], np.pad, [[1, 2], [0, 1]]),
+    alike("pad-number", padding.pad, [normal(2, 3)], np.pad, [[1, 2], [0, 1]], constant_values=7),
     Sample(
         "pad-tensor",
         lambda x, c: padding.pad(x, [[1, 2]], constant_values=c),
@@ -341,19 +240,14 @@ PADDED = [
         lambda x, c: np.pad(x, [[1, 2]], constant_values=c),
     ),
     *[
-        Sample(
-            f"pad-{mode}",
-            lambda x, mode=mode: padding.pad(x, [[1, 2], [0, 2]], mode),
-            [normal(3, 4)],
-            lambda x, mode=mode: np.pad(x, [[1, 2], [0, 2]], mode),
-        )
+        alike(f"pad-{mode}", padding.pad, [normal(3, 4)], np.pad, [[1, 2], [0, 2]], mode)
         for mode in ("reflect", "symmetric", "edge", "wrap")
     ],
 ]
 
 DIAGONALS = [
-    Sample("tril", lambda x: diagonal.tril(x, 1), [normal(2, 3, 4)], lambda x: np.tril(x, 1)),
-    Sample("triu", lambda x: diagonal.triu(x, -1), [normal(3, 4)], lambda x: np.triu(x, -1)),
+    alike("tril", diagonal.tril, [normal(2, 3, 4)], np.tril, 1),
+    alike("triu", diagonal.triu, [normal(3, 4)], np.triu, -1),
     Sample(
         "band_part",
         lambda x: diagonal.band_part(x, 1, 0),
@@ -390,14 +284,9 @@ DIAGONALS = [
         [normal(2, 3, 3), normal(2, 3)],
         lambda x, v: x * (1 - np.eye(3)) + v[..., None] * np.eye(3),
     ),
-    Sample(
-        "diagonal",
-        lambda x: diagonal.diagonal(x, -1, 0, 2),
-        [normal(3, 2, 4)],
-        lambda x: np.diagonal(x, -1, 0, 2),
-    ),
+    alike("diagonal", diagonal.diagonal, [normal(3, 2, 4)], np.diagonal, -1, 0, 2),
     Sample("diag", diagonal.diag, [normal(3)], np.diag),
-    Sample("diag-matrix", lambda x: diagonal.diag(x, 1), [normal(3, 4)], lambda x: np.diag(x, 1)),
+    alike("diag-matrix", diagonal.diag, [normal(3, 4)], np.diag, 1),
     Sample("diag_part", diagonal.diag_part, [complex_normal(3, 3)], np.diag),
     Sample("diagflat", diagonal.diagflat, [normal(2, 2)], np.diagflat),
     Sample(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import convolve, signal, window_functions
-from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, uniform
+from tapegrad.testing.sample import Maker, Sample, alike, complex_normal, fixed, normal, uniform
 
 
 def _frames(x: Any, length: int, step: int) -> Any:
@@ -73,17 +73,12 @@ def _mfccs(x: Any) -> Any:
 
 def _pair(name: str, mode: str, first: Maker, second: Maker, label: str = "") -> Sample:
     function, reference = getattr(convolve, name), getattr(np, name)
-    return Sample(
-        f"{name}-{mode}{label and '-'}{label}",
-        lambda a, v: function(a, v, mode),
-        [first, second],
-        lambda a, v: reference(a, v, mode),
-    )
+    return alike(f"{name}-{mode}{label and '-'}{label}", function, [first, second], reference, mode)
 
 
 SAMPLES = [
-    Sample("frame", lambda x: signal.frame(x, 3, 2), [normal(2, 8)], lambda x: _frames(x, 3, 2)),
-    Sample("frame-gaps", lambda x: signal.frame(x, 2, 3), [normal(9)], lambda x: _frames(x, 2, 3)),
+    alike("frame", signal.frame, [normal(2, 8)], _frames, 3, 2),
+    alike("frame-gaps", signal.frame, [normal(9)], _frames, 2, 3),
     Sample(
         "frame-pad_end",
         lambda x: signal.frame(x, 4, 2, pad_end=True, pad_value=0.5),
@@ -97,24 +92,9 @@ SAMPLES = [
         lambda x: np.moveaxis(_frames(x.T, 2, 1), 0, -1),
     ),
     Sample("frame-short", lambda x: signal.frame(x, 5, 2), [normal(4)], lambda x: np.empty((0, 5))),
-    Sample(
-        "overlap_and_add",
-        lambda x: signal.overlap_and_add(x, 2),
-        [normal(2, 4, 5)],
-        lambda x: _added(x, 2),
-    ),
-    Sample(
-        "overlap_and_add-few",
-        lambda x: signal.overlap_and_add(x, 1),
-        [complex_normal(2, 4)],
-        lambda x: _added(x, 1),
-    ),
-    Sample(
-        "overlap_and_add-gaps",
-        lambda x: signal.overlap_and_add(x, 3),
-        [normal(3, 2)],
-        lambda x: _added(x, 3),
-    ),
+    alike("overlap_and_add", signal.overlap_and_add, [normal(2, 4, 5)], _added, 2),
+    alike("overlap_and_add-few", signal.overlap_and_add, [complex_normal(2, 4)], _added, 1),
+    alike("overlap_and_add-gaps", signal.overlap_and_add, [normal(3, 2)], _added, 3),
     Sample(
         "stft", lambda x: signal.stft(x, 6, 2), [normal(2, 12)], lambda x: _stft(x, 6, 2, 8, "hann")
     ),

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import counting, sorting
-from tapegrad.testing.sample import Sample, distinct, fixed, integers, normal, uniform
+from tapegrad.testing.sample import (
+    Sample,
+    ValueSample,
+    alike,
+    distinct,
+    fixed,
+    integers,
+    normal,
+    uniform,
+)
 
 STEPS = fixed([1.0, 2.0, 2.0, 5.0])
 
@@ -25,67 +34,53 @@ SAMPLES = [
         [distinct(5, 2)],
         lambda x: np.sort(x, 0)[::-1],
     ),
-    Sample("sort-integers", sorting.sort, [integers(0, 5, 6)], np.sort, differentiable=False),
-    Sample(
-        "argsort",
-        lambda x: sorting.argsort(x, 0),
-        [distinct(5, 2)],
-        lambda x: np.argsort(x, 0),
-        differentiable=False,
+    ValueSample("sort-integers", sorting.sort, [integers(0, 5, 6)], np.sort),
+    ValueSample(
+        "argsort", lambda x: sorting.argsort(x, 0), [distinct(5, 2)], lambda x: np.argsort(x, 0)
     ),
-    Sample(
+    ValueSample(
         "argsort-descending",
         lambda x: sorting.argsort(x, -1, "DESCENDING", stable=True),
         [integers(0, 3, 2, 6)],
         lambda x: np.argsort(-x, -1, kind="stable"),
-        differentiable=False,
     ),
-    Sample("top_k", lambda x: sorting.top_k(x, 2), [distinct(2, 5)], lambda x: _top(x, 2)),
-    Sample("top_k-few", lambda x: sorting.top_k(x, 3), [distinct(2, 40)], lambda x: _top(x, 3)),
-    Sample("top_k-all", lambda x: sorting.top_k(x, 5), [distinct(5)], lambda x: _top(x, 5)),
-    Sample(
-        "top_k-ties",
-        lambda x: sorting.top_k(x, 3),
-        [integers(0, 4, 3, 40)],
-        lambda x: _top(x, 3),
-        differentiable=False,
+    alike("top_k", sorting.top_k, [distinct(2, 5)], _top, 2),
+    alike("top_k-few", sorting.top_k, [distinct(2, 40)], _top, 3),
+    alike("top_k-all", sorting.top_k, [distinct(5)], _top, 5),
+    ValueSample(
+        "top_k-ties", lambda x: sorting.top_k(x, 3), [integers(0, 4, 3, 40)], lambda x: _top(x, 3)
     ),
-    Sample(
+    ValueSample(
         "in_top_k",
         lambda t, p: sorting.in_top_k(t, p, 2),
         [integers(0, 4, 3), distinct(3, 4)],
         lambda t, p: (p > p[np.arange(3), t][:, None]).sum(1) < 2,
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "searchsorted",
         lambda s, v: sorting.searchsorted(s, v),
         [STEPS, normal(2, 3)],
         lambda s, v: np.searchsorted(s, v),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "searchsorted-right",
         lambda v: sorting.searchsorted([1, 2, 2, 5], v, "right"),
         [integers(0, 6, 7)],
         lambda v: np.searchsorted([1, 2, 2, 5], v, "right"),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "searchsorted-rows",
         lambda s, v: sorting.searchsorted(sorting.sort(s), v),
         [distinct(2, 4), normal(2, 3)],
         lambda s, v: np.stack([np.searchsorted(np.sort(a), b) for a, b in zip(s, v)]),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "unique",
         lambda x: counting.unique(x),
         [fixed([5.0, 3.0, 5.0, 1.0])],
         lambda x: (np.array([5.0, 3.0, 1.0]), np.array([0, 1, 0, 2])),
         order=1,
         batches=False,
-        differentiable=False,
     ),
     Sample(
         "unique-distinct",
@@ -94,20 +89,18 @@ SAMPLES = [
         lambda x: x,
         batches=False,
     ),
-    Sample(
+    ValueSample(
         "unique_with_counts",
         lambda x: counting.unique_with_counts(x),
         [fixed(np.array([4, 2, 4, 4]))],
         lambda x: (np.array([4, 2]), np.array([0, 1, 0, 0]), np.array([3, 1])),
         batches=False,
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "bincount",
         lambda i: counting.bincount(i, minlength=4, maxlength=4),
         [integers(0, 6, 9)],
         lambda i: np.bincount(i, minlength=4)[:4],
-        differentiable=False,
     ),
     Sample(
         "bincount-weights",
@@ -115,25 +108,22 @@ SAMPLES = [
         [integers(0, 5, 7), normal(7)],
         lambda i, w: np.bincount(i, w, 5),
     ),
-    Sample(
+    ValueSample(
         "bincount-rows",
         lambda i: counting.bincount(i, minlength=3, maxlength=3, axis=-1, binary_output=True),
         [integers(0, 3, 2, 4)],
         lambda i: np.stack([np.bincount(r, minlength=3) > 0 for r in i]),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "histogram_fixed_width",
         lambda x: counting.histogram_fixed_width(x, [0.0, 5.0], 5),
         [uniform(0, 5, 20)],
         lambda x: np.histogram(x, 5, (0, 5))[0],
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "histogram_fixed_width_bins",
         lambda x: counting.histogram_fixed_width_bins(x, [0.0, 5.0], 5),
         [uniform(-2, 7, 8)],
         lambda x: np.clip(np.floor(x), 0, 4),
-        differentiable=False,
     ),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import bessel, special
-from tapegrad.testing.sample import Maker, Sample, fixed, integers, normal, uniform
+from tapegrad.testing.sample import Maker, Sample, ValueSample, fixed, integers, normal, uniform
 
 
 def _scipy(name: str) -> Callable[..., Any]:
@@ -95,12 +95,11 @@ SAMPLES = [
         [_POSITIVE],
         lambda x: (_scipy("gammainc")(1.5 + 1e-5, x) - _scipy("gammainc")(1.5 - 1e-5, x)) / 2e-5,
     ),
-    Sample(
+    ValueSample(
         "random_gamma_grad",
         special.random_gamma_grad,
         [_POSITIVE, uniform(0.5, 5.0, 3)],
         lambda a, x: _gamma_gradient(a, x),
-        differentiable=False,
     ),
     Sample("betaln", special.betaln, [_POSITIVE, uniform(0.5, 2.0, 3)], _scipy("betaln")),
     Sample(

@@ -10,6 +10,8 @@ import numpy as np
 from tapegrad.ops import nan_reduction, quantile, reduce, statistics
 from tapegrad.testing.sample import (
     Sample,
+    ValueSample,
+    alike,
     booleans,
     complex_normal,
     distinct,
@@ -50,8 +52,8 @@ REDUCE = [
     Sample("reduce_prod", reduce.reduce_prod, [normal(2, 2)], np.prod),
     Sample("reduce_max", lambda x: reduce.reduce_max(x, 1), [distinct(2, 3)], lambda x: x.max(1)),
     Sample("reduce_min", lambda x: reduce.reduce_min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
-    Sample("reduce_any", reduce.reduce_any, [booleans(3)], np.any, differentiable=False),
-    Sample("reduce_all", reduce.reduce_all, [booleans(3)], np.all, differentiable=False),
+    ValueSample("reduce_any", reduce.reduce_any, [booleans(3)], np.any),
+    ValueSample("reduce_all", reduce.reduce_all, [booleans(3)], np.all),
     Sample(
         "reduce_variance",
         lambda x: reduce.reduce_variance(x, 0),
@@ -64,38 +66,25 @@ REDUCE = [
         [normal(4, 2)],
         lambda x: x.std(0, keepdims=True),
     ),
-    Sample(
-        "reduce_logsumexp",
-        lambda x: reduce.reduce_logsumexp(x, 1),
-        [normal(2, 3)],
-        lambda x: _log_sum(x, 1),
-    ),
+    alike("reduce_logsumexp", reduce.reduce_logsumexp, [normal(2, 3)], _log_sum, 1),
     Sample(
         "reduce_euclidean_norm",
         reduce.reduce_euclidean_norm,
         [normal(2, 3)],
         lambda x: np.sqrt((x * x).sum()),
     ),
-    Sample(
-        "argmax-tensorflow",
-        reduce.argmax,
-        [distinct(3, 2)],
-        lambda x: x.argmax(0),
-        differentiable=False,
-    ),
-    Sample(
+    ValueSample("argmax-tensorflow", reduce.argmax, [distinct(3, 2)], lambda x: x.argmax(0)),
+    ValueSample(
         "argmin-tensorflow",
         lambda x: reduce.argmin(x, 1, "int32"),
         [distinct(3, 2)],
         lambda x: x.argmin(1),
-        differentiable=False,
     ),
-    Sample(
+    ValueSample(
         "count_nonzero-tensorflow",
         lambda x: reduce.count_nonzero(x, 0, dtype="int32"),
         [integers(0, 2, 3, 2)],
         lambda x: np.count_nonzero(x, 0),
-        differentiable=False,
     ),
 ]
 
@@ -138,12 +127,8 @@ STATISTICS = [
         lambda x: ((x - 0.5).sum(0), ((x - 0.5) ** 2).sum(0)),
     ),
     Sample("normalize_moments", _finish, [normal(3), normal(3)], _finished),
-    Sample(
-        "zero_fraction",
-        statistics.zero_fraction,
-        [integers(0, 2, 7)],
-        lambda x: np.mean(x == 0),
-        differentiable=False,
+    ValueSample(
+        "zero_fraction", statistics.zero_fraction, [integers(0, 2, 7)], lambda x: np.mean(x == 0)
     ),
     Sample(
         "average",
@@ -157,7 +142,7 @@ STATISTICS = [
         [normal(4), WEIGHTS],
         lambda x, w: np.average(x, weights=w),
     ),
-    Sample("ptp", lambda x: statistics.ptp(x, 0), [distinct(4, 2)], lambda x: np.ptp(x, 0)),
+    alike("ptp", statistics.ptp, [distinct(4, 2)], np.ptp, 0),
     Sample("cov", statistics.cov, [normal(3, 5)], np.cov),
     Sample(
         "cov-columns",
@@ -167,18 +152,8 @@ STATISTICS = [
     ),
     Sample("cov-vector", statistics.cov, [normal(5)], np.cov),
     Sample("corrcoef", statistics.corrcoef, [normal(3, 5)], np.corrcoef),
-    Sample(
-        "trapezoid",
-        lambda y: statistics.trapezoid(y, dx=0.5, axis=0),
-        [normal(4, 2)],
-        lambda y: np.trapezoid(y, dx=0.5, axis=0),
-    ),
-    Sample(
-        "trapezoid-points",
-        lambda y, x: statistics.trapezoid(y, x),
-        [normal(2, 4), normal(4)],
-        lambda y, x: np.trapezoid(y, x),
-    ),
+    alike("trapezoid", statistics.trapezoid, [normal(4, 2)], np.trapezoid, dx=0.5, axis=0),
+    Sample("trapezoid-points", statistics.trapezoid, [normal(2, 4), normal(4)], np.trapezoid),
     Sample("median", quantile.median, [distinct(2, 3)], np.median),
     Sample(
         "median-odd",
@@ -186,22 +161,12 @@ STATISTICS = [
         [distinct(2, 5)],
         lambda x: np.median(x, 1, keepdims=True),
     ),
-    Sample(
-        "quantile",
-        lambda x: quantile.quantile(x, [0.1, 0.5, 1.0], 0),
-        [distinct(6, 2)],
-        lambda x: np.quantile(x, [0.1, 0.5, 1.0], 0),
-    ),
-    Sample(
-        "percentile",
-        lambda x: quantile.percentile(x, 30.0, (0, 2)),
-        [distinct(2, 3, 2)],
-        lambda x: np.percentile(x, 30.0, (0, 2)),
-    ),
+    alike("quantile", quantile.quantile, [distinct(6, 2)], np.quantile, [0.1, 0.5, 1.0], 0),
+    alike("percentile", quantile.percentile, [distinct(2, 3, 2)], np.percentile, 30.0, (0, 2)),
 ]
 
 WITHOUT_NAN = [
-    Sample("nansum", lambda x: nan_reduction.nansum(x, 1), [GAPS], lambda x: np.nansum(x, 1)),
+    alike("nansum", nan_reduction.nansum, [GAPS], np.nansum, 1),
     Sample("nanprod", nan_reduction.nanprod, [GAPS], np.nanprod),
     Sample(
         "nanmean",
@@ -212,12 +177,10 @@ WITHOUT_NAN = [
     Sample(
         "nanvar", lambda x: nan_reduction.nanvar(x, 1, 1), [GAPS], lambda x: np.nanvar(x, 1, ddof=1)
     ),
-    Sample("nanstd", lambda x: nan_reduction.nanstd(x, 1), [GAPS], lambda x: np.nanstd(x, 1)),
-    Sample("nanmax", lambda x: nan_reduction.nanmax(x, 1), [GAPS], lambda x: np.nanmax(x, 1)),
+    alike("nanstd", nan_reduction.nanstd, [GAPS], np.nanstd, 1),
+    alike("nanmax", nan_reduction.nanmax, [GAPS], np.nanmax, 1),
     Sample("nanmin", nan_reduction.nanmin, [GAPS], np.nanmin),
-    Sample(
-        "nansum-integers", nan_reduction.nansum, [integers(0, 5, 4)], np.sum, differentiable=False
-    ),
+    ValueSample("nansum-integers", nan_reduction.nansum, [integers(0, 5, 4)], np.sum),
 ]
 
 SAMPLES = [*REDUCE, *STATISTICS, *WITHOUT_NAN]

@@ -11,7 +11,15 @@ import numpy as np
 
 from tapegrad.ops import rows
 from tapegrad.optimizers import updates
-from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, uniform
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    ValueSample,
+    complex_normal,
+    fixed,
+    normal,
+    uniform,
+)
 
 _P = [normal(2, 3), normal(2, 3), fixed(0.1)]
 _SLOT, _SQUARES, _STEP = normal(2, 3), uniform(1.5, 2.5, 2, 3), fixed(3)
@@ -19,9 +27,7 @@ _ROWS = [normal(4, 3), normal(3, 3), fixed([2, 0, 3]), fixed(0.1)]
 
 
 def _update(name: str, update: Any, args: list[Maker], reference: Any, **params: Any) -> Sample:
-    return Sample(
-        name, lambda *arrays: update(*arrays, **params), args, reference, differentiable=False
-    )
+    return ValueSample(name, lambda *arrays: update(*arrays, **params), args, reference)
 
 
 def _momentum(p: Any, g: Any, rate: Any, m: Any) -> Any:

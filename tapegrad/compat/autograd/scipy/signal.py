@@ -8,9 +8,9 @@ from typing import Any
 
 from tapegrad import numpy as tensors
 from tapegrad.compat.autograd.values import plain
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.conv_functions import convolution
-from tapegrad.scipy.choices import check_choice
 
 __all__ = ["convolve"]
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
+from tapegrad.core.choices import check_choice
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
@@ -26,7 +27,6 @@ from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.undecided import is_undecided
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
@@ -66,7 +66,6 @@ def check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
 class SuperLU:
     """A sparse matrix, decomposed once, whose systems are solved as often as they are asked for.
 
-    >>> import tapegrad
     >>> halves = SuperLU(coo_array([[2.0, 0.0], [1.0, 4.0]]))
     >>> halves.solve([2.0, 5.0]).numpy().tolist(), halves.shape
     ([1.0, 1.0], (2, 2))

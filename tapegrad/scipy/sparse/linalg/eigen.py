@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
@@ -33,7 +34,6 @@ from tapegrad.ops.selection import maximum
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.sorting import argsort_p
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.choices import check_choice
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
