@@ -221,7 +221,7 @@ def moments_update(
 
 
 def tally_update(total: Array, count: Array, value: Array, *, weight: float) -> tuple[Array, ...]:
-    wide, dtype = _wide(total), total.dtype
+    wide, dtype = accumulator(total.dtype), total.dtype
     if wide is dtype:
         return np.asarray(total + value * weight), np.asarray(count + weight)
     total, count, value = [one.astype(wide) for one in (total, count, value)]
