@@ -40,6 +40,7 @@ class Optimizer:
     """
 
     slots: tuple[str, ...] = ()
+    _needed = "update()"
 
     def __init__(
         self,
@@ -102,6 +103,10 @@ class Optimizer:
         for variable in var_list:
             self._slots_of(variable)
 
+    def _prepare(self, variables: list[Variable]) -> None:
+        """Make slots where a step may have made them already."""
+        self.build(variables)
+
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
@@ -128,11 +133,14 @@ class Optimizer:
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)
         if slots is None:
-            slots = [self._new_slot(name, variable) for name in self.slots_for(variable)]
-            self._slots[variable.number] = slots
+            slots = self._slots[variable.number] = self._new_slots(variable)
             self._known[variable.number] = variable
             self._note_decay(variable)
         return slots
+
+    def _new_slots(self, variable: Variable) -> list[Variable]:
+        """Make slots as they are before the first step."""
+        return [self._new_slot(name, variable) for name in self.slots_for(variable)]
 
     def slots_for(self, variable: Variable) -> Sequence[str]:
         """The names of the slots of a variable; by default the same for all."""
@@ -331,7 +339,7 @@ class Optimizer:
 
     def rule(self) -> Rule:
         """Return the primitive that makes a step; whoever defines `update` needs none."""
-        raise NotImplementedError(f"{type(self).__name__} must define update().")
+        raise NotImplementedError(f"{type(self).__name__} must define {self._needed}.")
 
     def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
         """Return the new parameter and slots from a dense gradient, all of them raw arrays.

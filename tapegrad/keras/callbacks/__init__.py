@@ -1,5 +1,6 @@
 """Callbacks, under Keras' names."""
 
+from tapegrad.keras.callbacks.backup import BackupAndRestore
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.callback_list import CallbackList
 from tapegrad.keras.callbacks.checkpoints import ModelCheckpoint
@@ -15,6 +16,7 @@ from tapegrad.keras.callbacks.stopping import (
 from tapegrad.keras.callbacks.tensorboard import TensorBoard
 
 __all__ = [
+    "BackupAndRestore",
     "CSVLogger",
     "Callback",
     "CallbackList",

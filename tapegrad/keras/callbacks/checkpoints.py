@@ -36,8 +36,7 @@ class ModelCheckpoint(Callback):
                 "ModelCheckpoint saves weights: a model is made by its program. "
                 "Leave save_weights_only as it is."
             )
-        if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
-            raise ArgumentError(f"save_freq is 'epoch' or a number of batches. Got {save_freq!r}.")
+        check_save_freq(save_freq)
         self.filepath, self.verbose, self.save_best_only = str(filepath), verbose, save_best_only
         self.save_freq = save_freq
         self._watch = Watch(monitor, mode)
@@ -79,3 +78,9 @@ class ModelCheckpoint(Callback):
             raise ArgumentError(
                 f"The path {self.filepath!r} names {error}, which is not among: {names}."
             ) from error
+
+
+def check_save_freq(save_freq: Any) -> None:
+    """Refuse what does not say how often to save."""
+    if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+        raise ArgumentError(f"save_freq is 'epoch' or a number of batches. Got {save_freq!r}.")

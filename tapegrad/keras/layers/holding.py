@@ -66,7 +66,7 @@ class Holder:
 
 Found = tuple[list[Variable], list[Any]]
 
-_NOTES = ("_arguments", "_regularized", "_own_losses", "_functions", "_under_way")
+_NOTES = ("_arguments", "_regularized", "_own_losses", "_functions", "_under_way", "_place_in_fit")
 ASIDE = frozenset((*_NOTES, "_in_float32", "input", "output"))
 """What a layer notes for itself. Variables and layers in notes are attributes as well."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ BATCH = 32
 
 class ArrayBatches:
     """Arrays in memory, cut along their first axis."""
+
+    seed: int | None = None
+    """That of the last order."""
 
     def __init__(self, arrays: Batch, batch_size: int | None, shuffle: bool) -> None:
         check_count("batch_size", batch_size)
@@ -48,8 +52,25 @@ class ArrayBatches:
     def steps(self) -> int:
         return -(-self._count // self._size)
 
+    def place(self) -> Any:
+        """What `again` needs to know."""
+        return [self._count, self._size]
+
+    def again(self, seed: int | None, taken: int, place: Any) -> Iterator[Batch]:
+        """Return what was left of a pass after some batches, also of another process."""
+        if place != self.place():
+            raise ArgumentError(
+                "A training goes on with the same data. Its [examples, batch_size] were "
+                f"{place}; got {self.place()}."
+            )
+        return islice(self._pass(seed), taken, None)
+
     def __iter__(self) -> Iterator[Batch]:
-        order = _shuffled(self._count) if self._shuffle else None
+        return self._pass(None)
+
+    def _pass(self, seed: int | None) -> Iterator[Batch]:
+        self.seed = _new_seed() if self._shuffle and seed is None else seed
+        order = _shuffled(self.seed, self._count) if self._shuffle else None
         self._arrays = on_device(self._arrays, _narrow)
         if order is not None and are_on_device(self._arrays):
             yield from shuffled_batches(self._arrays, order, self._size)
@@ -64,9 +85,12 @@ class ArrayBatches:
                 yield nest.map_structure(partial(_rows, rows), self._arrays)
 
 
-def _shuffled(count: int) -> Any:
-    """The numbers below `count` in an order that follows `tapegrad.random.set_seed`."""
-    seed = int(get_global_generator().uniform((), 0, 2**31 - 1, dtype="int64"))
+def _new_seed() -> int:
+    """A number that follows `tapegrad.random.set_seed`."""
+    return int(get_global_generator().uniform((), 0, 2**31 - 1, dtype="int64"))
+
+
+def _shuffled(seed: int | None, count: int) -> Any:
     return np.random.default_rng(seed).permutation(count)
 
 
@@ -92,6 +116,9 @@ def _narrow(array: Any) -> Any:
 class StreamBatches:
     """Batches that come from a dataset, a generator or any other iterable."""
 
+    seed: int | None = None
+    _reading: Any = None
+
     def __init__(
         self, source: Any, class_weight: Mapping[int, float] | None = None, shuffle: bool = False
     ) -> None:
@@ -107,9 +134,31 @@ class StreamBatches:
             return None
         return count if count >= 0 else None
 
+    def place(self) -> Any:
+        """Where the last pass stands, if the data can say it."""
+        return self._reading.state() if hasattr(self._reading, "set_state") else None
+
+    def again(self, seed: int | None, taken: int, place: Any) -> Iterator[Batch]:
+        """Return what was left of a pass; data that cannot say its place is read up to there."""
+        self._begin(seed)
+        if (place is None) == hasattr(self._reading, "set_state"):
+            raise ValueError("data that can say its place, and data that cannot")
+        if place is not None:
+            self._reading.set_state(place)
+        return islice(self._batches(), taken if place is None else 0, None)
+
     def __iter__(self) -> Iterator[Batch]:
-        source = self._source
-        for data in source.in_order(_shuffled(len(source))) if self._shuffle else source:
+        self._begin(_new_seed() if self._shuffle else None)
+        yield from self._batches()
+
+    def _begin(self, seed: int | None) -> None:
+        self.seed, source = seed, self._source
+        self._reading = (
+            source.in_order(_shuffled(seed, len(source))) if self._shuffle else iter(source)
+        )
+
+    def _batches(self) -> Iterator[Batch]:
+        for data in self._reading:
             x, y, weights = unpack(tuple(data) if isinstance(data, list) else data)
             x, y, weights = nest.map_structure(_tensor, (x, y, weights))
             if self._class_weight is not None:

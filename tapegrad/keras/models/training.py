@@ -20,6 +20,7 @@ from tapegrad.keras.models.arguments import (
 from tapegrad.keras.models.batches import ArrayBatches, as_arrays, batches_of
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
+from tapegrad.keras.models.position import Position
 from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.ops.joining import concat
@@ -30,6 +31,9 @@ class Trainer(Steps):
 
     _under_way: list[Any] | None = None
     """The batches of the execution that is under way in `fit`, or was the last."""
+
+    _place_in_fit: Position | None = None
+    """Where `fit` stands, while it runs."""
 
     def fit(
         self,
@@ -67,29 +71,34 @@ class Trainer(Steps):
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)
         checked = validation_data, validation_batch_size or batch_size, validation_steps
         self.stop_training = False
-        source = iter(data) if steps_per_epoch is not None else None
-        hooks.on_train_begin({})
+        position = self.__dict__["_place_in_fit"] = Position(data, initial_epoch)
+        hooks.on_train_begin({})  # which may set the position
+        source = None if steps_per_epoch is None else position.steps
         results: Logs = {}
-        for epoch in range(initial_epoch, epochs):
-            self.reset_metrics()
+        for epoch in range(position.epoch, epochs):
+            left = position.steps if position.done else None
+            if left is None:
+                self.reset_metrics()
             hooks.on_epoch_begin(epoch, {})
-            steps = source if source is not None else iter(data)
-            logs, count = self._train_epoch(hooks, steps, steps_per_epoch)
+            steps = source or left or position.begin()
+            source = None if steps_per_epoch is None else steps
+            logs, count = self._train_epoch(hooks, steps, steps_per_epoch, position)
             if count == 0 and source is not None and epoch > initial_epoch and not _is_once(data):
-                source = iter(data)  # the data ended together with the last epoch
-                logs, count = self._train_epoch(hooks, source, steps_per_epoch)
+                source = position.begin()  # the data ended together with the last epoch
+                logs, count = self._train_epoch(hooks, source, steps_per_epoch, position)
             if count == 0:
                 _check_began(epoch, initial_epoch)
                 break
             if steps_per_epoch is not None and count < steps_per_epoch:
-                source, self.stop_training = iter(data), self.stop_training or _is_once(data)
+                source, self.stop_training = None, self.stop_training or _is_once(data)
             results = fetched(logs)
             if validation_data is not None and is_due(validation_freq, epoch):
                 results.update(self._validate(hooks, *checked))
+            position.epoch, position.done = epoch + 1, 0
             hooks.on_epoch_end(epoch, results)
             if self.stop_training:
                 break
-        self.__dict__["_under_way"] = None
+        self.__dict__.update(_under_way=None, _place_in_fit=None)
         if isinstance(self.optimizer, Optimizer) and epochs:
             # An optimizer that keeps averages of the weights leaves these behind.
             variables = self.trainable_variables  # type: ignore[attr-defined]
@@ -104,21 +113,33 @@ class Trainer(Steps):
                 "model.compile(optimizer='adam', loss=...)."
             )
 
-    def _train_epoch(self, hooks: Any, steps: Any, most: int | None) -> tuple[Logs, int]:
-        logs: Logs = {}
-        count = 0
+    def _train_epoch(
+        self, hooks: Any, steps: Any, most: int | None, position: Position
+    ) -> tuple[Logs, int]:
         state = self.__dict__
-        for group in executions(steps, self.steps_per_execution, most):
-            if not self.built:  # callbacks may ask for the weights of before the first step
-                self._build_on(group[0])
-            hooks.on_train_batch_begin(count, {})
+        count = position.done
+        logs: Logs = position.logs if count else {}
+        left = None if most is None else most - count
+        for group in executions(steps, self.steps_per_execution, left):
+            if not position.taken:
+                self._make_ready(group[0])
             state["_under_way"] = group
+            hooks.on_train_batch_begin(count, {})
             logs = self._run("train_step", group)
             count += len(group)
+            position.done, position.taken = count, position.taken + len(group)
             hooks.on_train_batch_end(count - 1, logs)
             if self.stop_training:
                 break
         return logs, count
+
+    def _make_ready(self, batch: Any) -> None:
+        """Make what a recorded step must not draw, and callbacks may ask for before it."""
+        if not self.built:
+            self._build_on(batch)
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if getattr(optimizer, "_has_own_step", False):
+            optimizer._prepare(self.trainable_variables)  # type: ignore[attr-defined]
 
     def _validate(self, hooks: Any, data: Any, size: int | None, steps: int | None) -> Logs:
         if isinstance(data, list) and not any(isinstance(one, list | tuple) for one in data):

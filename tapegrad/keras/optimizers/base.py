@@ -15,6 +15,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.configured import Configured
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.conditional import Pairs, divided, on_device, run_where
+from tapegrad.keras.optimizers.own_steps import OwnSteps
 from tapegrad.ops.comparison import equal
 from tapegrad.ops.creation import ones_like, zeros_like
 from tapegrad.ops.selection import where
@@ -55,10 +56,25 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class Optimizer(base.Optimizer, Configured):
-    """Base of Keras' optimizers; see `tapegrad.optimizers.Optimizer` for how to write one.
+class Optimizer(OwnSteps, Configured):
+    """Base of Keras' optimizers: yours define `update_step`, and `build` if they keep anything.
+
+    `tapegrad.optimizers.Optimizer` says how to write one of raw arrays, with less to do at a step.
 
     >>> import tapegrad
+    >>> class Momentum(Optimizer):
+    ...     def build(self, variables):
+    ...         super().build(variables)
+    ...         self.momentums = self.add_optimizer_variables(variables, "momentum")
+    ...     def update_step(self, gradient, variable, learning_rate):
+    ...         m = self.momentums[self._get_variable_index(variable)]
+    ...         self.assign(m, 0.5 * m + gradient)
+    ...         self.assign_sub(variable, learning_rate * m)
+    >>> w, optimizer = tapegrad.Variable(1.0), Momentum(0.25)
+    >>> for _ in range(2):
+    ...     _ = optimizer.apply_gradients([(1.0, w)])
+    >>> float(w)
+    0.375
     >>> class Halved(Optimizer):
     ...     def update(self, p, g, slots, scalars):
     ...         return (p - scalars.rate * g * 0.5,)
@@ -124,7 +140,8 @@ class Optimizer(base.Optimizer, Configured):
     def variables(self) -> list[Variable]:
         """Everything to save: counts, the rate, slots, averages and summed gradients."""
         counts = [self._calls] if self.gradient_accumulation_steps else []
-        return [*super().variables, *counts, *self._sums.values()]
+        shared = self._shared.values()
+        return [*super().variables, *shared, *counts, *self._sums.values()]
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Make what is kept for the given variables now instead of at the first step."""
@@ -167,8 +184,13 @@ class Optimizer(base.Optimizer, Configured):
 
     def _make_step(self, pairs: list[tuple[Any, Variable]]) -> None:
         variables = [variable for _, variable in pairs]
+        if self._has_own_step:
+            self._prepare(variables)
         make_averages(self, variables)
-        super()._apply(pairs)
+        if self._has_own_step:
+            self._make_own_step(pairs)
+        else:
+            super()._apply(pairs)
         if self.use_ema and self.ema_overwrite_frequency:
             is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
@@ -176,7 +198,7 @@ class Optimizer(base.Optimizer, Configured):
     def _add_up(self, pairs: Pairs, steps: int) -> None:
         """Add the gradients to the sums; every so many calls their mean makes a step."""
         variables = [variable for _, variable in pairs]
-        self.build(variables)
+        self._prepare(variables)
         is_due = equal((self._calls.value() + 1) % steps, 0)
         sums = [self._sum_of(variable) for variable in variables]
         for total, (gradient, _) in zip(sums, pairs, strict=True):

@@ -87,7 +87,7 @@ class LossScaleOptimizer(Optimizer):
     def build(self, var_list: Iterable[Variable]) -> None:
         """Make what the inner optimizer keeps for the given variables."""
         variables = list(var_list)
-        self.inner_optimizer.build(variables)
+        self.inner_optimizer._prepare(variables)
         make_averages(self.inner_optimizer, variables)
         self._known.update((variable.number, variable) for variable in variables)
 

@@ -51,7 +51,13 @@ def slots_of(name: str, optimizer: Optimizer, named: Mapping[str, Variable]) -> 
             value = table.get(variable.number)
             if isinstance(value, Variable):
                 found[f"{name}/~{attribute.lstrip('_')}/{label}"] = value
-    return found
+    return {**found, **_shared(name, optimizer)}
+
+
+def _shared(name: str, optimizer: Optimizer) -> dict[str, Variable]:
+    """The variables that an optimizer of one's own has for all others together."""
+    shared = getattr(optimizer, "_shared", {})
+    return {f"{name}/~shared/{key}": variable for key, variable in shared.items()}
 
 
 def make_slots(
@@ -65,7 +71,7 @@ def make_slots(
     >>> optimizer.variables[2].name
     'Variable/momentum:0'
     """
-    optimizer.build([named[label] for label in labels["known"] if label in named])
+    optimizer._prepare([named[label] for label in labels["known"] if label in named])
     if optimizer.ema_momentum is None:
         return
     known = _known(optimizer, named)
@@ -101,12 +107,15 @@ def clear_slots(
         if not slots or not slots.keys().isdisjoint(saved):
             continue
         # The same variables with new values: a recorded step goes on with them.
-        present = optimizer._slots.pop(variable.number)
-        fresh = optimizer._slots_of(variable)
-        optimizer._slots[variable.number] = present
-        for slot, new in zip(present, fresh, strict=True):
+        for slot, new in zip(slots.values(), optimizer._new_slots(variable), strict=True):
             slot.assign(new.value(), read_value=False)
         cleared += slots
+    shared = _shared(name, optimizer)
+    if shared.keys().isdisjoint(saved):
+        for variable in shared.values():
+            make = optimizer._makers[variable.number]  # type: ignore[attr-defined]
+            variable.assign(make().value(), read_value=False)
+        cleared += shared
     return cleared
 
 

@@ -108,7 +108,9 @@ def _attributes(value: Any) -> dict[str, Any]:
     names = sorted(found, key=lambda name: (name.startswith("_"), name))
     if isinstance(value, Optimizer):
         # Its tables go by numbers that differ from run to run; see slots.py.
+        apart = getattr(value, "_makers", {})
         names = [name for name in names if isinstance(found[name], Variable | HasVariables)]
+        names = [name for name in names if getattr(found[name], "number", None) not in apart]
     return {name: found[name] for name in names}
 
 

@@ -1,0 +1,149 @@
+"""Optimizers of one's own, written as in Keras 3: `build` makes variables, `update_step` moves one.
+
+Everything else (rates, clipping, decay, averages, summed gradients) is done around that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.device import current_device, device
+from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.variable import Variable
+from tapegrad.errors import ArgumentError
+from tapegrad.keras import initializers
+from tapegrad.keras.optimizers.conditional import Pairs, on_device
+from tapegrad.ops.cast import cast
+from tapegrad.optimizers import base
+from tapegrad.optimizers.groups import Scalars
+from tapegrad.optimizers.updates import decay_update
+
+
+class OwnSteps(base.Optimizer):
+    """What an optimizer of one's own calls, and how its steps are made; `Optimizer` has it."""
+
+    _has_own_step = False
+    _needed = "update_step(gradient, variable, learning_rate)"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._shared: dict[str, Variable] = {}
+        self._makers: dict[int, Callable[[], Variable]] = {}
+        self._indices: dict[int, int] = {}
+        super().__init__(*args, **options)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._has_own_step = cls.update_step is not OwnSteps.update_step
+
+    def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
+        """Move a variable by its gradient; `iterations` counts the steps before this one."""
+        raise NotImplementedError(f"{type(self).__name__} must define {self._needed}.")
+
+    # Variables
+
+    def add_variable(
+        self,
+        shape: Any,
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        aggregation: str = "none",
+        layout: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Make a variable of the optimizer, as `build` does for numbers that all steps share."""
+        made = self._made(tuple(shape), initializer, dtype or "float32", name, current_device())
+        self._shared[str(len(self._shared))] = made
+        return made
+
+    def add_variable_from_reference(
+        self, reference_variable: Variable, name: str | None = None, initializer: Any = "zeros"
+    ) -> Variable:
+        """Make a variable of the shape, the dtype and the device of one that is trained."""
+        like = reference_variable
+        label = f"{like.name.removesuffix(':0')}/{name or 'slot'}"
+        made = self._made(tuple(like.shape), initializer, like.dtype.name, label, like.device)
+        self._slots_of(like).append(made)
+        return made
+
+    def add_optimizer_variables(
+        self, trainable_variables: Iterable[Variable], name: Any, initializer: Any = "zeros"
+    ) -> Any:
+        """Make a list of variables, one for each that is trained; several names: several lists."""
+        add, variables = self.add_variable_from_reference, list(trainable_variables)
+        if isinstance(name, str):
+            return [add(variable, name, initializer) for variable in variables]
+        several = isinstance(initializer, list | tuple)
+        starts = initializer if several else [initializer] * len(name)
+        if len(starts) != len(name):
+            raise ArgumentError(f"Got {len(starts)} initializers for {len(name)} names.")
+        return tuple([add(v, *kind) for v in variables] for kind in zip(name, starts))
+
+    def _made(self, *how: Any) -> Variable:
+        made = _make(*how)
+        self._makers[made.number] = partial(_make, *how)
+        return made
+
+    def _new_slots(self, variable: Variable) -> list[Variable]:
+        own = [slot for slot in self._slots.get(variable.number, ()) if slot.number in self._makers]
+        return [self._makers[slot.number]() for slot in own] or super()._new_slots(variable)
+
+    def _get_variable_index(self, variable: Variable) -> int:
+        """The place of a variable among those of `build`."""
+        if len(self._indices) != len(self._known):
+            self._indices = {number: place for place, number in enumerate(self._known)}
+        if variable.number not in self._indices:
+            raise ArgumentError(
+                f"{type(self).__name__} was built without {variable.name!r}. Call build() with all "
+                "variables before the first step; its own must call super().build(variables)."
+            )
+        return self._indices[variable.number]
+
+    # Steps
+
+    def assign(self, variable: Variable, value: Any) -> None:
+        """Replace the value of a variable, in the variable's dtype."""
+        new = to_tensor(value, like=variable.value())
+        same = new if new.dtype == variable.dtype else cast(new, variable.dtype)
+        variable.assign(same, read_value=False)
+
+    def assign_add(self, variable: Variable, value: Any) -> None:
+        """Add to a variable, in its dtype."""
+        self.assign(variable, variable.value() + value)
+
+    def assign_sub(self, variable: Variable, value: Any) -> None:
+        """Subtract from a variable, in its dtype."""
+        self.assign(variable, variable.value() - value)
+
+    def _prepare(self, variables: list[Variable]) -> None:
+        if not self._has_own_step:
+            super()._prepare(variables)
+            return
+        if variables and not self._known:
+            self.build(variables)
+        for variable in variables:
+            self._get_variable_index(variable)
+
+    def _make_own_step(self, pairs: Pairs) -> None:
+        gradients = self._clipped([gradient for gradient, _ in pairs])
+        rate = to_tensor(self.learning_rate, "float32")
+        for gradient, (_, variable) in zip(gradients, pairs):
+            here = on_device(rate, variable.device)
+            if self.weight_decay and variable.number not in self._without_decay:
+                decay = decay_update.kernel(type(variable.array))
+                (variable.array,) = decay(variable.array, here.array, amount=self.weight_decay)
+            dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
+            self.update_step(dense, variable, here)
+        self.iterations.assign_add(1, read_value=False)
+        count = self.iterations.value()
+        for _, variable in pairs:
+            scalars = Scalars(rate.array, on_device(count, variable.device).array)
+            self._finish(variable, scalars, averaged=False)
+
+
+def _make(shape: Any, initializer: Any, dtype: Any, name: str | None, where: str) -> Variable:
+    with device(where):
+        value = initializers.get(initializer)(shape, dtype=dtype)
+        return Variable(value, trainable=False, name=name)
