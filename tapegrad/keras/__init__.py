@@ -21,6 +21,7 @@ from tapegrad.keras import (
     models,
     optimizers,
     regularizers,
+    saving,
     utils,
 )
 from tapegrad.keras.dtype_policies import DTypePolicy
@@ -52,5 +53,6 @@ __all__ = [
     "models",
     "optimizers",
     "regularizers",
+    "saving",
     "utils",
 ]

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.registry import get_registered_object
+
+keeps_objects: ContextVar[bool] = ContextVar("keeps_objects", default=False)
 
 
 class Configured:
@@ -27,6 +32,8 @@ class Configured:
     4.0
     """
 
+    needs_own_config: ClassVar[bool] = False
+    """Whether more than the arguments of a subclass's constructor makes its objects."""
     _arguments: dict[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -36,12 +43,22 @@ class Configured:
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an object like this one."""
-        return {name: _plain(value) for name, value in self._arguments.items()}
+        return {name: plain(value) for name, value in self._arguments.items()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Make an object from what `get_config` returned."""
         return cls(**config)
+
+
+@contextmanager
+def keeping_objects() -> Iterator[None]:
+    """Let `get_config` return objects as they are, for one who writes them in another way."""
+    token = keeps_objects.set(True)
+    try:
+        yield
+    finally:
+        keeps_objects.reset(token)
 
 
 def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -67,19 +84,32 @@ def _signature(cls: type) -> inspect.Signature:
     return inspect.signature(inspect.getattr_static(cls, "__init__"))
 
 
+def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the name, trainable and dtype that a constructor refuses."""
+    parameters = _signature(cls).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    refused = {"name", "trainable", "dtype"} - ({*config} if takes_all else {*parameters})
+    return {key: value for key, value in config.items() if key not in refused}
+
+
 def described(value: Any) -> dict[str, Any]:
     """Return the name of the class of an object, and its configuration."""
+    if keeps_objects.get():
+        kept: dict[str, Any] = value  # whoever asked to keep objects knows that it is none
+        return kept
     return {"class_name": type(value).__name__, "config": value.get_config()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as it can be written to JSON: objects as their class and configuration."""
+    if keeps_objects.get():
+        return value
     if isinstance(value, Configured):
         return described(value)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if callable(value) and not isinstance(value, type):
         return getattr(value, "__name__", str(value))
     return value
@@ -167,7 +197,7 @@ class Table(Mapping[str, Any]):
         return make(config.get("config", {}))
 
     def _named(self, name: str) -> Any:
-        found = self._known.get(_key(name))
+        found = get_registered_object(name) or self._known.get(_key(name))
         if found is None:
             by_key = {_key(known): known for known in self._entries}
             close = get_close_matches(_key(name), list(by_key), 1, 0.5)

@@ -78,10 +78,14 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: apply(function, other, self)
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_COMPARISONS = ("lt", "le", "gt", "ge")
+OPERATORS = (*_ARITHMETIC, *_COMPARISONS, "getitem", "neg", "abs")
+
+for _name in _ARITHMETIC:
     setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
     setattr(KerasTensor, f"__r{_name}__", _reflected(getattr(operator, _name)))
-for _name in ("lt", "le", "gt", "ge"):
+for _name in _COMPARISONS:
     setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
 
 
@@ -132,11 +136,13 @@ def _is_tried(layer: Any) -> bool:
 
 def tried_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """Return tensors without values like what a call on zeros of two sizes gives."""
-    one, other = (_called_on_zeros(layer, (args, kwargs), size) for size in (2, 3))
+    one, other = (called_on_zeros(layer, (args, kwargs), size) for size in (2, 3))
     return nest.map_structure(_common, one, other)
 
 
-def _called_on_zeros(layer: Any, given: Any, size: int) -> Any:
+def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
+    """Call a layer on zeros for tensors without values; sizes that are None become `size`."""
+
     def zeros_for(x: Any) -> Any:
         if not isinstance(x, KerasTensor):
             return x

@@ -1,4 +1,4 @@
-"""ModelCheckpoint: the weights of the best epoch, or of every epoch, in files."""
+"""ModelCheckpoint: the weights, or the model, of the best or of every epoch in files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tapegrad.keras.callbacks.stopping import Watch
 class ModelCheckpoint(Callback):
     """Saves the weights at the end of epochs, or after so many batches.
 
+    Under a path that ends in ".keras" it saves the whole model, unless `save_weights_only=True`.
     The path may hold `{epoch}` and the names of metrics, such as "{epoch:02d}-{loss:.3f}".
 
     >>> ModelCheckpoint("best.weights.safetensors", save_best_only=True).save_best_only
@@ -25,17 +26,19 @@ class ModelCheckpoint(Callback):
         monitor: str = "val_loss",
         verbose: int = 0,
         save_best_only: bool = False,
-        save_weights_only: bool = True,
+        save_weights_only: bool | None = None,
         mode: str = "auto",
         save_freq: Any = "epoch",
         initial_value_threshold: float | None = None,
     ) -> None:
         super().__init__()
-        if not save_weights_only:
+        is_model = str(filepath).endswith(".keras")
+        if save_weights_only is False and not is_model:
             raise ArgumentError(
-                "ModelCheckpoint saves weights: a model is made by its program. "
-                "Leave save_weights_only as it is."
+                "The name of a file with a whole model ends in '.keras'. "
+                f"Got {str(filepath)!r}; save_weights_only=True writes weights there."
             )
+        self.save_weights_only = not is_model if save_weights_only is None else save_weights_only
         check_save_freq(save_freq)
         self.filepath, self.verbose, self.save_best_only = str(filepath), verbose, save_best_only
         self.save_freq = save_freq
@@ -65,9 +68,13 @@ class ModelCheckpoint(Callback):
             if value is None or not self._watch.is_better(value):
                 return
         path = self._path(logs or {})
-        self.model.save_weights(path)
+        if self.save_weights_only:
+            self.model.save_weights(path)
+        else:
+            self.model.save(path)
         if self.verbose:
-            say(f"Epoch {self._epoch + 1}: weights saved to {path}")
+            what = "weights" if self.save_weights_only else "model"
+            say(f"Epoch {self._epoch + 1}: {what} saved to {path}")
 
     def _path(self, logs: dict[str, Any]) -> str:
         numbers = {name: float(value) for name, value in logs.items() if "{" in self.filepath}

@@ -119,6 +119,10 @@ class Embedding(Layer):
         )
         self._given = weights
 
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make a layer like this one, without its weights."""
+        return {**super().get_config(), "weights": None}
+
     def build(self, input_shape: Any) -> None:
         self.embeddings = ruled_weight(self, "embeddings", (self.input_dim, self.output_dim))
         if self._given is not None:

@@ -49,6 +49,10 @@ class InputLayer(Layer):
         self.last_output_shape = sizes
         self.built = True
 
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an input like this one."""
+        return {"batch_shape": self.batch_shape, "dtype": self.input_dtype, "name": self.name}
+
     def call(self, inputs: Any) -> Any:
         return inputs
 

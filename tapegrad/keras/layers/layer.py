@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
-from tapegrad.keras.configured import Configured
+from tapegrad.keras.configured import Configured, accepted, keeps_objects
 from tapegrad.keras.layers.calling import (
     NOT_BUILT,
     built_afterwards,
@@ -258,9 +258,15 @@ class Layer(Configured, Module, Holder):
         """Return the arguments that make a layer like this one, under the same name."""
         config = super().get_config()
         config.pop("kwargs", None)
-        if config.get("dtype") is None and self.dtype_policy.name != "float32":
+        has_dtype = config.get("dtype") is not None
+        if not has_dtype and (keeps_objects.get() or self.dtype_policy.name != "float32"):
             config["dtype"] = self.dtype_policy.name  # also where another policy is global
         return {**config, "name": self.name, "trainable": self.trainable}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Make a layer from what `get_config` returned."""
+        return cls(**accepted(cls, config))
 
     # Losses
 

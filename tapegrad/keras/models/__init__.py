@@ -4,5 +4,14 @@ from tapegrad.keras.models.cloning import clone_model
 from tapegrad.keras.models.functional import Functional
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.models.sequential import Sequential
+from tapegrad.keras.saving.model_file import load_model, model_from_json, save_model
 
-__all__ = ["Functional", "Model", "Sequential", "clone_model"]
+__all__ = [
+    "Functional",
+    "Model",
+    "Sequential",
+    "clone_model",
+    "load_model",
+    "model_from_json",
+    "save_model",
+]

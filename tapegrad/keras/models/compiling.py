@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import optimizers
-from tapegrad.keras.configured import Configured, described
+from tapegrad.keras.configured import plain
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.layers.holding import ASIDE, Holder
 from tapegrad.keras.metrics.metric import Metric
@@ -83,6 +83,7 @@ class Compiled:
             run_eagerly=run_eagerly,
             steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
         )
 
     def get_compile_config(self) -> dict[str, Any]:
@@ -246,6 +247,4 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Configured):
-        return described(value)
-    return getattr(value, "__name__", str(value)) if callable(value) else value
+    return plain(value() if isinstance(value, type) else value)

@@ -36,6 +36,9 @@ class Functional(Model):
         self._operations = [layer for layer in self.layers if id(layer) in called]
         self.built = True
 
+    def _graph(self) -> Any:
+        return self if type(self).__init__ is Functional.__init__ else None
+
     @property
     def layers(self) -> list[Any]:
         """The layers, those that are farthest from an output first, as Keras lists them."""

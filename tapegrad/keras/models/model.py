@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,8 +17,10 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.models.graph import graph_config, graph_ends
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
+from tapegrad.keras.saving.model_file import description, save_model
 from tapegrad.keras.saving.weights import load_weights, save_weights
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -37,6 +41,7 @@ class Model(Trainer, Layer):
     ((2, 1), 4)
     """
 
+    needs_own_config = True
     functional: ClassVar[type[Model] | None] = None
     """The class of models that are made from inputs and outputs."""
 
@@ -107,6 +112,32 @@ class Model(Trainer, Layer):
         """Print the layers with the shapes of their outputs and the numbers of their weights."""
         print_fn(summary_of(self, line_length or 78, expand_nested))
 
+    def get_config(self) -> dict[str, Any]:
+        """Return what makes a model like this one: its graph, or its constructor's arguments."""
+        network = self._graph()
+        if network is None:
+            return super().get_config()
+        return {"name": self.name, "trainable": self.trainable, **graph_config(network)}
+
+    def _graph(self) -> Any:
+        """The functional model that makes this one, unless a constructor of a user does."""
+        return self._network if type(self).__init__ is Model.__init__ else None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
+        """Make a model from what `get_config` returned."""
+        if "calls" not in config:
+            return super().from_config(config)
+        return cls(*graph_ends(config), name=config["name"], trainable=config["trainable"])
+
+    def save(self, filepath: Any, overwrite: bool = True) -> None:
+        """Write the whole model to a ".keras" file, from which `load_model` makes it again."""
+        save_model(self, filepath, overwrite)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Return how the model is made, without its weights, for `model_from_json`."""
+        return json.dumps(description(self), **kwargs)
+
     def named_variables(self) -> dict[str, Any]:
         """All variables by their paths, such as "dense/kernel"."""
         return self._named(is_saved=False)
@@ -145,11 +176,21 @@ class Model(Trainer, Layer):
     _is_building = False
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
+        # To be built again, by one who has nothing but a file.
+        given = nest.map_structure(_without_value, [args, kwargs])
+        self.__dict__["_called_with"] = partial(list, given)  # where nobody looks for variables
         self._is_building = True  # the call that has begun makes the weights itself
         try:
             super()._build_for(spec, args, kwargs)
         finally:
             self._is_building = False
+
+
+def _without_value(x: Any) -> Any:
+    """A tensor as one without value, of any number of examples."""
+    if not hasattr(x, "shape"):
+        return x
+    return KerasTensor((None, *x.shape[1:])[: len(x.shape)], getattr(x.dtype, "name", x.dtype))
 
 
 def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

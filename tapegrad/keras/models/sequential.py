@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -11,6 +11,7 @@ from tapegrad.keras.layers.input_layer import InputLayer
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
+from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import KerasTensor
 
 
@@ -38,6 +39,31 @@ class Sequential(Model):
             )
         for layer in layers or ():
             self.add(layer)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what makes a model like this one: its layers, and what it was built for."""
+        if type(self).__init__ is not Sequential.__init__:
+            return super().get_config()
+        start = [self._start] if self._is_told else []
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "layers": [*start, *self._stack],
+            "build_input_shape": self.input_shape,
+        }
+        found: dict[str, Any] = serialize_keras_object(config)
+        return found
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
+        """Make a model from what `get_config` returned."""
+        if "build_input_shape" not in config:
+            return super().from_config(config)
+        given = deserialize_keras_object(dict(config))
+        model = cls(given["layers"], given["trainable"], given["name"])
+        if given["build_input_shape"] is not None:
+            model.build(given["build_input_shape"])
+        return model
 
     @property
     def layers(self) -> list[Layer]:

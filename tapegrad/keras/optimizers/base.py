@@ -12,7 +12,7 @@ from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.keras.configured import Configured
+from tapegrad.keras.configured import Configured, keeps_objects
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.conditional import Pairs, divided, on_device, run_where
 from tapegrad.keras.optimizers.own_steps import OwnSteps
@@ -275,6 +275,8 @@ def rate_config(optimizer: base.Optimizer) -> Any:
         return float(optimizer._rate)
     if isinstance(schedule, schedules.LearningRateSchedule):
         return schedules.serialize(schedule)
+    if keeps_objects.get():
+        return schedule
     return getattr(schedule, "__name__", type(schedule).__name__)
 
 

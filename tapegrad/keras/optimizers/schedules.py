@@ -8,7 +8,7 @@ from typing import Any
 
 from tapegrad.core.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.configured import Configured, Table, subclasses
+from tapegrad.keras.configured import Configured, Table, described, subclasses
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal
 from tapegrad.ops.exponential import log
@@ -261,8 +261,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
             "serialize() takes a LearningRateSchedule. "
             f"Got {type(learning_rate_schedule).__name__}."
         )
-    name = type(learning_rate_schedule).__name__
-    return {"class_name": name, "config": learning_rate_schedule.get_config()}
+    return described(learning_rate_schedule)
 
 
 def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:

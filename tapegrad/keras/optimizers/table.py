@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.keras.configured import Table
+from tapegrad.keras.configured import Table, described
 from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam
 from tapegrad.keras.optimizers.base import Optimizer, rate_config
 from tapegrad.keras.optimizers.known import SGD, Adagrad, Adam, AdamW, RMSprop
@@ -62,10 +62,8 @@ def serialize(optimizer: base.Optimizer) -> dict[str, Any]:
     if not isinstance(optimizer, base.Optimizer):
         raise ArgumentTypeError(f"serialize() takes an optimizer. Got {type(optimizer).__name__}.")
     if isinstance(optimizer, Optimizer):
-        config = optimizer.get_config()
-    else:
-        config = _config_by_attributes(optimizer)
-    return {"class_name": type(optimizer).__name__, "config": config}
+        return described(optimizer)
+    return {"class_name": type(optimizer).__name__, "config": _config_by_attributes(optimizer)}
 
 
 def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:

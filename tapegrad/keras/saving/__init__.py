@@ -1,6 +1,27 @@
-"""Weights and checkpoints in files of the safetensors format."""
+"""Models, weights and checkpoints in files, and how objects are found again by their names."""
 
+from tapegrad.keras.registry import (
+    custom_object_scope,
+    get_registered_name,
+    get_registered_object,
+    register_keras_serializable,
+)
+from tapegrad.keras.saving.model_file import load_model, save_model
+from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.weights import load_weights, save_weights
 
-__all__ = ["TensorFile", "load_weights", "save_weights", "write_tensors"]
+__all__ = [
+    "TensorFile",
+    "custom_object_scope",
+    "deserialize_keras_object",
+    "get_registered_name",
+    "get_registered_object",
+    "load_model",
+    "load_weights",
+    "register_keras_serializable",
+    "save_model",
+    "save_weights",
+    "serialize_keras_object",
+    "write_tensors",
+]

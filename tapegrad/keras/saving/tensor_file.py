@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -46,13 +47,19 @@ def write_tensors(
     ...         file["w"]
     array([1., 2.], dtype=float32)
     """
+    chunks = tensor_chunks(tensors, metadata)
+    with replacing(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
+
+
+def tensor_chunks(
+    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None
+) -> Iterable[Any]:
+    """Return what such a file consists of: its header, and the bytes of one array at a time."""
     arrays = {name: _array_of(tensors[name]) for name in sorted(tensors)}
     kinds = {name: (_dtype_of(array).name, tuple(array.shape)) for name, array in arrays.items()}
-    header = make_header(kinds, metadata)
-    with replacing(path) as file:
-        file.write(header)
-        for array in arrays.values():
-            file.write(_bytes_of(array))
+    return chain([make_header(kinds, metadata)], map(_bytes_of, arrays.values()))
 
 
 def _array_of(value: Any) -> Any:
@@ -89,19 +96,23 @@ class TensorFile(Mapping[str, Any]):
     (['b', 'w'], (2, 3), {'epoch': '3'})
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], file: Any = None, size: int | None = None
+    ) -> None:
+        # An open `file` of this `size` is a part of the one at the path.
         self.path = os.fspath(path)
-        self._file = open(self.path, "rb")  # noqa: SIM115  # closed by `close`
+        self._file: Any = file or open(self.path, "rb")  # noqa: SIM115  # closed by `close`
         try:
-            self._begin, text, size = self._read_header()
-            self.entries, self.metadata = parse_header(text, size, self.path)
+            self._begin, text, rest = self._read_header(size)
+            self.entries, self.metadata = parse_header(text, rest, self.path)
         except BaseException:
             self._file.close()
             raise
 
-    def _read_header(self) -> tuple[int, bytes, int]:
+    def _read_header(self, size: int | None) -> tuple[int, bytes, int]:
         """Where the arrays begin, the header, and how many bytes the arrays have."""
-        size = os.fstat(self._file.fileno()).st_size
+        if size is None:
+            size = os.fstat(self._file.fileno()).st_size
         if size < LENGTH_BYTES:
             refuse(self.path, f"it has {size} bytes and needs at least {LENGTH_BYTES}")
         length = int.from_bytes(self._file.read(LENGTH_BYTES), "little")

@@ -4,6 +4,12 @@ from tapegrad.keras.batch_data import PyDataset
 from tapegrad.keras.batch_data import PyDataset as Sequence
 from tapegrad.keras.batch_data import pack as pack_x_y_sample_weight
 from tapegrad.keras.batch_data import unpack as unpack_x_y_sample_weight
+from tapegrad.keras.registry import (
+    custom_object_scope,
+    get_registered_name,
+    get_registered_object,
+    register_keras_serializable,
+)
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
 from tapegrad.keras.utils.history_plot import plot_history
 from tapegrad.keras.utils.model_plot import plot_model
@@ -15,11 +21,15 @@ __all__ = [
     "Picture",
     "PyDataset",
     "Sequence",
+    "custom_object_scope",
+    "get_registered_name",
+    "get_registered_object",
     "normalize",
     "pack_x_y_sample_weight",
     "pad_sequences",
     "plot_history",
     "plot_model",
+    "register_keras_serializable",
     "set_random_seed",
     "split_dataset",
     "to_categorical",

@@ -1,0 +1,79 @@
+"""Classes and functions of users by the names under which files and configurations know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from tapegrad.errors import ArgumentTypeError
+
+_registered: dict[str, Any] = {}
+_names: dict[Any, str] = {}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_scope: ContextVar[Mapping[str, Any]] = ContextVar("custom_objects", default=_NOTHING)
+
+
+def register_keras_serializable(
+    package: str = "Custom", name: str | None = None
+) -> Callable[[Any], Any]:
+    """Let files name a class or a function, as "package>name".
+
+    >>> @register_keras_serializable("Mine")
+    ... def cubed(x):
+    ...     return x**3
+    >>> get_registered_name(cubed), get_registered_object("Mine>cubed") is cubed
+    ('Mine>cubed', True)
+    """
+
+    def register(value: Any) -> Any:
+        if isinstance(value, type) and not hasattr(value, "get_config"):
+            raise ArgumentTypeError(
+                f"A registered class has a method get_config. {value.__name__} has none."
+            )
+        _names[value] = f"{package}>{name or value.__name__}"
+        _registered[_names[value]] = value
+        return value
+
+    return register
+
+
+def get_registered_name(obj: Any) -> str:
+    """Return the name under which a class or a function is registered, or else its own.
+
+    >>> get_registered_name(len)
+    'len'
+    """
+    return _names.get(obj) or str(obj.__name__)
+
+
+def get_registered_object(
+    name: str,
+    custom_objects: Mapping[str, Any] | None = None,
+    module_objects: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return what has this name in the scope, among all registered, or in the mappings; or None.
+
+    >>> get_registered_object("size", {"size": len}) is len, get_registered_object("size")
+    (True, None)
+    """
+    places = (_scope.get(), _registered, custom_objects or {}, module_objects or {})
+    return next((place[name] for place in places if name in place), None)
+
+
+@contextmanager
+def custom_object_scope(custom_objects: Mapping[str, Any] | None) -> Iterator[None]:
+    """Let names stand for classes and functions of yours within a block.
+
+    >>> from tapegrad.keras import activations
+    >>> with custom_object_scope({"cubed": lambda x: x**3}):
+    ...     activations.get("cubed")(2)
+    8
+    """
+    token = _scope.set({**_scope.get(), **(custom_objects or {})})
+    try:
+        yield
+    finally:
+        _scope.reset(token)

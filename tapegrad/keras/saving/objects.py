@@ -1,0 +1,211 @@
+"""Objects with configurations as what JSON can hold, and back.
+
+Only classes and functions of tapegrad.keras and those that users give or register are found again.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.convert import to_tensor
+from tapegrad.core.dtypes import DType, as_dtype
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.configured import Configured, keeping_objects
+from tapegrad.keras.layers.core import Lambda
+from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.registry import custom_object_scope, get_registered_name, get_registered_object
+from tapegrad.keras.symbolic import OPERATORS, KerasTensor
+
+_FACES = (
+    *("keras.layers", "keras.models", "keras.activations", "keras.initializers", "keras.losses"),
+    *("keras.regularizers", "keras.constraints", "keras.metrics", "keras.optimizers"),
+    *("keras.optimizers.schedules", "keras.dtype_policies", "keras.layers.core"),
+)
+_WITH_FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
+_shared: ContextVar[dict[int, Any] | None] = ContextVar("shared", default=None)
+
+
+class Place:
+    """The number of a tensor in the graph of a functional model."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+# What else is written: under which name, as which parts, and what makes a value of these again.
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    tuple: ("__tuple__", list, tuple),
+    slice: ("__slice__", lambda s: [s.start, s.stop, s.step], lambda parts: slice(*parts)),
+    type(...): ("__ellipsis__", lambda _: None, lambda _: ...),
+    Place: ("__place__", lambda x: x.number, Place),
+    KerasTensor: ("__input__", lambda x: [x.shape, x.dtype, x.name], lambda x: KerasTensor(*x)),
+    np.ndarray: (
+        "__array__",
+        lambda x: [x.tolist(), x.dtype.name],
+        lambda parts: np.array(parts[0], as_dtype(parts[1]).dtype),
+    ),
+    Tensor: ("__tensor__", lambda x: x.numpy(), to_tensor),
+}
+_MAKERS = {name: make for name, _, make in _KINDS.values()}
+
+
+def serialize_keras_object(obj: Any) -> Any:
+    """Return an object, or a structure of objects, as what JSON can hold.
+
+    >>> serialize_keras_object((1, 2))
+    {'class_name': '__tuple__', 'config': [1, 2]}
+    """
+    before = _shared.get()
+    # A get_config may call this again, for layers that others use too.
+    token = _shared.set({} if before is None else before)
+    try:
+        return _written(obj, type(obj).__name__)
+    finally:
+        _shared.reset(token)
+
+
+def _written(value: Any, what: str) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list):
+        return [_written(item, what) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _written(item, f"{key!r} of {what}") for key, item in value.items()}
+    is_class = isinstance(value, type)
+    if isinstance(value, DType | np.dtype) or (is_class and issubclass(value, np.generic)):
+        return as_dtype(value).name
+    if is_class or (callable(value) and hasattr(value, "__name__")):
+        return {"class_name": "__name__", "config": _named(value, what)}
+    if hasattr(value, "get_config"):
+        return _described(value)
+    for kind, (name, parts, _) in _KINDS.items():
+        if isinstance(value, kind):
+            return {"class_name": name, "config": _written(parts(value), what)}
+    raise ArgumentTypeError(
+        f"A file cannot hold {what}, which is a {type(value).__name__}. Let get_config return "
+        "numbers, texts, lists and objects that have a get_config."
+    )
+
+
+def _described(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
+    what = f"{kind.__name__} {getattr(value, 'name', '')!r}"
+    ours = [method.__module__.startswith("tapegrad.") for method in (kind.get_config, kind.__init__)
+            if getattr(kind, "needs_own_config", False)]  # fmt: skip
+    if ours == [True, False]:
+        raise ArgumentError(
+            f"A file cannot hold {what}: only its program knows how it is made. Define get_config "
+            "to return the arguments of its constructor, or use save_weights."
+        )
+    if isinstance(value, Lambda) and not _is_known(value.function):
+        raise ArgumentError(
+            f"A file cannot hold {what}, which is a Python function. Write a layer with a `call`, "
+            "or register the function: keras.saving.register_keras_serializable()."
+        )
+    record, shared = _named(kind, what), _shared.get()
+    if isinstance(value, Layer) and shared is not None:
+        # With the layer itself, so that no other one gets its id meanwhile.
+        record["shared_object_id"] = shared.setdefault(id(value), (len(shared), value))[0]
+    with keeping_objects():
+        config = dict(value.get_config())
+    if config.get("name", "") is None:
+        config["name"] = getattr(value, "name", None)
+    return {**record, "config": _written(config, what)}
+
+
+def _is_known(function: Any) -> bool:
+    name = getattr(function, "__name__", None)
+    return name is not None and (
+        _face_of(function) is not None or get_registered_name(function) != name
+    )
+
+
+def _named(value: Any, what: str) -> dict[str, Any]:
+    name, face = value.__name__, _face_of(value)
+    if face is None and not name.isidentifier():
+        raise ArgumentError(f"A file cannot hold {what}, a function {name}. Define it with `def`.")
+    known = {} if face else {"registered_name": get_registered_name(value)}
+    return {"module": face or getattr(value, "__module__", None), "class_name": name, **known}
+
+
+def _face_of(value: Any) -> str | None:
+    name = value.__name__
+    return next((face for face in ("operator", *_FACES) if _of(face, name) is value), None)
+
+
+def _of(face: Any, name: str) -> Any:
+    """A class or a function of ours; nothing else in a module, and of no other module."""
+    if face == "operator":
+        return getattr(operator, name) if name in OPERATORS else None
+    module = sys.modules[f"tapegrad.{face}"] if face in _FACES else None
+    value = getattr(module, name, None)
+    if isinstance(value, type):
+        return value if issubclass(value, Configured) else None
+    is_public = face in _WITH_FUNCTIONS and name in getattr(module, "__all__", ())
+    return value if is_public and name not in ("get", "serialize", "deserialize") else None
+
+
+def deserialize_keras_object(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """Make what `serialize_keras_object` described; objects stay as they are.
+
+    >>> deserialize_keras_object({"class_name": "__tuple__", "config": [1, 2]})
+    (1, 2)
+    """
+    with custom_object_scope(custom_objects):
+        return _read(config, {})
+
+
+def _read(value: Any, shared: dict[Any, Any]) -> Any:
+    if isinstance(value, list):
+        return [_read(item, shared) for item in value]
+    if not isinstance(value, dict):
+        return value
+    name, number = value.get("class_name"), value.get("shared_object_id")
+    if not isinstance(name, str) or "config" not in value:
+        return {key: _read(item, shared) for key, item in value.items()}
+    if name == "__name__":
+        return _found(value["config"])
+    if number in shared:
+        return shared[number]
+    kind = None if name in _MAKERS else _found(value)
+    config = _read(value["config"], shared)
+    if kind is not None and "module" not in value:
+        return {**value, "config": config}  # whoever asked for this knows of which kind it is
+    if kind is not None and not isinstance(kind, type):
+        return kind  # a function is named by files, and never called
+    try:
+        if kind is None:
+            made = _MAKERS[name](config)
+        else:
+            made = kind.from_config(config) if hasattr(kind, "from_config") else kind(**config)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        whose = config.get("name", "") if isinstance(config, dict) else ""
+        raise ArgumentError(f"{name} {whose!r} cannot be made as it was: {error}") from error
+    if number is not None:
+        shared[number] = made
+    return made
+
+
+def _found(record: Mapping[str, Any]) -> Any:
+    name = record["class_name"]
+    for known in (record.get("registered_name"), name):
+        custom = None if known is None else get_registered_object(known)
+        if custom is not None:
+            return custom
+    faces = [record["module"]] if "module" in record else _FACES
+    for face in faces:
+        if (found := _of(face, name)) is not None:
+            return found
+    raise ArgumentError(
+        f"There is no {name!r} in tapegrad.keras. Pass custom_objects={{{name!r}: ...}}, or put "
+        "keras.saving.register_keras_serializable() on it before the file is loaded."
+    )
