@@ -50,8 +50,7 @@ def _factor(name: str, value: Any, default: float | None = None) -> float:
 class L1(Regularizer):
     """Add up absolute values: `l1 * sum(|x|)`.
 
-    >>> import tapegrad as tf
-    >>> float(L1(0.5)(tf.constant([-1.0, 3.0])))
+    >>> float(L1(0.5)([-1.0, 3.0]))
     2.0
     """
 
@@ -66,8 +65,7 @@ class L1(Regularizer):
 class L2(Regularizer):
     """Add up squares: `l2 * sum(x²)`.
 
-    >>> import tapegrad as tf
-    >>> float(L2(0.5)(tf.constant([-1.0, 3.0])))
+    >>> float(L2(0.5)([-1.0, 3.0]))
     5.0
     """
 
@@ -82,8 +80,7 @@ class L2(Regularizer):
 class L1L2(Regularizer):
     """Add up absolute values and squares: `l1 * sum(|x|) + l2 * sum(x²)`.
 
-    >>> import tapegrad as tf
-    >>> float(L1L2(l1=1.0, l2=0.5)(tf.constant([-1.0, 3.0])))
+    >>> float(L1L2(l1=1.0, l2=0.5)([-1.0, 3.0]))
     9.0
     """
 
@@ -106,8 +103,7 @@ class OrthogonalRegularizer(Regularizer):
 
     The penalty is `factor` times the mean of |cos| of the angle over all pairs.
 
-    >>> import tapegrad as tf
-    >>> float(OrthogonalRegularizer(factor=1.0)(tf.constant([[1.0, 0.0], [3.0, 4.0]])))
+    >>> float(OrthogonalRegularizer(factor=1.0)([[1.0, 0.0], [3.0, 4.0]]))
     0.6000000238418579
     """
 
@@ -118,7 +114,6 @@ class OrthogonalRegularizer(Regularizer):
         self.factor, self.mode = _factor("factor", factor), mode
 
     def __call__(self, x: Any) -> Any:
-        """Return the penalty of a matrix."""
         x = as_operand(x)
         if len(x.shape) != 2:
             raise ShapeError(f"OrthogonalRegularizer takes a matrix. Got shape {tuple(x.shape)}.")

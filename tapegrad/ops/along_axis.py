@@ -71,8 +71,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     Other axes broadcast. Indices are counted from 0 and may repeat; negative ones count from the
     end.
 
-    >>> import tapegrad
-    >>> x = tapegrad.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> x = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
     >>> take_along_axis(x, [[2, 0], [1, 1]], axis=1).numpy().tolist()
     [[3.0, 1.0], [5.0, 5.0]]
     """
@@ -90,8 +89,7 @@ def scatter_along_axis(updates: Any, indices: Any, axis: int, size: int) -> Any:
 
     It is the transpose of `take_along_axis`.
 
-    >>> import tapegrad
-    >>> updates = tapegrad.constant([1.0, 2.0, 4.0])
+    >>> updates = [1.0, 2.0, 4.0]
     >>> scatter_along_axis(updates, [0, 2, 2], axis=0, size=4).numpy().tolist()
     [1.0, 0.0, 6.0, 0.0]
     """

@@ -57,6 +57,16 @@ def lift_unbatched(size: int, batched: tuple[bool, ...], *args: Any) -> list[Any
     ]
 
 
+def fold_rows(x: Any) -> Any:
+    """[size, n, ...] to [size * n, ...]."""
+    return reshape_p(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def unfold_rows(x: Any, size: int) -> Any:
+    """Undo `fold_rows`."""
+    return reshape_p(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
+
+
 def _sum_transpose(
     t: Any, x_shape: tuple[int, ...], *, axis: tuple[int, ...], keepdims: bool
 ) -> Any:

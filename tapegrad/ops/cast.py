@@ -52,8 +52,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
     What has the dtype already is not copied.
 
-    >>> import tapegrad
-    >>> cast(tapegrad.constant([1.5, 2.5]), "int32").numpy().tolist()
+    >>> cast([1.5, 2.5], "int32").numpy().tolist()
     [1, 2]
     """
     known = _by_name.get(dtype) if type(dtype) is str else None
@@ -70,6 +69,13 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     if type(dtype) is str:
         _by_name[dtype] = one_operand(primitive, {"dtype": wanted.dtype}), wanted.dtype
     return primitive(as_operand(x), dtype=wanted.dtype)
+
+
+def in_dtype(x: Any, dtype: Any) -> Any:
+    """Return an operand in a dtype: itself where it has it, of which `cast` would make another."""
+    own = x.dtype
+    # In this order it takes the least time: dtypes are mostly the same object, or given by name.
+    return x if own is dtype or own.name == dtype or own == dtype else cast(x, dtype)
 
 
 def _cast_variable(x: Variable, short: Function, dtype: np.dtype[Any]) -> Any:

@@ -31,8 +31,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     A negative limit counts as 0; zero vectors and infinite limits are safe. Repeated rows of an
     IndexedSlices are added up first, so that the norm is that of the tensor it stands for.
 
-    >>> import tapegrad
-    >>> clip_by_norm(tapegrad.constant([3.0, 4.0]), 2.5).numpy().tolist()
+    >>> clip_by_norm([3.0, 4.0], 2.5).numpy().tolist()
     [1.5, 2.0]
     """
     if isinstance(t, IndexedSlices):
@@ -56,8 +55,7 @@ def clip_by_global_norm(
     Returns the list (None entries stay None) and the global norm before clipping. A norm that is
     not finite makes everything NaN, so that it cannot pass unnoticed.
 
-    >>> import tapegrad
-    >>> gradients = [tapegrad.constant([3.0]), None, tapegrad.constant([4.0])]
+    >>> gradients = [[3.0], None, [4.0]]
     >>> clipped, norm = clip_by_global_norm(gradients, 2.5)
     >>> clipped[0].numpy(), clipped[1], float(norm)
     (array([1.5], dtype=float32), None, 5.0)

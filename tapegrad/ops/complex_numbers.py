@@ -32,8 +32,7 @@ join: Function = binary(
 def complex(real: Any, imag: Any, name: str | None = None) -> Any:  # TF's name
     """Return the complex tensor with the given parts, which broadcast.
 
-    >>> import tapegrad
-    >>> complex(tapegrad.constant([1.0]), tapegrad.constant([2.0])).numpy().tolist()
+    >>> complex([1.0], [2.0]).numpy().tolist()
     [(1+2j)]
     """
     return join(as_operand(real), as_operand(imag))
@@ -50,8 +49,7 @@ _imag: Function = unary(
 def real(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the real part; real tensors come back as they are.
 
-    >>> import tapegrad
-    >>> real(tapegrad.constant([1 + 2j])).numpy().tolist()
+    >>> real([1 + 2j]).numpy().tolist()
     [1.0]
     """
     x = as_operand(input)
@@ -61,8 +59,7 @@ def real(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def imag(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the imaginary part: zeros for a real tensor.
 
-    >>> import tapegrad
-    >>> imag(tapegrad.constant([1 + 2j])).numpy().tolist()
+    >>> imag([1 + 2j]).numpy().tolist()
     [2.0]
     """
     x = as_operand(input)
@@ -72,8 +69,7 @@ def imag(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def angle(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the angle in radians between each number and the positive real axis.
 
-    >>> import tapegrad
-    >>> angle(tapegrad.constant([-1.0, 1.0])).numpy().tolist()
+    >>> angle([-1.0, 1.0]).numpy().tolist()
     [3.1415927410125732, 0.0]
     """
     x = as_operand(input)
@@ -83,8 +79,7 @@ def angle(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def real_if_close(x: Any, tol: float = 100) -> Any:
     """Return the real part if all imaginary parts are within `tol` rounding errors of zero.
 
-    >>> import tapegrad
-    >>> real_if_close(tapegrad.constant([1 + 1e-15j])).dtype
+    >>> real_if_close([1 + 1e-15j]).dtype
     <dtype: 'float64'>
     """
     x = as_operand(x)

@@ -42,8 +42,7 @@ def is_tensor(x: Any) -> bool:
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """Return a number times a tensor; the rows of an IndexedSlices stay sparse.
 
-    >>> import tapegrad
-    >>> scalar_mul(2.0, tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    >>> scalar_mul(2.0, [1.0, 2.0]).numpy().tolist()
     [2.0, 4.0]
     """
     shape = tuple(getattr(scalar, "shape", ()))

@@ -85,8 +85,7 @@ def conv1d(
 ) -> Any:
     """Convolve sequences `[batch, width, channels]` with `[width, in, out]` filters.
 
-    >>> import tapegrad
-    >>> conv1d(tapegrad.constant([[[1.0], [2.0], [3.0]]]), [[[1.0]], [[1.0]]], 1, "VALID").shape
+    >>> conv1d([[[1.0], [2.0], [3.0]]], [[[1.0]], [[1.0]]], 1, "VALID").shape
     (1, 2, 1)
     """
     return _convolve("conv1d", input, filters, stride, padding, data_format, dilations, 1)

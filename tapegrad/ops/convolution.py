@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.basic import permute_p, reshape_p
+from tapegrad.ops.basic import fold_rows, permute_p, reshape_p, unfold_rows
 from tapegrad.ops.window_kernels import conv, conv_filter_gradient, conv_input_gradient
 from tapegrad.ops.windows import Padding, Shape
 
@@ -99,15 +99,6 @@ conv_filter_gradient_p.jvps(
 # is batched too.
 
 
-def _into_rows(a: Any) -> Any:
-    """[B, n, ...] to [B * n, ...]."""
-    return reshape_p(a, shape=(a.shape[0] * a.shape[1], *a.shape[2:]))
-
-
-def _from_rows(a: Any, size: int) -> Any:
-    return reshape_p(a, shape=(size, a.shape[0] // size, *a.shape[1:]))
-
-
 def _into_axis(a: Any, groups: int, axis: int = -1) -> Any:
     """Move the batch into an axis of channels, inside each group: (B, g * c) to (g * B * c)."""
     size, *lead = a.shape
@@ -134,7 +125,7 @@ def _from_axis(a: Any, size: int, groups: int, axis: int = -1) -> Any:
 @conv_p.batch
 def _conv_batch(size: int, batched: Any, x: Any, w: Any, *, groups: int, **geometry: Any) -> Any:
     if not batched[1]:
-        return _from_rows(conv_p(_into_rows(x), w, groups=groups, **geometry), size)
+        return unfold_rows(conv_p(fold_rows(x), w, groups=groups, **geometry), size)
     if not batched[0]:
         y = conv_p(x, _into_axis(w, groups), groups=groups, **geometry)
         return _from_axis(y, size, groups)
@@ -149,8 +140,8 @@ def _input_batch(
     n, *spatial, c_in = input_shape
     if not batched[1]:
         rows = (size * n, *spatial, c_in)
-        g = conv_input_gradient_p(_into_rows(t), w, input_shape=rows, groups=groups, **geometry)
-        return _from_rows(g, size)
+        g = conv_input_gradient_p(fold_rows(t), w, input_shape=rows, groups=groups, **geometry)
+        return unfold_rows(g, size)
     wide = (n, *spatial, size * c_in)
     if not batched[0]:
         filters = _into_axis(w, 1, axis=-2)

@@ -146,8 +146,7 @@ def cumsum(
 ) -> Any:
     """Return the running sum along `axis`: with `exclusive` without the element itself.
 
-    >>> import tapegrad
-    >>> cumsum(tapegrad.constant([1.0, 2.0, 4.0]), exclusive=True).numpy().tolist()
+    >>> cumsum([1.0, 2.0, 4.0], exclusive=True).numpy().tolist()
     [0.0, 1.0, 3.0]
     """
     x = as_operand(x)
@@ -160,8 +159,7 @@ def cumprod(
 ) -> Any:
     """Return the running product along `axis`; its derivatives are right where elements are 0.
 
-    >>> import tapegrad
-    >>> cumprod(tapegrad.constant([1.0, 2.0, 4.0]), reverse=True).numpy().tolist()
+    >>> cumprod([1.0, 2.0, 4.0], reverse=True).numpy().tolist()
     [8.0, 8.0, 4.0]
     """
     x = as_operand(x)
@@ -172,8 +170,7 @@ def cumprod(
 def cumulative_sum(x: Any, axis: int | None = None, include_initial: bool = False) -> Any:
     """Return the running sum, with `include_initial` after a 0 (the Array API's function).
 
-    >>> import tapegrad
-    >>> cumulative_sum(tapegrad.constant([1.0, 2.0]), include_initial=True).numpy().tolist()
+    >>> cumulative_sum([1.0, 2.0], include_initial=True).numpy().tolist()
     [0.0, 1.0, 3.0]
     """
     x, axis = _only_axis("cumulative_sum", x, axis)
@@ -184,8 +181,7 @@ def cumulative_sum(x: Any, axis: int | None = None, include_initial: bool = Fals
 def cumulative_prod(x: Any, axis: int | None = None, include_initial: bool = False) -> Any:
     """Return the running product, with `include_initial` after a 1 (the Array API's function).
 
-    >>> import tapegrad
-    >>> cumulative_prod(tapegrad.constant([2.0, 3.0]), include_initial=True).numpy().tolist()
+    >>> cumulative_prod([2.0, 3.0], include_initial=True).numpy().tolist()
     [1.0, 2.0, 6.0]
     """
     x, axis = _only_axis("cumulative_prod", x, axis)
@@ -207,8 +203,7 @@ def cumulative_logsumexp(
 ) -> Any:
     """Return the running log(sum(exp(x))) along `axis`; with `exclusive` it begins with -inf.
 
-    >>> import tapegrad
-    >>> cumulative_logsumexp(tapegrad.constant([0.0, 0.0])).numpy().round(4).tolist()
+    >>> cumulative_logsumexp([0.0, 0.0]).numpy().round(4).tolist()
     [0.0, 0.6930999755859375]
     """
     x = as_operand(x)
@@ -222,8 +217,7 @@ def cumulative_logsumexp(
 def cummax(x: Any, axis: int = 0) -> Any:
     """Return the running maximum along `axis`; of elements that tie, the first has the gradient.
 
-    >>> import tapegrad
-    >>> cummax(tapegrad.constant([1.0, 3.0, 2.0])).numpy().tolist()
+    >>> cummax([1.0, 3.0, 2.0]).numpy().tolist()
     [1.0, 3.0, 3.0]
     """
     return _running_extreme("cummax", x, axis, largest=True)
@@ -232,8 +226,7 @@ def cummax(x: Any, axis: int = 0) -> Any:
 def cummin(x: Any, axis: int = 0) -> Any:
     """Return the running minimum along `axis`; of elements that tie, the first has the gradient.
 
-    >>> import tapegrad
-    >>> cummin(tapegrad.constant([2.0, 3.0, 1.0])).numpy().tolist()
+    >>> cummin([2.0, 3.0, 1.0]).numpy().tolist()
     [2.0, 2.0, 1.0]
     """
     return _running_extreme("cummin", x, axis, largest=False)
@@ -249,8 +242,7 @@ def _running_extreme(name: str, x: Any, axis: int, largest: bool) -> Any:
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the differences of neighbours along `axis`, `n` times over.
 
-    >>> import tapegrad
-    >>> diff(tapegrad.constant([1.0, 4.0, 9.0, 16.0]), n=2).numpy().tolist()
+    >>> diff([1.0, 4.0, 9.0, 16.0], n=2).numpy().tolist()
     [2.0, 2.0]
     """
     x = as_operand(x)

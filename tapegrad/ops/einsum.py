@@ -27,8 +27,7 @@ def einsum(equation: Any, *inputs: Any, name: str | None = None, optimize: Any =
     without an output. Three and more operands are contracted in pairs, the pair with the smallest
     result first, so `optimize` (for NumPy's and TensorFlow's sake) changes nothing.
 
-    >>> import tapegrad
-    >>> a = tapegrad.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> a = [[1.0, 2.0], [3.0, 4.0]]
     >>> float(einsum("ii", a)), einsum("ij,kj->ik", a, a).numpy().tolist()
     (5.0, [[5.0, 11.0], [11.0, 25.0]])
     """

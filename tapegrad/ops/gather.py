@@ -227,8 +227,7 @@ def gather(
     axes of both are matched with each other. An index out of range is an error on the CPU; on a
     GPU it gives zeros, or an error inside `debug.check_indices()`.
 
-    >>> import tapegrad
-    >>> gather(tapegrad.constant([10.0, 20.0, 30.0]), [2, 0]).numpy().tolist()
+    >>> gather([10.0, 20.0, 30.0], [2, 0]).numpy().tolist()
     [30.0, 10.0]
     """
     params = as_operand(params)
@@ -272,8 +271,7 @@ def gather_nd(
 ) -> Any:
     """Return the slices of `params` at the coordinates along the last axis of `indices`.
 
-    >>> import tapegrad
-    >>> gather_nd(tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]), [[1, 0], [0, 1]]).numpy().tolist()
+    >>> gather_nd([[1.0, 2.0], [3.0, 4.0]], [[1, 0], [0, 1]]).numpy().tolist()
     [3.0, 2.0]
     """
     params = as_operand(params)

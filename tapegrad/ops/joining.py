@@ -111,8 +111,7 @@ def as_operands(values: Any, name: str) -> list[Any]:
 def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
     """Join tensors along an existing axis.
 
-    >>> import tapegrad
-    >>> concat([tapegrad.constant([1.0]), tapegrad.constant([2.0, 3.0])], 0).shape
+    >>> concat([[1.0], [2.0, 3.0]], 0).shape
     (3,)
     """
     one = isinstance(values, Tensor | Variable) or type(values) in INTERPRETERS
@@ -129,8 +128,7 @@ def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
 def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
     """Join tensors of one shape along a new axis.
 
-    >>> import tapegrad
-    >>> stack([tapegrad.constant(1.0), tapegrad.constant(2.0)]).shape
+    >>> stack([1.0, 2.0]).shape
     (2,)
     """
     parts = as_operands(values, "stack")
@@ -152,8 +150,7 @@ def split(
 ) -> list[Any]:
     """Cut a tensor along an axis into equal parts (a number) or parts of given sizes (a list).
 
-    >>> import tapegrad
-    >>> [part.shape[0] for part in split(tapegrad.constant([1.0, 2.0, 3.0]), [1, 2])]
+    >>> [part.shape[0] for part in split([1.0, 2.0, 3.0], [1, 2])]
     [1, 2]
     """
     x = as_operand(value)
@@ -182,8 +179,7 @@ def _sizes(wanted: Any, length: int) -> tuple[int, ...]:
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> Any:
     """Return the slices along an axis as a list, without that axis.
 
-    >>> import tapegrad
-    >>> [float(x) for x in unstack(tapegrad.constant([1.0, 2.0]))]
+    >>> [float(x) for x in unstack([1.0, 2.0])]
     [1.0, 2.0]
     """
     x = as_operand(value)
@@ -198,8 +194,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Cut a tensor into nearly equal parts (a number), or before the given positions (a list).
 
-    >>> import tapegrad
-    >>> [part.shape[0] for part in array_split(tapegrad.constant([1.0, 2.0, 3.0]), 2)]
+    >>> [part.shape[0] for part in array_split([1.0, 2.0, 3.0], 2)]
     [2, 1]
     """
     x = as_operand(ary)
@@ -220,8 +215,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cut along the first axis.
 
-    >>> import tapegrad
-    >>> len(vsplit(tapegrad.constant([[1.0], [2.0]]), 2))
+    >>> len(vsplit([[1.0], [2.0]], 2))
     2
     """
     return _numpy_split(ary, indices_or_sections, 0)
@@ -230,8 +224,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cut along the second axis (the first of a vector).
 
-    >>> import tapegrad
-    >>> len(hsplit(tapegrad.constant([[1.0, 2.0]]), 2))
+    >>> len(hsplit([[1.0, 2.0]], 2))
     2
     """
     return _numpy_split(ary, indices_or_sections, 1 if len(as_operand(ary).shape) > 1 else 0)
@@ -240,8 +233,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cut along the third axis.
 
-    >>> import tapegrad
-    >>> len(dsplit(tapegrad.constant([[[1.0, 2.0]]]), 2))
+    >>> len(dsplit([[[1.0, 2.0]]], 2))
     2
     """
     return _numpy_split(ary, indices_or_sections, 2)

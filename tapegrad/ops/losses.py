@@ -12,7 +12,7 @@ from tapegrad.core.index_check import check_range, is_checking
 from tapegrad.core.operand import as_operand, normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.basic import broadcast_p
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.ops.comparison import greater
 from tapegrad.ops.cross_entropy import cross_entropy_p, sparse_cross_entropy_p
 from tapegrad.ops.exponential import exp, log, xlogy
@@ -25,8 +25,7 @@ from tapegrad.ops.squares import sum_of_squares
 
 def like(values: Any, other: Any) -> Any:
     """Return `values` as an operand with the dtype of `other`."""
-    values = as_operand(values)
-    return values if values.dtype == other.dtype else cast(values, other.dtype)
+    return in_dtype(as_operand(values), other.dtype)
 
 
 def sparse_softmax_cross_entropy_with_logits(

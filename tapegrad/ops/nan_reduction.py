@@ -22,8 +22,7 @@ def _count(there: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the sum over `axis` of what is not NaN.
 
-    >>> import tapegrad
-    >>> float(nansum(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nansum([1.0, float("nan"), 3.0]))
     4.0
     """
     x = as_operand(x)
@@ -35,8 +34,7 @@ def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def nanprod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the product over `axis` of what is not NaN.
 
-    >>> import tapegrad
-    >>> float(nanprod(tapegrad.constant([2.0, float("nan"), 3.0])))
+    >>> float(nanprod([2.0, float("nan"), 3.0]))
     6.0
     """
     x = as_operand(x)
@@ -48,8 +46,7 @@ def nanprod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the mean over `axis` of what is not NaN.
 
-    >>> import tapegrad
-    >>> float(nanmean(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nanmean([1.0, float("nan"), 3.0]))
     2.0
     """
     x = as_operand(x)
@@ -72,8 +69,7 @@ def _distances(x: Any, axis: Any, correction: float, keepdims: bool) -> tuple[An
 def nanvar(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """Return the variance over `axis` of what is not NaN.
 
-    >>> import tapegrad
-    >>> float(nanvar(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nanvar([1.0, float("nan"), 3.0]))
     1.0
     """
     distances, degrees = _distances(x, axis, correction, keepdims)
@@ -83,8 +79,7 @@ def nanvar(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = Fal
 def nanstd(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """Return the standard deviation over `axis` of what is not NaN; see `std` for its derivative.
 
-    >>> import tapegrad
-    >>> float(nanstd(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nanstd([1.0, float("nan"), 3.0]))
     1.0
     """
     distances, degrees = _distances(x, axis, correction, keepdims)
@@ -94,8 +89,7 @@ def nanstd(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = Fal
 def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the largest element over `axis` that is not NaN; NaN if there is none.
 
-    >>> import tapegrad
-    >>> float(nanmax(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nanmax([1.0, float("nan"), 3.0]))
     3.0
     """
     return _extreme(reduction.max, -math.inf, x, axis, keepdims)
@@ -104,8 +98,7 @@ def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def nanmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the smallest element over `axis` that is not NaN; NaN if there is none.
 
-    >>> import tapegrad
-    >>> float(nanmin(tapegrad.constant([1.0, float("nan"), 3.0])))
+    >>> float(nanmin([1.0, float("nan"), 3.0]))
     1.0
     """
     return _extreme(reduction.min, math.inf, x, axis, keepdims)

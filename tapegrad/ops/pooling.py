@@ -15,7 +15,7 @@ from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops import window_kernels
-from tapegrad.ops.basic import lift_unbatched, reshape_p
+from tapegrad.ops.basic import fold_rows, lift_unbatched, unfold_rows
 from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.reduction import max as maximum_of
@@ -57,24 +57,15 @@ pool_scatter_p.vjps(lambda t, x2: pool_gather_p(t, x2), None)
 pool_scatter_p.jvps(lambda t, x2, *, spatial: pool_scatter_p(t, x2, spatial=spatial), None)
 
 
-def _rows(a: Any) -> Any:
-    """Fold the examples of a batch into the first axis."""
-    return reshape_p(a, shape=(a.shape[0] * a.shape[1], *a.shape[2:]))
-
-
-def _examples(size: int, a: Any) -> Any:
-    return reshape_p(a, shape=(size, a.shape[0] // size, *a.shape[1:]))
-
-
 def _fold(primitive: Primitive) -> Any:
     """A batching rule for primitives in which the rows of the first axis do not interact."""
 
     def batch(size: int, batched: Any, *args: Any, **params: Any) -> Any:
-        rows = map(_rows, lift_unbatched(size, batched, *args))
+        rows = map(fold_rows, lift_unbatched(size, batched, *args))
         result = primitive(*rows, **params)
         if primitive.many:
-            return tuple(_examples(size, part) for part in result)
-        return _examples(size, result)
+            return tuple(unfold_rows(part, size) for part in result)
+        return unfold_rows(result, size)
 
     return batch
 

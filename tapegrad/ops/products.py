@@ -19,8 +19,7 @@ _plain_product = two_operands(plane_p, {"transpose_a": False, "transpose_b": Fal
 def adjoint(matrix: Any, name: str | None = None) -> Any:
     """Return the conjugate transpose of a matrix or of each matrix in a stack.
 
-    >>> import tapegrad
-    >>> adjoint(tapegrad.constant([[1.0, 2.0, 3.0]])).shape
+    >>> adjoint([[1.0, 2.0, 3.0]]).shape
     (3, 1)
     """
     matrix = as_operand(matrix)
@@ -47,8 +46,7 @@ def matmul(
 
     The arguments after `adjoint_b` are TensorFlow's hints and change nothing here.
 
-    >>> import tapegrad
-    >>> a = tapegrad.constant([[1.0, 2.0]])
+    >>> a = [[1.0, 2.0]]
     >>> float(matmul(a, a, transpose_b=True)[0, 0])
     5.0
     """
@@ -206,8 +204,7 @@ def outer(a: Any, b: Any) -> Any:
 def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
     """Sum products over pairs of axes: a count of inner axes, or one list of axes per tensor.
 
-    >>> import tapegrad
-    >>> a = tapegrad.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> a = [[1.0, 2.0], [3.0, 4.0]]
     >>> float(tensordot(a, a, 2)), tensordot(a, a, [[0], [1]]).shape
     (30.0, (2, 2))
     """

@@ -25,8 +25,7 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     `q` is a number or a list of numbers between 0 and 1; a list gives a new first axis. The
     derivative is with respect to `x` only.
 
-    >>> import tapegrad
-    >>> quantile(tapegrad.constant([4.0, 1.0, 2.0]), [0.5, 0.75]).numpy().tolist()
+    >>> quantile([4.0, 1.0, 2.0], [0.5, 0.75]).numpy().tolist()
     [2.0, 3.0]
     """
     return _quantile("quantile", x, _fractions("quantile", q, 1.0), axis, keepdims)
@@ -35,8 +34,7 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def percentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the `q`-th percentiles over `axis`: `quantile` with `q` between 0 and 100.
 
-    >>> import tapegrad
-    >>> float(percentile(tapegrad.constant([4.0, 1.0, 2.0]), 75.0))
+    >>> float(percentile([4.0, 1.0, 2.0], 75.0))
     3.0
     """
     return _quantile("percentile", x, _fractions("percentile", q, 100.0), axis, keepdims)
@@ -45,8 +43,7 @@ def percentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the middle element over `axis`, or the mean of the two in the middle.
 
-    >>> import tapegrad
-    >>> float(median(tapegrad.constant([4.0, 1.0, 2.0])))
+    >>> float(median([4.0, 1.0, 2.0]))
     2.0
     """
     return _quantile("median", x, np.asarray(0.5), axis, keepdims)

@@ -18,7 +18,7 @@ from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.basic import broadcast_p
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.examples import each_example
 from tapegrad.ops.gather import gather
@@ -118,10 +118,7 @@ def _floating(dtype: Any, name: str) -> DType:
 
 
 def _parameter(value: Any, dtype: DType) -> Any:
-    if type(value) in NUMBERS:
-        return value
-    value = as_operand(value)
-    return value if value.dtype == dtype else cast(value, dtype)
+    return value if type(value) in NUMBERS else in_dtype(as_operand(value), dtype)
 
 
 def _scale_and_shift(y: Any, scale: Any, shift: Any, dtype: DType) -> Any:
@@ -187,9 +184,9 @@ def draw_mask(source: Source, shape: Shape, rate: float) -> Any:
 def draw_gamma(source: Source, shape: Shape, alpha: Any, beta: Any, dtype: Any) -> Any:
     """Draw from gamma distributions; alpha and beta broadcast to `shape`."""
     kind = _floating(dtype, "gamma")
-    concentration = broadcast_p(_tensor(alpha, kind), shape=shape)
+    concentration = broadcast_p(in_dtype(as_operand(alpha), kind), shape=shape)
     y = _draw_with(source, random_gamma_p, concentration, shape=shape, dtype=kind.dtype)
-    return y if beta is None else y / _tensor(beta, kind)
+    return y if beta is None else y / in_dtype(as_operand(beta), kind)
 
 
 def draw_poisson(source: Source, shape: Shape, lam: Any, dtype: Any) -> Any:
@@ -224,11 +221,6 @@ def shuffled(source: Source, value: Any) -> Any:
     # The kernel's own definition of a permutation, which also serves many examples at once.
     keys = draw_full_int(source, (x.shape[0],), "uint64")
     return gather(x, argsort(keys, stable=True))
-
-
-def _tensor(value: Any, kind: DType) -> Any:
-    value = as_operand(value)
-    return value if value.dtype == kind else cast(value, kind)
 
 
 def parameter_shape(*parameters: Any) -> Shape:

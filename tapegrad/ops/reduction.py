@@ -154,8 +154,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
     Integers keep their dtype; truth values are counted.
 
-    >>> import tapegrad
-    >>> float(sum(tapegrad.constant([1.0, 2.0, 3.0])))
+    >>> float(sum([1.0, 2.0, 3.0]))
     6.0
     """
     x = as_operand(x)
@@ -169,8 +168,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
     Integers give floating numbers, as in NumPy; the mean of nothing is NaN.
 
-    >>> import tapegrad
-    >>> float(mean(tapegrad.constant([1.0, 2.0, 6.0])))
+    >>> float(mean([1.0, 2.0, 6.0]))
     3.0
     """
     x = as_operand(x)
@@ -182,8 +180,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the product over `axis`; its derivatives are right where elements are 0.
 
-    >>> import tapegrad
-    >>> float(prod(tapegrad.constant([2.0, 3.0])))
+    >>> float(prod([2.0, 3.0]))
     6.0
     """
     x = as_operand(x)
@@ -193,8 +190,7 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the largest element over `axis`; elements that tie share the gradient equally.
 
-    >>> import tapegrad
-    >>> float(max(tapegrad.constant([1.0, 3.0, 2.0])))
+    >>> float(max([1.0, 3.0, 2.0]))
     3.0
     """
     x = as_operand(x)
@@ -204,8 +200,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the smallest element over `axis`; elements that tie share the gradient equally.
 
-    >>> import tapegrad
-    >>> float(min(tapegrad.constant([3.0, 1.0, 2.0])))
+    >>> float(min([3.0, 1.0, 2.0]))
     1.0
     """
     x = as_operand(x)
@@ -215,8 +210,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return whether at least one element over `axis` is true (or not 0).
 
-    >>> import tapegrad
-    >>> bool(any(tapegrad.constant([False, True])))
+    >>> bool(any([False, True]))
     True
     """
     x = as_operand(x)
@@ -226,8 +220,7 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return whether all elements over `axis` are true (or not 0).
 
-    >>> import tapegrad
-    >>> bool(all(tapegrad.constant([False, True])))
+    >>> bool(all([False, True]))
     False
     """
     x = as_operand(x)
@@ -237,8 +230,7 @@ def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return how many elements over `axis` are not 0, as int64.
 
-    >>> import tapegrad
-    >>> int(count_nonzero(tapegrad.constant([0.0, 2.0, 3.0])))
+    >>> int(count_nonzero([0.0, 2.0, 3.0]))
     2
     """
     x = as_operand(x)
@@ -253,8 +245,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     Without `axis` the index counts through the flattened tensor, as in NumPy; TensorFlow's
     `argmax`, which then takes axis 0, is in reduce.py.
 
-    >>> import tapegrad
-    >>> int(argmax(tapegrad.constant([2.0, 5.0, 1.0])))
+    >>> int(argmax([2.0, 5.0, 1.0]))
     1
     """
     return _arg(argmax_p, x, axis, bool(keepdims))
@@ -266,8 +257,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     Without `axis` the index counts through the flattened tensor, as in NumPy; TensorFlow's
     `argmin`, which then takes axis 0, is in reduce.py.
 
-    >>> import tapegrad
-    >>> int(argmin(tapegrad.constant([2.0, 5.0, 1.0])))
+    >>> int(argmin([2.0, 5.0, 1.0]))
     2
     """
     return _arg(argmin_p, x, axis, bool(keepdims))

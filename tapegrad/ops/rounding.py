@@ -18,8 +18,7 @@ rint: Function = unary("round", None, doc="Return the nearest integer, the even 
 def round(x: Any, decimals: int | None = 0, name: str | None = None) -> Any:  # TF's name
     """Return `x` rounded to `decimals` places, to even where two are equally near.
 
-    >>> import tapegrad
-    >>> round(tapegrad.constant([0.5, 1.5, -2.5])).numpy().tolist()
+    >>> round([0.5, 1.5, -2.5]).numpy().tolist()
     [0.0, 2.0, -2.0]
     """
     if not decimals:
@@ -73,8 +72,7 @@ fmod: Function = binary(
 def modf(x: Any, name: str | None = None) -> tuple[Any, Any]:
     """Return the fractional and the integer part, both with the sign of x.
 
-    >>> import tapegrad
-    >>> [part.item() for part in modf(tapegrad.constant(-1.5))]
+    >>> [part.item() for part in modf(-1.5)]
     [-0.5, -1.0]
     """
     x = as_operand(x)

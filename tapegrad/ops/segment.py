@@ -11,7 +11,7 @@ from typing import Any
 
 from tapegrad.core.families import nondifferentiable
 from tapegrad.core.primitive import Primitive
-from tapegrad.ops.basic import lift_unbatched, reshape_p
+from tapegrad.ops.basic import fold_rows, lift_unbatched, reshape_p, unfold_rows
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.gather import take_add_p, take_p
 from tapegrad.ops.recurrence import first_along, recurrence_p, shift
@@ -125,21 +125,13 @@ def _product_of_others(x: Any, ids: Any) -> Any:
     return take_add_p(product, order, axis=0, size=x.shape[0])
 
 
-def _flat(x: Any) -> Any:
-    return reshape_p(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
-
-
-def _split(x: Any, size: int) -> Any:
-    return reshape_p(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
-
-
 def _batch_reduction(primitive: Primitive) -> Callable[..., Any]:
     def rule(
         size: int, batched: tuple[bool, ...], x: Any, ids: Any, *, num: int, **params: Any
     ) -> Any:
         x, ids = lift_unbatched(size, batched, x, ids)
-        ids = _flat(offset_ids_p(ids, num=num))
-        return _split(primitive(_flat(x), ids, num=size * num, **params), size)
+        ids = fold_rows(offset_ids_p(ids, num=num))
+        return unfold_rows(primitive(fold_rows(x), ids, num=size * num, **params), size)
 
     return rule
 
@@ -151,11 +143,13 @@ for _primitive in (segment_sum_p, segment_extreme_p, segment_prod_p):
 @segment_take_p.batch
 def _batch_take(size: int, batched: tuple[bool, ...], x: Any, ids: Any) -> Any:
     x, ids = lift_unbatched(size, batched, x, ids)
-    return _split(segment_take_p(_flat(x), _flat(offset_ids_p(ids, num=x.shape[1]))), size)
+    return unfold_rows(
+        segment_take_p(fold_rows(x), fold_rows(offset_ids_p(ids, num=x.shape[1]))), size
+    )
 
 
 @segment_ties_p.batch
 def _batch_ties(size: int, batched: tuple[bool, ...], x: Any, ids: Any, y: Any) -> Any:
     x, ids, y = lift_unbatched(size, batched, x, ids, y)
-    ids = _flat(offset_ids_p(ids, num=y.shape[1]))
-    return _split(segment_ties_p(_flat(x), ids, _flat(y)), size)
+    ids = fold_rows(offset_ids_p(ids, num=y.shape[1]))
+    return unfold_rows(segment_ties_p(fold_rows(x), ids, fold_rows(y)), size)

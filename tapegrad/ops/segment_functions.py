@@ -20,8 +20,7 @@ from tapegrad.ops.selection import maximum
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the sums of the rows of each segment; ids are sorted and begin at 0.
 
-    >>> import tapegrad
-    >>> segment_sum(tapegrad.constant([1.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    >>> segment_sum([1.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
     [3.0, 4.0]
     """
     data, ids, num = _sorted("segment_sum", data, segment_ids)
@@ -31,8 +30,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the means of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> import tapegrad
-    >>> segment_mean(tapegrad.constant([1.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    >>> segment_mean([1.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
     [1.5, 4.0]
     """
     data, ids, num = _sorted("segment_mean", data, segment_ids)
@@ -42,8 +40,7 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the products of the rows of each segment (1 for an empty one); ids are sorted.
 
-    >>> import tapegrad
-    >>> segment_prod(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    >>> segment_prod([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
     [6.0, 4.0]
     """
     data, ids, num = _sorted("segment_prod", data, segment_ids)
@@ -53,8 +50,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the largest of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> import tapegrad
-    >>> segment_max(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    >>> segment_max([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
     [3.0, 4.0]
     """
     data, ids, num = _sorted("segment_max", data, segment_ids)
@@ -64,8 +60,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the smallest of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> import tapegrad
-    >>> segment_min(tapegrad.constant([3.0, 2.0, 4.0]), [0, 0, 1]).numpy().tolist()
+    >>> segment_min([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
     [2.0, 4.0]
     """
     data, ids, num = _sorted("segment_min", data, segment_ids)
@@ -77,8 +72,7 @@ def unsorted_segment_sum(
 ) -> Any:
     """Return the sums of the rows of each of `num_segments`; rows with a negative id are left out.
 
-    >>> import tapegrad
-    >>> unsorted_segment_sum(tapegrad.constant([1.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_sum([1.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
     [2.0, 0.0, 5.0]
     """
     data, ids, num = _unsorted("unsorted_segment_sum", data, segment_ids, num_segments)
@@ -90,8 +84,7 @@ def unsorted_segment_mean(
 ) -> Any:
     """Return the means of the rows of each segment, 0 for an empty one.
 
-    >>> import tapegrad
-    >>> unsorted_segment_mean(tapegrad.constant([1.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_mean([1.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
     [2.0, 0.0, 2.5]
     """
     data, ids, num = _unsorted("unsorted_segment_mean", data, segment_ids, num_segments)
@@ -103,8 +96,7 @@ def unsorted_segment_sqrt_n(
 ) -> Any:
     """Return the sums of the rows of each segment over the square root of their number.
 
-    >>> import tapegrad
-    >>> data = tapegrad.constant([1.0, 1.0, 1.0, 1.0])
+    >>> data = [1.0, 1.0, 1.0, 1.0]
     >>> unsorted_segment_sqrt_n(data, [0, 0, 0, 0], 1).numpy().tolist()
     [2.0]
     """
@@ -117,8 +109,7 @@ def unsorted_segment_prod(
 ) -> Any:
     """Return the products of the rows of each segment, 1 for an empty one.
 
-    >>> import tapegrad
-    >>> unsorted_segment_prod(tapegrad.constant([3.0, 2.0, 4.0]), [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_prod([3.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
     [2.0, 1.0, 12.0]
     """
     data, ids, num = _unsorted("unsorted_segment_prod", data, segment_ids, num_segments)
@@ -130,8 +121,7 @@ def unsorted_segment_max(
 ) -> Any:
     """Return the largest of the rows of each segment; an empty one has the dtype's lowest number.
 
-    >>> import tapegrad
-    >>> unsorted_segment_max(tapegrad.constant([3.0, 2.0, 4.0]), [1, 0, 1], 2).numpy().tolist()
+    >>> unsorted_segment_max([3.0, 2.0, 4.0], [1, 0, 1], 2).numpy().tolist()
     [2.0, 4.0]
     """
     data, ids, num = _unsorted("unsorted_segment_max", data, segment_ids, num_segments)
@@ -143,8 +133,7 @@ def unsorted_segment_min(
 ) -> Any:
     """Return the smallest of the rows of each segment; an empty one has the highest number.
 
-    >>> import tapegrad
-    >>> unsorted_segment_min(tapegrad.constant([3.0, 2.0, 4.0]), [1, 0, 1], 2).numpy().tolist()
+    >>> unsorted_segment_min([3.0, 2.0, 4.0], [1, 0, 1], 2).numpy().tolist()
     [2.0, 3.0]
     """
     data, ids, num = _unsorted("unsorted_segment_min", data, segment_ids, num_segments)

@@ -34,8 +34,7 @@ where_p: Primitive = elementwise(
 def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Any:
     """Return elements of `x` where `condition` holds and of `y` elsewhere; all three broadcast.
 
-    >>> import tapegrad
-    >>> where([True, False], tapegrad.constant([1.0, 2.0]), 0.0).numpy().tolist()
+    >>> where([True, False], [1.0, 2.0], 0.0).numpy().tolist()
     [1.0, 0.0]
     """
     condition = as_operand(condition)
@@ -128,8 +127,7 @@ def clip(
     The bounds broadcast against `x`, but not the other way round. On a bound the gradient
     passes to `x`.
 
-    >>> import tapegrad
-    >>> clip(tapegrad.constant([-1.0, 0.5, 2.0]), 0, 1).numpy().tolist()
+    >>> clip([-1.0, 0.5, 2.0], 0, 1).numpy().tolist()
     [0.0, 0.5, 1.0]
     """
     x = as_operand(x)
@@ -157,8 +155,7 @@ def _is_real_number(bound: Any) -> bool:
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Return `t` limited to the interval from `clip_value_min` to `clip_value_max`.
 
-    >>> import tapegrad
-    >>> clip_by_value(tapegrad.constant([-1.0, 0.5, 2.0]), 0, 1).numpy().tolist()
+    >>> clip_by_value([-1.0, 0.5, 2.0], 0, 1).numpy().tolist()
     [0.0, 0.5, 1.0]
     """
     return clip(t, clip_value_min, clip_value_max)
@@ -188,8 +185,7 @@ def nan_to_num(
     By default infinities become the largest finite numbers. `copy` is for NumPy's sake: tensors
     are never changed in place.
 
-    >>> import tapegrad
-    >>> nan_to_num(tapegrad.constant([1.0, float("nan")]), nan=5.0).numpy().tolist()
+    >>> nan_to_num([1.0, float("nan")], nan=5.0).numpy().tolist()
     [1.0, 5.0]
     """
     return nan_to_num_p(as_operand(x), nan=nan, posinf=posinf, neginf=neginf)

@@ -28,8 +28,7 @@ Axes = int | Sequence[int] | None
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     """Return the values of a tensor in another shape; one entry may be -1.
 
-    >>> import tapegrad
-    >>> reshape(tapegrad.constant([1.0, 2.0, 3.0, 4.0]), (2, -1)).shape
+    >>> reshape([1.0, 2.0, 3.0, 4.0], (2, -1)).shape
     (2, 2)
     """
     x = as_operand(tensor)
@@ -51,8 +50,7 @@ def _fill_in(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
 def ravel(x: Any, name: str | None = None) -> Any:
     """Return all elements in one axis.
 
-    >>> import tapegrad
-    >>> ravel(tapegrad.constant([[1.0], [2.0]])).shape
+    >>> ravel([[1.0], [2.0]]).shape
     (2,)
     """
     return reshape(x, (-1,))
@@ -64,8 +62,7 @@ flatten = ravel
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # TF's name
     """Return a tensor repeated along new or unit axes to fill `shape`.
 
-    >>> import tapegrad
-    >>> broadcast_to(tapegrad.constant([1.0, 2.0]), (3, 2)).shape
+    >>> broadcast_to([1.0, 2.0], (3, 2)).shape
     (3, 2)
     """
     x = as_operand(input)
@@ -116,8 +113,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
 def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Any:
     """Return `x` with its axes in the given order (reversed by default).
 
-    >>> import tapegrad
-    >>> permute_dims(tapegrad.constant([[1.0, 2.0, 3.0]])).shape
+    >>> permute_dims([[1.0, 2.0, 3.0]]).shape
     (3, 1)
     """
     x = as_operand(x)
@@ -134,8 +130,7 @@ def transpose(
 ) -> Any:
     """Return `a` with its axes in the order `perm` (reversed by default).
 
-    >>> import tapegrad
-    >>> transpose(tapegrad.constant([[1.0, 2.0, 3.0]])).shape
+    >>> transpose([[1.0, 2.0, 3.0]]).shape
     (3, 1)
     """
     turned = permute_dims(a, perm)
@@ -145,8 +140,7 @@ def transpose(
 def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: bool = False) -> Any:
     """Return `a` with its last two axes swapped.
 
-    >>> import tapegrad
-    >>> matrix_transpose(tapegrad.constant([[[1.0, 2.0, 3.0]]])).shape
+    >>> matrix_transpose([[[1.0, 2.0, 3.0]]]).shape
     (1, 3, 1)
     """
     x = as_operand(a)
@@ -159,8 +153,7 @@ def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: b
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """Exchange two axes.
 
-    >>> import tapegrad
-    >>> swapaxes(tapegrad.constant([[[1.0, 2.0]]]), 0, 2).shape
+    >>> swapaxes([[[1.0, 2.0]]], 0, 2).shape
     (2, 1, 1)
     """
     x = as_operand(x)
@@ -174,8 +167,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 def moveaxis(x: Any, source: Axes, destination: Axes) -> Any:
     """Move axes to new places; the others keep their order.
 
-    >>> import tapegrad
-    >>> moveaxis(tapegrad.constant([[[1.0, 2.0]]]), -1, 0).shape
+    >>> moveaxis([[[1.0, 2.0]]], -1, 0).shape
     (2, 1, 1)
     """
     x = as_operand(x)
@@ -200,8 +192,7 @@ def _axis_list(axes: Any, ndim: int, name: str) -> list[int]:
 def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
     """Move an axis back until it stands before position `start`.
 
-    >>> import tapegrad
-    >>> rollaxis(tapegrad.constant([[[1.0, 2.0]]]), 2).shape
+    >>> rollaxis([[[1.0, 2.0]]], 2).shape
     (2, 1, 1)
     """
     x = as_operand(x)
@@ -214,8 +205,7 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # TF's name
     """Insert axes of length 1 at the given places of the result.
 
-    >>> import tapegrad
-    >>> expand_dims(tapegrad.constant([1.0, 2.0]), -1).shape
+    >>> expand_dims([1.0, 2.0], -1).shape
     (2, 1)
     """
     x = as_operand(input)
@@ -229,8 +219,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:  # TF's 
 def squeeze(input: Any, axis: Axes = None, name: str | None = None) -> Any:  # TF's
     """Remove axes of length 1: the given ones, or all.
 
-    >>> import tapegrad
-    >>> squeeze(tapegrad.constant([[[1.0, 2.0]]])).shape
+    >>> squeeze([[[1.0, 2.0]]]).shape
     (2,)
     """
     x = as_operand(input)

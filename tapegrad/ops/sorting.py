@@ -85,8 +85,7 @@ class TopK(NamedTuple):
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """Return the values in order along `axis`; direction is 'ASCENDING' or 'DESCENDING'.
 
-    >>> import tapegrad
-    >>> sort(tapegrad.constant([3.0, 1.0, 2.0]), direction="DESCENDING").numpy().tolist()
+    >>> sort([3.0, 1.0, 2.0], direction="DESCENDING").numpy().tolist()
     [3.0, 2.0, 1.0]
     """
     values = as_operand(values)
@@ -105,8 +104,7 @@ def argsort(
 
     Elements that tie stay in their order where `stable` is set.
 
-    >>> import tapegrad
-    >>> argsort(tapegrad.constant([3.0, 1.0, 2.0])).numpy().tolist()
+    >>> argsort([3.0, 1.0, 2.0]).numpy().tolist()
     [1, 2, 0]
     """
     values = as_operand(values)
@@ -134,8 +132,7 @@ def top_k(
 
     Of elements that tie the first come first. They are sorted in any case.
 
-    >>> import tapegrad
-    >>> values, indices = top_k(tapegrad.constant([1.0, 4.0, 2.0]), k=2)
+    >>> values, indices = top_k([1.0, 4.0, 2.0], k=2)
     >>> values.numpy().tolist(), indices.numpy().tolist()
     ([4.0, 2.0], [1, 2])
     """
@@ -173,8 +170,7 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: str | None = None) ->
 
     Predictions that tie at the border are all in; a row that holds NaN or infinity has none.
 
-    >>> import tapegrad
-    >>> predictions = tapegrad.constant([[0.1, 0.9, 0.2], [0.5, 0.1, 0.2]])
+    >>> predictions = [[0.1, 0.9, 0.2], [0.5, 0.1, 0.2]]
     >>> in_top_k([1, 1], predictions, k=1).numpy().tolist()
     [True, False]
     """
@@ -215,8 +211,7 @@ def searchsorted(
 
     Leading axes of both are the same; with a one-dimensional sequence `values` may have any shape.
 
-    >>> import tapegrad
-    >>> searchsorted(tapegrad.constant([1.0, 3.0, 5.0]), [3.0, 4.0]).numpy().tolist()
+    >>> searchsorted([1.0, 3.0, 5.0], [3.0, 4.0]).numpy().tolist()
     [1, 2]
     """
     sequence, values = as_operand(sorted_sequence), as_operand(values)

@@ -136,8 +136,7 @@ _random_gamma_grad: Function = binary(
 def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
     """Return the a-th derivative of digamma at x; only `x` has a derivative.
 
-    >>> import tapegrad
-    >>> f"{float(polygamma(1, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(polygamma(1, 1.0)):.4f}"
     '1.6449'
     """
     return _polygamma(*_aligned(a, x))
@@ -148,8 +147,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
 
     Only `q` has a derivative.
 
-    >>> import tapegrad
-    >>> f"{float(zeta(2.0, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(zeta(2.0, 1.0)):.4f}"
     '1.6449'
     """
     return _zeta(*_aligned(x, q))
@@ -158,8 +156,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     """Return the regularized lower incomplete gamma function P(a, x).
 
-    >>> import tapegrad
-    >>> f"{float(igamma(1.0, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(igamma(1.0, 1.0)):.4f}"
     '0.6321'
     """
     return _igamma(*_aligned(a, x))
@@ -168,8 +165,7 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Any:
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
-    >>> import tapegrad
-    >>> f"{float(igammac(1.0, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(igammac(1.0, 1.0)):.4f}"
     '0.3679'
     """
     return _igammac(*_aligned(a, x))
@@ -178,8 +174,7 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
 def igamma_grad_a(a: Any, x: Any, name: str | None = None) -> Any:
     """Return the derivative of `igamma` with respect to `a`.
 
-    >>> import tapegrad
-    >>> f"{float(igamma_grad_a(1.0, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(igamma_grad_a(1.0, 1.0)):.4f}"
     '-0.4317'
     """
     return _igamma_grad_a(*_aligned(a, x))
@@ -188,8 +183,7 @@ def igamma_grad_a(a: Any, x: Any, name: str | None = None) -> Any:
 def random_gamma_grad(alpha: Any, sample: Any, name: str | None = None) -> Any:
     """Return d sample / d alpha of samples of the gamma distribution.
 
-    >>> import tapegrad
-    >>> f"{float(random_gamma_grad(1.0, tapegrad.constant(1.0))):.4f}"
+    >>> f"{float(random_gamma_grad(1.0, 1.0)):.4f}"
     '1.1736'
     """
     return _random_gamma_grad(*_aligned(alpha, sample))
@@ -207,8 +201,7 @@ _betaln: Function = binary(
 def betaln(a: Any, b: Any, name: str | None = None) -> Any:
     """Return log |B(a, b)|.
 
-    >>> import tapegrad
-    >>> f"{float(betaln(tapegrad.constant(2.0), 1.0)):.4f}"
+    >>> f"{float(betaln(2.0, 1.0)):.4f}"
     '-0.6931'
     """
     return _betaln(*_aligned(a, b))
@@ -217,8 +210,7 @@ def betaln(a: Any, b: Any, name: str | None = None) -> Any:
 def lbeta(x: Any, name: str | None = None) -> Any:
     """Return log |B(x)| of the vectors along the last axis: the multivariate beta function.
 
-    >>> import tapegrad
-    >>> float(lbeta(tapegrad.constant([1.0, 1.0])))
+    >>> float(lbeta([1.0, 1.0]))
     0.0
     """
     x = as_operand(x)
@@ -242,8 +234,7 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
     """Return the regularized incomplete beta function; only `x` has a derivative.
 
-    >>> import tapegrad
-    >>> float(betainc(tapegrad.constant(1.0), tapegrad.constant(1.0), tapegrad.constant(0.25)))
+    >>> float(betainc(1.0, 1.0, 0.25))
     0.25
     """
     return betainc_p(*_aligned(a, b, x))
@@ -285,8 +276,7 @@ fresnel_cos: Function = unary(
 def entr(x: Any, name: str | None = None) -> Any:
     """Return -x log(x), which is 0 at 0.
 
-    >>> import tapegrad
-    >>> f"{float(entr(tapegrad.constant(0.5))):.4f}"
+    >>> f"{float(entr(0.5)):.4f}"
     '0.3466'
     """
     x = as_operand(x)

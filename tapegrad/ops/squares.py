@@ -50,8 +50,7 @@ euclidean_norm_p.batch(batch_over_axes(euclidean_norm_p))
 def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the sum of |x|^2 over `axis`.
 
-    >>> import tapegrad
-    >>> float(sum_of_squares(tapegrad.constant([3.0, 4.0])))
+    >>> float(sum_of_squares([3.0, 4.0]))
     25.0
     """
     x = as_operand(x)
@@ -62,8 +61,7 @@ def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def euclidean_norm(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the square root of the sum of |x|^2 over `axis`; its derivative at 0 is 0.
 
-    >>> import tapegrad
-    >>> float(euclidean_norm(tapegrad.constant([3.0, 4.0])))
+    >>> float(euclidean_norm([3.0, 4.0]))
     5.0
     """
     x = as_operand(x)

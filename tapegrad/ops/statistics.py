@@ -43,8 +43,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
     It is real for complex values. Integers give floating numbers.
 
-    >>> import tapegrad
-    >>> float(var(tapegrad.constant([1.0, 2.0, 3.0]), correction=1))
+    >>> float(var([1.0, 2.0, 3.0], correction=1))
     1.0
     """
     x, axes = _prepare("var", x, axis)
@@ -57,8 +56,7 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
     Where all elements agree it has no derivative; 0 is given there, not NaN.
 
-    >>> import tapegrad
-    >>> float(std(tapegrad.constant([1.0, 2.0, 3.0]), correction=1))
+    >>> float(std([1.0, 2.0, 3.0], correction=1))
     1.0
     """
     x, axes = _prepare("std", x, axis)
@@ -73,8 +71,7 @@ def moments(
 
     Half precision is computed in single. `shift` is TensorFlow's argument, unused there too.
 
-    >>> import tapegrad
-    >>> mean, variance = moments(tapegrad.constant([[1.0, 2.0], [3.0, 6.0]]), axes=[0])
+    >>> mean, variance = moments([[1.0, 2.0], [3.0, 6.0]], axes=[0])
     >>> mean.numpy().tolist(), variance.numpy().tolist()
     ([2.0, 4.0], [1.0, 4.0])
     """
@@ -98,8 +95,7 @@ def weighted_moments(
 ) -> tuple[Any, Any]:
     """Return the mean and the variance over `axes`, each element counted by its weight.
 
-    >>> import tapegrad
-    >>> mean, variance = weighted_moments(tapegrad.constant([1.0, 4.0]), 0, [2.0, 1.0])
+    >>> mean, variance = weighted_moments([1.0, 4.0], 0, [2.0, 1.0])
     >>> float(mean), float(variance)
     (2.0, 2.0)
     """
@@ -127,8 +123,7 @@ def sufficient_statistics(
 ) -> tuple[Any, Any, Any, Any]:
     """Return count, sum, sum of squares (of x - shift) over `axes`, and the shift.
 
-    >>> import tapegrad
-    >>> count, total, squares, shift = sufficient_statistics(tapegrad.constant([1.0, 2.0]), [0])
+    >>> count, total, squares, shift = sufficient_statistics([1.0, 2.0], [0])
     >>> float(count), float(total), float(squares), shift
     (2.0, 3.0, 5.0, None)
     """
@@ -144,8 +139,7 @@ def normalize_moments(
 ) -> tuple[Any, Any]:
     """Return mean and variance from what `sufficient_statistics` collected.
 
-    >>> import tapegrad
-    >>> total, squares = tapegrad.constant(3.0), tapegrad.constant(5.0)
+    >>> total, squares = 3.0, 5.0
     >>> mean, variance = normalize_moments(2.0, total, squares, None)
     >>> float(mean), float(variance)
     (1.5, 0.25)
@@ -158,8 +152,7 @@ def normalize_moments(
 def zero_fraction(value: Any, name: str | None = None) -> Any:
     """Return the share of elements that are 0, as float32 (NaN for an empty tensor).
 
-    >>> import tapegrad
-    >>> float(zero_fraction(tapegrad.constant([0.0, 1.0, 0.0, 2.0])))
+    >>> float(zero_fraction([0.0, 1.0, 0.0, 2.0]))
     0.5
     """
     value = as_operand(value)
@@ -172,8 +165,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, keepdims: bool = Fals
 
     Weights have the shape of `a`, or are one-dimensional along a single `axis`.
 
-    >>> import tapegrad
-    >>> float(average(tapegrad.constant([1.0, 4.0]), weights=[2.0, 1.0]))
+    >>> float(average([1.0, 4.0], weights=[2.0, 1.0]))
     2.0
     """
     a, axes = _prepare("average", a, axis)
@@ -195,8 +187,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, keepdims: bool = Fals
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the distance from the smallest to the largest element over `axis`.
 
-    >>> import tapegrad
-    >>> float(ptp(tapegrad.constant([1.0, 5.0, 3.0])))
+    >>> float(ptp([1.0, 5.0, 3.0]))
     4.0
     """
     return reduction.max(x, axis, keepdims) - reduction.min(x, axis, keepdims)
@@ -205,8 +196,7 @@ def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def cov(m: Any, rowvar: bool = True, ddof: float = 1) -> Any:
     """Return the covariance matrix of variables in rows (or columns), observations across.
 
-    >>> import tapegrad
-    >>> cov(tapegrad.constant([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).numpy().tolist()
+    >>> cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).numpy().tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     m, _ = _prepare("cov", m, None)
@@ -224,8 +214,7 @@ def cov(m: Any, rowvar: bool = True, ddof: float = 1) -> Any:
 def corrcoef(x: Any, rowvar: bool = True) -> Any:
     """Return the matrix of correlation coefficients of variables in rows (or columns).
 
-    >>> import tapegrad
-    >>> corrcoef(tapegrad.constant([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).numpy().round(4).tolist()
+    >>> corrcoef([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).numpy().round(4).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     x, _ = _prepare("corrcoef", x, None)
@@ -240,8 +229,7 @@ def corrcoef(x: Any, rowvar: bool = True) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     """Return the integral along `axis` by the trapezoidal rule, over points `x` or steps `dx`.
 
-    >>> import tapegrad
-    >>> float(trapezoid(tapegrad.constant([1.0, 2.0, 3.0]), dx=2.0))
+    >>> float(trapezoid([1.0, 2.0, 3.0], dx=2.0))
     8.0
     """
     y = as_operand(y)

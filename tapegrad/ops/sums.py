@@ -28,8 +28,7 @@ def _add_tangents(ts: tuple[Any, ...]) -> Any:
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Any:
     """Return the sum of tensors of one shape.
 
-    >>> import tapegrad
-    >>> add_n([tapegrad.constant([1.0]), tapegrad.constant([2.0])]).numpy().tolist()
+    >>> add_n([[1.0], [2.0]]).numpy().tolist()
     [3.0]
     """
     values = [as_operand(value) for value in _listed(inputs)]
@@ -50,8 +49,7 @@ def accumulate_n(
 ) -> Any:
     """Return the sum of tensors of one shape, as `add_n` does.
 
-    >>> import tapegrad
-    >>> accumulate_n([tapegrad.constant([1.0]), tapegrad.constant([2.0])]).numpy().tolist()
+    >>> accumulate_n([[1.0], [2.0]]).numpy().tolist()
     [3.0]
     """
     total = add_n(inputs)
@@ -65,8 +63,7 @@ def accumulate_n(
 def lerp(start: Any, end: Any, weight: Any, name: str | None = None) -> Any:
     """Return the point at `weight` on the way from `start` (0) to `end` (1).
 
-    >>> import tapegrad
-    >>> float(lerp(tapegrad.constant(1.0), tapegrad.constant(3.0), 0.5))
+    >>> float(lerp(1.0, 3.0, 0.5))
     2.0
     """
     start, end = as_operand(start), as_operand(end)

@@ -23,7 +23,6 @@ class Zeros(Initializer):
     """
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return zeros."""
         return zeros(shape, DEFAULT_DTYPE if dtype is None else dtype)
 
 
@@ -35,7 +34,6 @@ class Ones(Initializer):
     """
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return ones."""
         return ones(shape, DEFAULT_DTYPE if dtype is None else dtype)
 
 
@@ -53,7 +51,6 @@ class Constant(Initializer):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return the value, broadcast."""
         value = _in_dtype(self.value, DEFAULT_DTYPE if dtype is None else dtype)
         wanted, own = as_shape(shape), tuple(value.shape)
         tail = wanted[len(wanted) - len(own) :]
@@ -85,7 +82,6 @@ class Identity(Initializer):
         self.gain = gain
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return the identity matrix times `gain`."""
         sizes = as_shape(shape)
         if len(sizes) != 2:
             raise ShapeError(

@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, RandomInitializer
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.diagonal import matrix_diag_part
 from tapegrad.ops.linalg.decompositions import qr
@@ -29,7 +29,6 @@ class RandomNormal(RandomInitializer):
         self.mean, self.stddev = mean, stddev
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return normally distributed numbers."""
         kind = DEFAULT_DTYPE if dtype is None else dtype
         return draw_normal(self._source(), shape, self.mean, self.stddev, kind)
 
@@ -46,7 +45,6 @@ class TruncatedNormal(RandomInitializer):
         self.mean, self.stddev = mean, stddev
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return numbers less than two standard deviations from the mean."""
         kind = DEFAULT_DTYPE if dtype is None else dtype
         return draw_truncated_normal(self._source(), shape, self.mean, self.stddev, kind)
 
@@ -65,7 +63,6 @@ class RandomUniform(RandomInitializer):
         self.minval, self.maxval = minval, maxval
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return uniformly distributed numbers."""
         kind = DEFAULT_DTYPE if dtype is None else dtype
         return draw_uniform(self._source(), shape, self.minval, self.maxval, kind)
 
@@ -85,7 +82,6 @@ class Orthogonal(RandomInitializer):
         self.gain = gain
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return orthonormal columns or rows."""
         sizes = as_shape(shape)
         if len(sizes) < 2:
             raise ShapeError(f"Orthogonal needs a shape of at least two sizes. Got {sizes}.")
@@ -100,4 +96,4 @@ class Orthogonal(RandomInitializer):
         q = where(matrix_diag_part(r) < 0, -q, q)
         q = matrix_transpose(q) if rows < columns else q
         q = reshape(q if self.gain == 1 else q * self.gain, sizes)
-        return q if q.dtype == kind else cast(q, kind)
+        return in_dtype(q, kind)

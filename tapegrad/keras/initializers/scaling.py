@@ -59,7 +59,6 @@ class VarianceScaling(RandomInitializer):
         self.input_axes, self.output_axes = input_axes, output_axes
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return numbers of the variance that belongs to this shape."""
         kind = DEFAULT_DTYPE if dtype is None else dtype
         variance = self.scale / max(1.0, self._fan(as_shape(shape)))
         if self.distribution == "uniform":

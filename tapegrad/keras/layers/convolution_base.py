@@ -18,7 +18,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     spatial_axes,
     windows_along,
 )
-from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
+from tapegrad.keras.layers.weight_rules import Rules, ruled_weight, set_rules
 from tapegrad.ops.conv_functions import convolution
 from tapegrad.ops.shape import reshape
 
@@ -32,7 +32,6 @@ class ConvolutionBase(Layer):
 
     def __init__(
         self,
-        *,
         kernel_size: Any,
         strides: Any,
         padding: str,
@@ -40,10 +39,11 @@ class ConvolutionBase(Layer):
         dilation_rate: Any,
         activation: Any,
         use_bias: bool,
-        bias: tuple[Any, Any, Any],
+        bias: Rules,
+        activity_regularizer: Any,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.kernel_size = per_dimension(self, kernel_size, self.rank, "kernel_size")
         self.strides = per_dimension(self, strides, self.rank, "strides")
         self.dilation_rate = per_dimension(self, dilation_rate, self.rank, "dilation_rate")
@@ -69,8 +69,8 @@ class ConvolutionBase(Layer):
         channels = input_shape[channels_axis(self.data_format, self.rank)]
         if channels is None:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) needs to know the number of "
-                f"channels. Got shape {tuple(input_shape)}; give the channels to Input."
+                f"{self._title} needs to know the number of channels. Got shape "
+                f"{tuple(input_shape)}; give the channels to Input."
             )
         return int(channels)
 
@@ -78,8 +78,8 @@ class ConvolutionBase(Layer):
         # Without this, twice as many channels would be taken for two groups.
         if self._channels_in(inputs.shape) != built_for:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) was built for {built_for} channels. "
-                f"Got an input of shape {tuple(inputs.shape)} ({self.data_format})."
+                f"{self._title} was built for {built_for} channels. Got an input of shape "
+                f"{tuple(inputs.shape)} ({self.data_format})."
             )
 
     def _add_bias(self, channels: int) -> None:

@@ -49,18 +49,9 @@ class _DepthwiseConv(_ByChannel):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        windows = (kernel_size, strides, padding, data_format, dilation_rate)
+        bias = (bias_initializer, bias_regularizer, bias_constraint)
+        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
         set_rules(
             self, depthwise=(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
@@ -131,18 +122,9 @@ class _SeparableConv(_ByChannel):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        windows = (kernel_size, strides, padding, data_format, dilation_rate)
+        bias = (bias_initializer, bias_regularizer, bias_constraint)
+        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
         self.filters = positive(self, filters, "filters")
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
         set_rules(

@@ -39,18 +39,9 @@ class _ConvTranspose(ConvolutionBase):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        windows = (kernel_size, strides, padding, data_format, dilation_rate)
+        bias = (bias_initializer, bias_regularizer, bias_constraint)
+        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
         self.filters = positive(self, filters, "filters")
         set_rules(self, kernel=(kernel_initializer, kernel_regularizer, kernel_constraint))
         self._refuse_strides_with_dilation()
@@ -174,25 +165,12 @@ class Conv3DTranspose(_ConvTranspose):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            filters,
-            kernel_size,
-            strides,
-            padding,
-            output_padding,
-            data_format,
-            dilation_rate,
-            activation,
-            use_bias,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            bias_regularizer,
-            activity_regularizer,
-            kernel_constraint,
-            bias_constraint,
-            **kwargs,
-        )
+        windows = (kernel_size, strides, padding, output_padding, data_format, dilation_rate)
+        initializers = (kernel_initializer, bias_initializer)
+        regularizers = (kernel_regularizer, bias_regularizer, activity_regularizer)
+        constraints = (kernel_constraint, bias_constraint)
+        rules = (*initializers, *regularizers, *constraints)
+        super().__init__(filters, *windows, activation, use_bias, *rules, **kwargs)
 
 
 Convolution1DTranspose = Conv1DTranspose

@@ -31,18 +31,9 @@ class _Conv(ConvolutionBase):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        windows = (kernel_size, strides, padding, data_format, dilation_rate)
+        bias = (bias_initializer, bias_regularizer, bias_constraint)
+        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
         self.filters = positive(self, filters, "filters")
         self.groups = positive(self, groups, "groups")
         set_rules(self, kernel=(kernel_initializer, kernel_regularizer, kernel_constraint))
@@ -57,8 +48,8 @@ class _Conv(ConvolutionBase):
         channels = self._channels_in(input_shape)
         if channels % self.groups:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes channels that its "
-                f"{self.groups} groups divide. Got shape {tuple(input_shape)} ({self.data_format})."
+                f"{self._title} takes channels that its {self.groups} groups divide. Got shape "
+                f"{tuple(input_shape)} ({self.data_format})."
             )
         self._window_counts(input_shape)
         self.kernel = ruled_weight(

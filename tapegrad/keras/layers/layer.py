@@ -243,6 +243,11 @@ class Layer(Configured, Module, Holder):
         return self._name
 
     @property
+    def _title(self) -> str:
+        """What errors call the layer: by its name and its kind."""
+        return f"Layer {self.name!r} ({type(self).__name__})"
+
+    @property
     def dtype(self) -> str:
         """The dtype of the weights."""
         return self.dtype_policy.variable_dtype

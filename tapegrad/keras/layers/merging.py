@@ -91,15 +91,9 @@ class _Extreme(_Merge):
 
 def _check_several(layer: Layer, shapes: Any, least: int) -> None:
     if not isinstance(shapes, list | tuple) or not all(isinstance(s, list | tuple) for s in shapes):
-        raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) takes a list of tensors. "
-            f"Got one of shape {shapes}."
-        )
+        raise ShapeError(f"{layer._title} takes a list of tensors. Got one of shape {shapes}.")
     if len(shapes) < least:
-        raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) takes {least} tensors or more. "
-            f"Got {len(shapes)}."
-        )
+        raise ShapeError(f"{layer._title} takes {least} tensors or more. Got {len(shapes)}.")
 
 
 def _broadcast(layer: Layer, one: Shape, other: Shape) -> Shape:
@@ -114,10 +108,7 @@ def _broadcast(layer: Layer, one: Shape, other: Shape) -> Shape:
         elif b is None:
             sizes.append(a)
         else:
-            raise ShapeError(
-                f"Layer {layer.name!r} ({type(layer).__name__}) cannot combine tensors of shapes "
-                f"{one} and {other}."
-            )
+            raise ShapeError(f"{layer._title} cannot combine tensors of shapes {one} and {other}.")
     return tuple(sizes)
 
 

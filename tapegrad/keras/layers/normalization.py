@@ -10,9 +10,10 @@ from typing import Any
 from tapegrad.core.operand import as_operand, normalize_axes
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.keras import constraints, initializers, regularizers
+from tapegrad.keras import initializers
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.ops.cast import cast
+from tapegrad.keras.layers.weight_rules import Rules, ruled_weight, set_rules
+from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
@@ -30,7 +31,7 @@ class _Normalizing(Layer):
     axis: Any
 
     def _axes(self, rank: int) -> tuple[int, ...]:
-        return normalize_axes(self.axis, rank, f"Layer {self.name!r} ({type(self).__name__})")
+        return normalize_axes(self.axis, rank, self._title)
 
     def _measured(self, input_shape: Any) -> tuple[Any, ...]:
         """Return the sizes that the weights need, and remember them for later calls."""
@@ -46,8 +47,8 @@ class _Normalizing(Layer):
         axes = self._last_axes if len(shape) == self._rank else self._axes(len(shape))
         if tuple([shape[axis] for axis in axes]) != self._sizes:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) was built for inputs with sizes "
-                f"{self._sizes} along axis {self.axis}. Got shape {tuple(inputs.shape)}."
+                f"{self._title} was built for inputs with sizes {self._sizes} along axis "
+                f"{self.axis}. Got shape {tuple(inputs.shape)}."
             )
         return axes
 
@@ -59,34 +60,14 @@ class _Normalizing(Layer):
 class _Affine(_Normalizing):
     """Base of layers that scale by `gamma` and shift by `beta` at the end."""
 
-    def __init__(self, center: bool, scale: bool, beta: Any, gamma: Any, **kwargs: Any) -> None:
-        """Take the initializer, the regularizer and the constraint of `beta` and of `gamma`."""
+    def __init__(self, center: bool, scale: bool, beta: Rules, gamma: Rules, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.center, self.scale = center, scale
-        self.beta_initializer, self.gamma_initializer = map(initializers.get, (beta[0], gamma[0]))
-        self.beta_regularizer, self.gamma_regularizer = map(regularizers.get, (beta[1], gamma[1]))
-        self.beta_constraint, self.gamma_constraint = map(constraints.get, (beta[2], gamma[2]))
+        set_rules(self, beta=beta, gamma=gamma)
 
     def _add_affine(self, shape: tuple[Any, ...]) -> None:
-        self.gamma = self.beta = None
-        if self.scale:
-            given = (self.gamma_initializer, self.gamma_regularizer, self.gamma_constraint)
-            self.gamma = self._add("gamma", shape, *given)
-        if self.center:
-            given = (self.beta_initializer, self.beta_regularizer, self.beta_constraint)
-            self.beta = self._add("beta", shape, *given)
-
-    def _add(
-        self, name: str, shape: Any, initializer: Any, regularizer: Any, constraint: Any
-    ) -> Any:
-        return self.add_weight(
-            shape,
-            initializer,
-            autocast=False,
-            regularizer=regularizer,
-            constraint=constraint,
-            name=name,
-        )
+        self.gamma = ruled_weight(self, "gamma", shape, autocast=False) if self.scale else None
+        self.beta = ruled_weight(self, "beta", shape, autocast=False) if self.center else None
 
 
 class BatchNormalization(_Affine):
@@ -180,14 +161,14 @@ class BatchNormalization(_Affine):
             scaled=self.scale,
             shifted=self.center,
         )
-        return _as(y, self.compute_dtype), mean, variance
+        return in_dtype(y, self.compute_dtype), mean, variance
 
     def _normalized_by(self, x: Any, mean: Any, variance: Any, axis: int) -> Any:
         mean, variance = _stretching(mean, x, axis), _stretching(variance, x, axis)
         offset = _stretching(self.beta, x, axis) if self.center else None
         scale = _stretching(self.gamma, x, axis) if self.scale else None
         y = batch_normalization(x, mean, variance, offset, scale, self.epsilon)
-        return _as(y, self.compute_dtype)
+        return in_dtype(y, self.compute_dtype)
 
     def _masked_moments(self, x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
         if tuple(mask.shape) != tuple(x.shape[:-1]):
@@ -250,7 +231,7 @@ class LayerNormalization(_Affine):
         axes = self._checked(inputs)
         x = _for_kernels(inputs, axes)
         y = layer_norm(x, self.gamma, self.beta, self.epsilon, axes)
-        return _as(y, self.compute_dtype)
+        return in_dtype(y, self.compute_dtype)
 
 
 class GroupNormalization(_Affine):
@@ -304,7 +285,7 @@ class GroupNormalization(_Affine):
         groups = self._sizes[0] if self.groups == -1 else self.groups
         x = x if axis == last else moveaxis(x, axis, last)
         y = group_norm(x, groups, self.gamma, self.beta, self.epsilon)
-        return _as(y if axis == last else moveaxis(y, last, axis), self.compute_dtype)
+        return in_dtype(y if axis == last else moveaxis(y, last, axis), self.compute_dtype)
 
 
 class RMSNormalization(_Normalizing):
@@ -328,7 +309,7 @@ class RMSNormalization(_Normalizing):
     def call(self, inputs: Any) -> Any:
         axes = self._checked(inputs)
         x = _for_kernels(inputs, axes)
-        return _as(rms_norm(x, self.scale, self.epsilon, axes), self.compute_dtype)
+        return in_dtype(rms_norm(x, self.scale, self.epsilon, axes), self.compute_dtype)
 
 
 class UnitNormalization(_Normalizing):
@@ -346,7 +327,7 @@ class UnitNormalization(_Normalizing):
     def call(self, inputs: Any) -> Any:
         # The bound is that of the squares: norms below 1e-12 count as 1e-12.
         y = l2_normalize(_wide(inputs), self._axes(len(inputs.shape)), epsilon=1e-24)
-        return _as(y, self.compute_dtype)
+        return in_dtype(y, self.compute_dtype)
 
 
 def _checked_axis(axis: Any, kind: str) -> Any:
@@ -376,10 +357,6 @@ def _for_kernels(x: Any, axes: tuple[int, ...]) -> Any:
     count, rank = len(axes), x.ndim
     is_block = axes in (tuple(range(count)), tuple(range(rank - count, rank)))
     return x if is_block else _wide(x)
-
-
-def _as(x: Any, dtype: str) -> Any:
-    return x if x.dtype.name == dtype else cast(x, dtype)
 
 
 def _stretching(value: Any, x: Any, axis: int) -> Any:

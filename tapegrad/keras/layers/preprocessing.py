@@ -14,7 +14,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.regularization import RandomLayer
 from tapegrad.keras.layers.spatial_arguments import channels_format, positive
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import arange, constant, one_hot
 from tapegrad.ops.gather import gather
 from tapegrad.ops.powers import sqrt
@@ -56,7 +56,7 @@ class Rescaling(_Scaling):
         self.scale, self.offset = scale, offset
 
     def call(self, inputs: Any) -> Any:
-        x = _as(inputs, self.compute_dtype)
+        x = in_dtype(inputs, self.compute_dtype)
         return x * _next_to(x, self.scale) + _next_to(x, self.offset)
 
 
@@ -74,8 +74,8 @@ class _ImageLayer(RandomLayer):
         rank = len(shape)
         if rank not in (3, 4):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes an image of 3 dimensions, or "
-                f"a batch of them. Got shape {tuple(shape)}."
+                f"{self._title} takes an image of 3 dimensions, or a batch of them. Got shape "
+                f"{tuple(shape)}."
             )
         first = self.data_format == "channels_first"
         return (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
@@ -108,7 +108,7 @@ class RandomFlip(_ImageLayer):
 
     def call(self, inputs: Any, training: Any = True) -> Any:
         axes = self._axes(inputs.shape)
-        x = _as(inputs, self.compute_dtype)
+        x = in_dtype(inputs, self.compute_dtype)
         for place in _MODES[self.mode] if training else ():
             with device(x.device):
                 is_kept = draw_mask(self.seed_generator, (*x.shape[:-3], 1, 1, 1), 0.5)
@@ -174,7 +174,7 @@ class CenterCrop(_Crop):
         super().__init__(height, width, data_format, None, **kwargs)
 
     def call(self, inputs: Any) -> Any:
-        x = _as(inputs, self.compute_dtype)
+        x = in_dtype(inputs, self.compute_dtype)
         if self._is_large_enough(x):
             return self._centre(x, self.height, self.width)
         return self._resized(x)
@@ -203,7 +203,7 @@ class RandomCrop(_Crop):
         super().__init__(height, width, data_format, seed, name=name, **kwargs)
 
     def call(self, inputs: Any, training: Any = True) -> Any:
-        x = _as(inputs, self.compute_dtype)
+        x = in_dtype(inputs, self.compute_dtype)
         if not training or not self._is_large_enough(x):
             return self._resized(x)
         for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
@@ -272,7 +272,7 @@ class Normalization(_Scaling):
             if not self.built:
                 self.build(x.shape)
                 self.built = True
-            x = _as(self._checked(x), self.dtype)
+            x = in_dtype(self._checked(x), self.dtype)
             others = [k for k in range(len(x.shape)) if k not in self._kept]
             here, spread = reduce_mean(x, others), reduce_variance(x, others)
             size = prod(x.shape[k] for k in others)
@@ -300,12 +300,12 @@ class Normalization(_Scaling):
 
     def call(self, inputs: Any) -> Any:
         # In the dtype of the weights, as means can be large beside what is left.
-        x = _as(self._checked(inputs), self.dtype)
+        x = in_dtype(self._checked(inputs), self.dtype)
         with device(x.device):
             mean, variance = self.mean, self.variance
         scale = maximum(sqrt(variance), 1e-7)
         y = x * scale + mean if self.invert else (x - mean) / scale
-        return _as(y, self.compute_dtype)
+        return in_dtype(y, self.compute_dtype)
 
     @property
     def mean(self) -> Any:
@@ -366,7 +366,7 @@ class CategoryEncoding(Layer):
         if self.output_mode == "multi_hot":
             return reduce_max(rows, -2)
         if count_weights is not None:
-            rows = rows * expand_dims(_as(count_weights, self.compute_dtype), -1)
+            rows = rows * expand_dims(in_dtype(count_weights, self.compute_dtype), -1)
         return reduce_sum(rows, -2)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -374,10 +374,6 @@ class CategoryEncoding(Layer):
         if self.output_mode == "one_hot" and (len(shape) < 2 or shape[-1] != 1):
             return (*shape, self.num_tokens)
         return (*shape[:-1], self.num_tokens)
-
-
-def _as(x: Any, dtype: Any) -> Any:
-    return x if x.dtype == dtype else cast(x, dtype)
 
 
 def _next_to(x: Any, value: Any) -> Any:

@@ -88,16 +88,24 @@ class _SpatialDropout(RandomLayer):
 
     spatial = 1
 
-    def __init__(self, rate: float, data_format: str | None, seed: int | None, **kwargs: Any):
-        super().__init__(seed, **kwargs)
+    def __init__(
+        self,
+        rate: float,
+        data_format: str | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(seed, name=name, dtype=dtype, **kwargs)
         self.rate = _fraction(rate, type(self).__name__, is_one_allowed=True)
         self.data_format = channels_format(self, data_format)
 
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != self.spatial + 2:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes inputs of {self.spatial + 2} "
-                f"dimensions, the batch first. Got shape {tuple(input_shape)}."
+                f"{self._title} takes inputs of {self.spatial + 2} dimensions, the batch first. "
+                f"Got shape {tuple(input_shape)}."
             )
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -127,7 +135,7 @@ class SpatialDropout1D(_SpatialDropout):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(rate, None, seed, name=name, dtype=dtype, **kwargs)
+        super().__init__(rate, None, seed, name, dtype, **kwargs)
 
 
 class SpatialDropout2D(_SpatialDropout):
@@ -141,17 +149,6 @@ class SpatialDropout2D(_SpatialDropout):
 
     spatial = 2
 
-    def __init__(
-        self,
-        rate: float,
-        data_format: str | None = None,
-        seed: int | None = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(rate, data_format, seed, name=name, dtype=dtype, **kwargs)
-
 
 class SpatialDropout3D(_SpatialDropout):
     """Drop whole channels of volumes.
@@ -163,17 +160,6 @@ class SpatialDropout3D(_SpatialDropout):
     """
 
     spatial = 3
-
-    def __init__(
-        self,
-        rate: float,
-        data_format: str | None = None,
-        seed: int | None = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(rate, data_format, seed, name=name, dtype=dtype, **kwargs)
 
 
 class GaussianNoise(RandomLayer):
@@ -369,8 +355,8 @@ def _noise_shape(layer: Layer, noise_shape: Any, sizes: tuple[int, ...]) -> tupl
     wanted = sizes if noise_shape is None else noise_shape
     if len(wanted) != len(sizes) or any(m not in (None, 1, n) for m, n in zip(wanted, sizes)):
         raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) takes inputs to which its noise_shape "
-            f"{wanted} stretches. Got shape {sizes}."
+            f"{layer._title} takes inputs to which its noise_shape {wanted} stretches. Got shape "
+            f"{sizes}."
         )
     return tuple(n if m is None else m for m, n in zip(wanted, sizes))
 

@@ -45,29 +45,44 @@ def _is_pair(value: Any) -> bool:
     return is_two and all(is_whole(n) and n >= 0 for n in value)
 
 
-class _ZeroPadding(Layer):
-    rank: int
-    padding: Any
+class _Resizing(Layer):
+    """Base of layers that change the sizes of spatial dimensions, each in its own way."""
 
-    def __init__(self, padding: Any, data_format: str | None, **kwargs: Any) -> None:
+    rank: int
+    _changes: tuple[Any, ...]
+
+    def __init__(self, data_format: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.data_format = channels_format(self, data_format)
-        self._margins = _pairs(self, padding, "padding", self.rank)
-        self.padding = self._margins
 
-    def call(self, inputs: Any) -> Any:
-        check_rank(self, inputs.shape, self.rank, self.data_format)
-        pairs = [(0, 0)] * (self.rank + 2)
-        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
-            pairs[axis] = pair
-        return pad(inputs, pairs)
+    def _by_axis(self) -> dict[int, Any]:
+        return dict(zip(spatial_axes(self.data_format, self.rank), self._changes))
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         check_rank(self, input_shape, self.rank, self.data_format)
         sizes = list(input_shape)
-        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
-            sizes[axis] = None if sizes[axis] is None else sizes[axis] + sum(pair)
+        for axis, change in self._by_axis().items():
+            sizes[axis] = None if sizes[axis] is None else self._resized(sizes[axis], change)
         return tuple(sizes)
+
+    def _resized(self, size: int, change: Any) -> int:
+        raise NotImplementedError
+
+
+class _ZeroPadding(_Resizing):
+    padding: Any
+
+    def __init__(self, padding: Any, data_format: str | None, **kwargs: Any) -> None:
+        super().__init__(data_format, **kwargs)
+        self.padding = self._changes = _pairs(self, padding, "padding", self.rank)
+
+    def call(self, inputs: Any) -> Any:
+        check_rank(self, inputs.shape, self.rank, self.data_format)
+        pairs = self._by_axis()
+        return pad(inputs, [pairs.get(axis, (0, 0)) for axis in range(self.rank + 2)])
+
+    def _resized(self, size: int, change: Any) -> int:
+        return size + int(sum(change))
 
 
 class ZeroPadding1D(_ZeroPadding):
@@ -82,7 +97,7 @@ class ZeroPadding1D(_ZeroPadding):
 
     def __init__(self, padding: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(padding, data_format, **kwargs)
-        self.padding = self._margins[0]
+        (self.padding,) = self._changes
 
 
 class ZeroPadding2D(_ZeroPadding):
@@ -117,37 +132,33 @@ class ZeroPadding3D(_ZeroPadding):
         super().__init__(padding, data_format, **kwargs)
 
 
-class _Cropping(Layer):
-    rank: int
+class _Cropping(_Resizing):
     cropping: Any
 
     def __init__(self, cropping: Any, data_format: str | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.data_format = channels_format(self, data_format)
-        self._margins = _pairs(self, cropping, "cropping", self.rank)
-        self.cropping = self._margins
+        super().__init__(data_format, **kwargs)
+        self.cropping = self._changes = _pairs(self, cropping, "cropping", self.rank)
 
     def call(self, inputs: Any) -> Any:
         sizes = self.compute_output_shape(inputs.shape)
         index = [slice(None)] * (self.rank + 2)
-        for axis, (before, _) in zip(spatial_axes(self.data_format, self.rank), self._margins):
+        for axis, (before, _) in self._by_axis().items():
             index[axis] = slice(before, before + (sizes[axis] or 0))
         return inputs[tuple(index)]
 
+    def _resized(self, size: int, change: Any) -> int:
+        return size - int(sum(change))
+
     def compute_output_shape(self, input_shape: Any) -> Shape:
-        check_rank(self, input_shape, self.rank, self.data_format)
-        sizes = list(input_shape)
-        for axis, pair in zip(spatial_axes(self.data_format, self.rank), self._margins):
-            if sizes[axis] is None:
-                continue
-            if sum(pair) >= sizes[axis]:
+        sizes = super().compute_output_shape(input_shape)
+        for axis, pair in self._by_axis().items():
+            size = sizes[axis]
+            if size is not None and size <= 0:
                 raise ShapeError(
-                    f"Layer {self.name!r} ({type(self).__name__}) cuts off {pair} along axis "
-                    f"{axis}, which leaves nothing of an input of shape {tuple(input_shape)}. "
-                    "Crop less."
+                    f"{self._title} cuts off {pair} along axis {axis}, which leaves nothing of an "
+                    f"input of shape {tuple(input_shape)}. Crop less."
                 )
-            sizes[axis] -= sum(pair)
-        return tuple(sizes)
+        return sizes
 
 
 class Cropping1D(_Cropping):
@@ -162,7 +173,7 @@ class Cropping1D(_Cropping):
 
     def __init__(self, cropping: Any = (1, 1), **kwargs: Any) -> None:
         super().__init__(cropping, None, **kwargs)
-        self.cropping = self._margins[0]
+        (self.cropping,) = self._changes
 
 
 class Cropping2D(_Cropping):
@@ -200,20 +211,16 @@ class Cropping3D(_Cropping):
         super().__init__(cropping, data_format, **kwargs)
 
 
-class _UpSampling(Layer):
-    rank: int
+class _UpSampling(_Resizing):
     size: Any
 
     def __init__(self, size: Any, data_format: str | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.data_format = channels_format(self, data_format)
-        self._factors = per_dimension(self, size, self.rank, "size")
-        self.size = self._factors
+        super().__init__(data_format, **kwargs)
+        self.size = self._changes = per_dimension(self, size, self.rank, "size")
 
-    def _repeated(self, inputs: Any) -> Any:
-        """Repeat along all dimensions in one go: as a broadcast, whose gradient is a sum."""
-        sizes = self.compute_output_shape(inputs.shape)
-        factors = dict(zip(spatial_axes(self.data_format, self.rank), self._factors))
+    def call(self, inputs: Any) -> Any:
+        # Repeated along all dimensions in one go: as a broadcast, whose gradient is a sum.
+        sizes, factors = self.compute_output_shape(inputs.shape), self._by_axis()
         apart: list[int] = []
         spread: list[int] = []
         for axis, n in enumerate(inputs.shape):
@@ -221,12 +228,8 @@ class _UpSampling(Layer):
             spread += [n, factors[axis]] if axis in factors else [n]
         return reshape(broadcast_to(reshape(inputs, apart), spread), sizes)
 
-    def compute_output_shape(self, input_shape: Any) -> Shape:
-        check_rank(self, input_shape, self.rank, self.data_format)
-        sizes = list(input_shape)
-        for axis, factor in zip(spatial_axes(self.data_format, self.rank), self._factors):
-            sizes[axis] = None if sizes[axis] is None else sizes[axis] * factor
-        return tuple(sizes)
+    def _resized(self, size: int, change: Any) -> int:
+        return size * int(change)
 
 
 class UpSampling1D(_UpSampling):
@@ -242,9 +245,6 @@ class UpSampling1D(_UpSampling):
     def __init__(self, size: int = 2, **kwargs: Any) -> None:
         super().__init__(size, None, **kwargs)
         self.size = positive(self, size, "size")
-
-    def call(self, inputs: Any) -> Any:
-        return self._repeated(inputs)
 
 
 class UpSampling2D(_UpSampling):
@@ -278,10 +278,10 @@ class UpSampling2D(_UpSampling):
 
     def call(self, inputs: Any) -> Any:
         if self.interpolation == "nearest":
-            return self._repeated(inputs)
+            return super().call(inputs)
         check_rank(self, inputs.shape, 2, self.data_format)
         x = cast(inputs, self.compute_dtype)
-        for axis, factor in zip(spatial_axes(self.data_format, 2), self._factors):
+        for axis, factor in self._by_axis().items():
             x = interpolated(x, axis, factor, self.interpolation)
         return x
 
@@ -300,6 +300,3 @@ class UpSampling3D(_UpSampling):
         self, size: Any = (2, 2, 2), data_format: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(size, data_format, **kwargs)
-
-    def call(self, inputs: Any) -> Any:
-        return self._repeated(inputs)

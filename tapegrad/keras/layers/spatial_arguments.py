@@ -104,8 +104,8 @@ def check_rank(layer: Layer, shape: Sequence[int | None], rank: int, data_format
         spatial = ("depth", "height", "width")[3 - rank :] if rank > 1 else ("steps",)
         order = (*spatial, "channels") if data_format == _LAST else ("channels", *spatial)
         raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) takes inputs of {rank + 2} "
-            f"dimensions: batch, {', '.join(order)}. Got shape {tuple(shape)}."
+            f"{layer._title} takes inputs of {rank + 2} dimensions: batch, {', '.join(order)}. Got "
+            f"shape {tuple(shape)}."
         )
 
 
@@ -119,7 +119,7 @@ def windows_along(
         return -(-size // stride)
     if reach > size:
         raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) has windows that reach over {reach} "
-            f"elements along a dimension of {size}. Use padding='same' or smaller windows."
+            f"{layer._title} has windows that reach over {reach} elements along a dimension of "
+            f"{size}. Use padding='same' or smaller windows."
         )
     return (size - reach) // stride + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.reduction import mean
 from tapegrad.ops.reduction import sum as sum_of
@@ -22,9 +22,7 @@ def as_dtype_of(x: Any, dtype: Any) -> Any:
     >>> as_dtype_of([1, 2], "float32").numpy().tolist()
     [1.0, 2.0]
     """
-    x = as_operand(x)
-    own = x.dtype
-    return x if own.name == dtype or own == dtype else cast(x, dtype)
+    return in_dtype(as_operand(x), dtype)
 
 
 def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:

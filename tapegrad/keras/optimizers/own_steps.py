@@ -16,7 +16,7 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import initializers
 from tapegrad.keras.optimizers.conditional import Pairs, on_device
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.optimizers import base
 from tapegrad.optimizers.groups import Scalars
 from tapegrad.optimizers.updates import decay_update
@@ -106,8 +106,7 @@ class OwnSteps(base.Optimizer):
     def assign(self, variable: Variable, value: Any) -> None:
         """Replace the value of a variable, in the variable's dtype."""
         new = to_tensor(value, like=variable.value())
-        same = new if new.dtype == variable.dtype else cast(new, variable.dtype)
-        variable.assign(same, read_value=False)
+        variable.assign(in_dtype(new, variable.dtype), read_value=False)
 
     def assign_add(self, variable: Variable, value: Any) -> None:
         """Add to a variable, in its dtype."""

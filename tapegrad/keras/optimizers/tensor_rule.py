@@ -11,7 +11,7 @@ from tapegrad.core.tensor import wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.keras.optimizers.base import Optimizer
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.optimizers.groups import Rule, Scalars
 from tapegrad.optimizers.updates import decay_update
 
@@ -36,7 +36,7 @@ class TensorRule(RealOptimizer):
     >>> import tapegrad
     >>> class Doubled(TensorRule):
     ...     def step(self, p, g, slots, rate, count):
-    ...         return (p - cast(2.0 * rate, p.dtype) * g,)
+    ...         return (p - tapegrad.cast(2.0 * rate, p.dtype) * g,)
     >>> w = tapegrad.Variable(1.0)
     >>> _ = Doubled(0.25).apply_gradients([(1.0, w)])
     >>> float(w)
@@ -56,8 +56,8 @@ class TensorRule(RealOptimizer):
         dtype = wide_dtype(x.dtype)
         rate, count = wrap(scalars.rate), wrap(scalars.step)
         tensors = [wrap(slot) for slot in slots]
-        p, *slots = self.step(_in(dtype, x), _in(dtype, wrap(g)), tensors, rate, count)
-        return [_in(x.dtype, p).array, *[slot.array for slot in slots]]
+        p, *slots = self.step(in_dtype(x, dtype), in_dtype(wrap(g), dtype), tensors, rate, count)
+        return [in_dtype(p, x.dtype).array, *[slot.array for slot in slots]]
 
     def _moved(
         self,
@@ -68,7 +68,7 @@ class TensorRule(RealOptimizer):
         rule: Rule | None,
     ) -> Any:
         """The arrays of a variable and its slots after a step; nothing is changed yet."""
-        p = _in(wide_dtype(variable.dtype), wrap(variable.array))
+        p = in_dtype(wrap(variable.array), wide_dtype(variable.dtype))
         amount = self.decay_for(variable)
         if amount and variable.number not in self._without_decay:
             (p,) = decay_update(p, wrap(scalars.rate), amount=amount)
@@ -77,16 +77,11 @@ class TensorRule(RealOptimizer):
             new, *arrays = self.update_rows(p.array, gradient, arrays, scalars)
         else:
             new, *arrays = self.update(p.array, gradient.array, arrays, scalars)
-        return [_in(variable.dtype, wrap(new)).array, *arrays]
+        return [in_dtype(wrap(new), variable.dtype).array, *arrays]
 
     def decay_for(self, variable: Variable) -> float | None:
         """The weight decay of a variable, unless it is excluded from it."""
         return self.weight_decay
-
-
-def _in(dtype: DType, x: Any) -> Any:
-    """A tensor in a dtype; a cast to its own would copy it."""
-    return x if x.dtype == dtype else cast(x, dtype)
 
 
 def wide_dtype(dtype: DType) -> DType:

@@ -158,8 +158,7 @@ def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the principal logarithm, of the dtype of the input.
 
-    That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
-    raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
+    For a real matrix whose logarithm is not real, see `sqrtm`.
 
     >>> logm([[1.0, 1.0], [0.0, 1.0]]).numpy().round(5).tolist()
     [[0.0, 1.0], [0.0, 0.0]]

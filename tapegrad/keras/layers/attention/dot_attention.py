@@ -82,8 +82,8 @@ class PlainAttention(Layer):
             return None, None
         if not isinstance(mask, list | tuple) or len(mask) not in (2, 3):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes a list of masks, [query_mask, "
-                f"value_mask], each of them or None. Got {type(mask).__name__}."
+                f"{self._title} takes a list of masks, [query_mask, value_mask], each of them or "
+                f"None. Got {type(mask).__name__}."
             )
         return mask[0], mask[1]
 
@@ -91,17 +91,16 @@ class PlainAttention(Layer):
         is_list = isinstance(shapes, list | tuple) and len(shapes) in (2, 3)
         if not is_list or any(not isinstance(s, list | tuple) or len(s) != 3 for s in shapes):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes a list [query, value] or "
-                "[query, value, key] of tensors (batch, length, features). "
-                f"Got shapes {shapes}."
+                f"{self._title} takes a list [query, value] or [query, value, key] of tensors "
+                f"(batch, length, features). Got shapes {shapes}."
             )
         query, value, key = shapes[0], shapes[1], shapes[-1]
         pairs = [(query[2], key[2]), (value[1], key[1]), (query[0], key[0]), (value[0], key[0])]
         if any(a is not None and b is not None and a != b for a, b in pairs):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes queries and keys of as many "
-                "features, and as many values as keys. Got query, value and key of shapes "
-                f"{tuple(query)}, {tuple(value)} and {tuple(key)}."
+                f"{self._title} takes queries and keys of as many features, and as many values as "
+                f"keys. Got query, value and key of shapes {tuple(query)}, {tuple(value)} and "
+                f"{tuple(key)}."
             )
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:

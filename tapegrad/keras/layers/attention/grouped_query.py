@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
+from tapegrad.keras.layers.weight_rules import rules_of
 
 
 class GroupQueryAttention(HeadedAttention):
@@ -38,22 +39,12 @@ class GroupQueryAttention(HeadedAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            dropout,
-            use_bias,
-            sliding_window,
-            flash_attention,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            bias_regularizer,
-            activity_regularizer,
-            kernel_constraint,
-            bias_constraint,
-            use_gate,
-            seed,
-            **kwargs,
+        rules = rules_of(
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
         )
+        options = (dropout, use_bias, sliding_window, flash_attention, use_gate, seed)
+        super().__init__(*options, rules, activity_regularizer, **kwargs)
         self.head_dim = checked_count(self, "head_dim", head_dim)
         self.num_query_heads = checked_count(self, "num_query_heads", num_query_heads)
         self.num_key_value_heads = checked_count(self, "num_key_value_heads", num_key_value_heads)

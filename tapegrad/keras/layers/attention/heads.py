@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras import constraints, initializers, regularizers
+from tapegrad.keras import regularizers
 from tapegrad.keras.layers.attention.masks import visible
 from tapegrad.keras.layers.attention.projection import Projection
 from tapegrad.keras.layers.layer import Layer
@@ -41,15 +41,10 @@ class HeadedAttention(Layer):
         use_bias: bool,
         sliding_window: Any,
         flash_attention: bool | None,
-        kernel_initializer: Any,
-        bias_initializer: Any,
-        kernel_regularizer: Any,
-        bias_regularizer: Any,
-        activity_regularizer: Any,
-        kernel_constraint: Any,
-        bias_constraint: Any,
         use_gate: bool,
         seed: int | None,
+        rules: dict[str, Any],
+        activity_regularizer: Any,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -68,15 +63,8 @@ class HeadedAttention(Layer):
         self.sliding_window, self.seed = sliding_window, seed
         # Only kept: which kernel computes is chosen by what is asked for, not by this.
         self.flash_attention = flash_attention
-        self._for_projections = {
-            "kernel_initializer": initializers.get(kernel_initializer),
-            "bias_initializer": initializers.get(bias_initializer),
-            "kernel_regularizer": regularizers.get(kernel_regularizer),
-            "bias_regularizer": regularizers.get(bias_regularizer),
-            "activity_regularizer": regularizers.get(activity_regularizer),
-            "kernel_constraint": constraints.get(kernel_constraint),
-            "bias_constraint": constraints.get(bias_constraint),
-        }
+        activity = regularizers.get(activity_regularizer)
+        self._for_projections = {**rules, "activity_regularizer": activity}
         self._rng = None if seed is None else Generator.from_seed(seed)
 
     # Weights
@@ -190,14 +178,14 @@ class HeadedAttention(Layer):
         same = len(query) == len(value) == len(key) and len(query) >= 3
         if not same or not all(_may_equal(a, b) for a, b in zip(value[:-1], key[:-1])):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes query (batch, queries, "
-                "features), value (batch, keys, features) and key of the shape of value up to "
-                f"its features. Got {tuple(query)}, {tuple(value)} and {tuple(key)}."
+                f"{self._title} takes query (batch, queries, features), value (batch, keys, "
+                f"features) and key of the shape of value up to its features. Got {tuple(query)}, "
+                f"{tuple(value)} and {tuple(key)}."
             )
         if not all(_may_equal(a, b) for a, b in zip(query[:-2], value[:-2])):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes as many queries as values "
-                f"along all axes before the last two. Got {tuple(query)} and {tuple(value)}."
+                f"{self._title} takes as many queries as values along all axes before the last "
+                f"two. Got {tuple(query)} and {tuple(value)}."
             )
         self.check_rank(len(query))
 

@@ -17,7 +17,7 @@ from tapegrad.keras import activations
 from tapegrad.keras.layers.core import checked_count
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.ops.creation import ones, zeros
 from tapegrad.ops.dropout import dropout
 from tapegrad.ops.einsum import einsum
@@ -81,8 +81,8 @@ class RecurrentCell(Layer):
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != 2:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes the input of one step, of "
-                f"shape (batch, features). Got shape {tuple(input_shape)}."
+                f"{self._title} takes the input of one step, of shape (batch, features). Got shape "
+                f"{tuple(input_shape)}."
             )
         width = self.gates * self.units
         self.kernel = ruled_weight(self, "kernel", (input_shape[-1], width))
@@ -106,8 +106,7 @@ class RecurrentCell(Layer):
 
     def read(self, variable: Any) -> Any:
         """A weight in the dtype of the computation; layers also ask outside of the cell's call."""
-        same = variable.dtype.name == self.compute_dtype
-        return variable if same else cast(variable, self.compute_dtype)
+        return in_dtype(variable, self.compute_dtype)
 
     # Steps
 
@@ -122,8 +121,7 @@ class RecurrentCell(Layer):
         kernel = self.read(self.kernel)
         if inputs.shape[-1] != kernel.shape[0]:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) was built for {kernel.shape[0]} "
-                f"features. Got {inputs.shape[-1]}."
+                f"{self._title} was built for {kernel.shape[0]} features. Got {inputs.shape[-1]}."
             )
         if training and self.dropout:
             # All steps lose the same features.

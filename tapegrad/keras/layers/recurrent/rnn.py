@@ -114,8 +114,8 @@ class RNN(Layer):
         states = list(given) if nest.is_nested(given) else [given]
         if len(states) != len(self.state_size):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) has {len(self.state_size)} states. "
-                f"Got an initial_state of {len(states)}."
+                f"{self._title} has {len(self.state_size)} states. Got an initial_state of "
+                f"{len(states)}."
             )
         return [nest.map_structure(self._as_input, state) for state in states]
 
@@ -123,8 +123,7 @@ class RNN(Layer):
         kept = nest.flatten(self.states)[0].shape[0]
         if kept != batch:
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) is stateful and remembers {kept} "
-                f"sequences. Got a batch of {batch}."
+                f"{self._title} is stateful and remembers {kept} sequences. Got a batch of {batch}."
             )
 
     # Computation
@@ -137,8 +136,8 @@ class RNN(Layer):
         if self.stateful and self._memory is None:
             if sequences_shape[0] is None:
                 raise ShapeError(
-                    f"Layer {self.name!r} ({type(self).__name__}) is stateful, so it needs the "
-                    "size of the batch. Give `batch_size` to Input."
+                    f"{self._title} is stateful, so it needs the size of the batch. Give "
+                    "`batch_size` to Input."
                 )
             state = self.get_initial_state(sequences_shape[0])
             self._memory = _Memory(state, self.variable_dtype)
@@ -174,8 +173,8 @@ class RNN(Layer):
             return None
         if tuple(mask.shape) != tuple(shape[:2]):
             raise ShapeError(
-                f"Layer {self.name!r} ({type(self).__name__}) takes a mask of shape (batch, "
-                f"steps), here {tuple(shape[:2])}. Got {tuple(mask.shape)}."
+                f"{self._title} takes a mask of shape (batch, steps), here {tuple(shape[:2])}. Got "
+                f"{tuple(mask.shape)}."
             )
         steps: list[Any] = unstack(cast(mask, "bool"), axis=1)
         return steps[::-1] if self.go_backwards else steps
@@ -204,8 +203,8 @@ class RNN(Layer):
 def _check_rank(layer: Layer, shape: Any) -> None:
     if len(shape) < 3 or shape[1] == 0:
         raise ShapeError(
-            f"Layer {layer.name!r} ({type(layer).__name__}) takes sequences of shape (batch, "
-            f"steps, features) with at least one step. Got shape {tuple(shape)}."
+            f"{layer._title} takes sequences of shape (batch, steps, features) with at least one "
+            f"step. Got shape {tuple(shape)}."
         )
 
 
