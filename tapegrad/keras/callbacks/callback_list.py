@@ -45,6 +45,10 @@ class CallbackList:
             one.set_params(params)
             one.set_model(model)
 
+    def has_listeners(self, name: str) -> bool:
+        """Tell whether a callback is told of something, as "on_train_batch_end"."""
+        return bool(getattr(self, name).args[0])
+
     def __getattr__(self, name: str) -> Any:
         """Make a method when it is first asked for."""
         if not name.startswith("on_"):

@@ -46,7 +46,7 @@ class Holder:
         object.__setattr__(self, "_metric_places", None)
 
     def _held(self) -> Found:
-        """The variables and the layers that the attributes hold; one may be there twice."""
+        """The variables and the layers that the attributes hold; variables may be there twice."""
         return self._finds or self._look()
 
     def _look(self) -> Found:
@@ -57,8 +57,10 @@ class Holder:
             kept = state.get("_in_float32", {}).values()  # forgotten whenever one is added
             values = [value for value in (*kept, *named) if _may_hold(value)]
             object.__setattr__(self, "_values", values)
-        found: Found = ([], [])
-        _collect(values, *found)
+        variables: list[Variable] = []
+        layers: list[Any] = []
+        _collect(values, variables, layers)
+        found = variables, list({id(layer): layer for layer in layers}.values())
         if not any([_ROLES[type(value)] in (_SEQUENCE, _MAPPING) for value in values]):
             object.__setattr__(self, "_finds", found)
         return found

@@ -193,7 +193,7 @@ class Layer(Configured, Module, Holder):
         return self._held()[0]
 
     def _inner_layers(self) -> list[Layer]:
-        return list({id(layer): layer for layer in self._held()[1]}.values())
+        return self._held()[1]
 
     @property
     def trainable(self) -> bool:

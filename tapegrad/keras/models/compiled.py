@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core import nest
+from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import losses, metrics
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
@@ -47,6 +48,11 @@ class CompiledLoss:
     ) -> Any:
         if self._losses is None:
             self._losses = self._prepare(y_pred, names)
+        is_plain = type(y_pred) is Tensor and type(y_true) is Tensor and sample_weight is None
+        if is_plain and len(self._losses) == 1 and self._losses[0] is not None:
+            # As below, but in less time.
+            mask = masks[0] if masks else None
+            return self._one(0, self._losses[0], y_true, y_pred, None, mask)
         preds = nest.flatten(y_pred)
         if len(preds) != len(self._losses):
             raise ArgumentError(

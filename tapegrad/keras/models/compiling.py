@@ -38,6 +38,7 @@ class Compiled:
     _tracker: Mean | None = None
     _masked: tuple[Any, Any] | None = None
     _keeps_masks = False
+    _skips_results = False
 
     def compile(
         self,
@@ -170,10 +171,11 @@ class Compiled:
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Logs:
         """Update the metrics with a batch, and return all of them by name."""
         if y is not None and self._compiled is not None and self._weighted is not None:
-            masks = self._masks_of(y_pred)
-            self._compiled.update_state(y, y_pred, None, masks)
-            self._weighted.update_state(y, y_pred, sample_weight, masks)
-        return self.get_metrics_result()
+            if self._compiled.given or self._weighted.given:
+                masks = self._masks_of(y_pred)
+                self._compiled.update_state(y, y_pred, None, masks)
+                self._weighted.update_state(y, y_pred, sample_weight, masks)
+        return {} if self._skips_results else self.get_metrics_result()
 
     def get_metrics_result(self) -> Logs:
         """Return the metrics as they are now, by name."""

@@ -140,6 +140,8 @@ def _collects(name: str) -> bool:
 
 
 def _checked(logs: Any, name: str) -> Any:
+    if logs == {}:
+        return logs
     if not isinstance(logs, Mapping):
         raise ArgumentTypeError(
             f"{name} must return its metrics as a dictionary by name, as {{'loss': loss}}. "

@@ -120,18 +120,28 @@ class Trainer(Steps):
         count = position.done
         logs: Logs = position.logs if count else {}
         left = None if most is None else most - count
-        for group in executions(steps, self.steps_per_execution, left):
-            if not position.taken:
-                self._make_ready(group[0])
-            state["_under_way"] = group
-            hooks.on_train_batch_begin(count, {})
-            logs = self._run("train_step", group)
-            count += len(group)
-            position.done, position.taken = count, position.taken + len(group)
-            hooks.on_train_batch_end(count - 1, logs)
-            if self.stop_training:
-                break
-        return logs, count
+        state["_skips_results"] = skips = self._may_skip_results(hooks)
+        try:
+            for group in executions(steps, self.steps_per_execution, left):
+                if not position.taken:
+                    self._make_ready(group[0])
+                state["_under_way"] = group
+                hooks.on_train_batch_begin(count, {})
+                logs = self._run("train_step", group)
+                count += len(group)
+                position.done, position.taken = count, position.taken + len(group)
+                hooks.on_train_batch_end(count - 1, logs)
+                if self.stop_training:
+                    break
+        finally:
+            state["_skips_results"] = False
+        return self.get_metrics_result() if skips and count else logs, count
+
+    def _may_skip_results(self, hooks: Any) -> bool:
+        """Whether nobody sees what metrics are after a step, but only at the end of the epoch."""
+        methods = ("train_step", "compute_metrics", "get_metrics_result")
+        is_usual = all(getattr(type(self), name) is getattr(Steps, name) for name in methods)
+        return self.run_eagerly and is_usual and not hooks.has_listeners("on_train_batch_end")
 
     def _make_ready(self, batch: Any) -> None:
         """Make what a recorded step must not draw, and callbacks may ask for before it."""
