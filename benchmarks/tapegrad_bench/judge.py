@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -77,9 +76,7 @@ def complaint(name: str, error: float, allowed: float) -> str:
     return f"{name} differs from the reference by {error:.2g}; {allowed:.2g} is allowed."
 
 
-def relative_error(
-    found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], dtype: str
-) -> float:
+def relative_error(found: np.ndarray, expected: np.ndarray, dtype: str) -> float:
     """Return the difference of two arrays in relation to the second; NaN counts as infinite.
 
     In half precision it is that of the norms. Else the largest single difference counts as well.

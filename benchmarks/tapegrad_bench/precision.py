@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 HALF = ("float16", "bfloat16")
@@ -19,7 +17,7 @@ def is_half(dtype: str) -> bool:
     return dtype in HALF
 
 
-def rounded(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     """Return `array` in float32 (float64 if asked for) with values that `dtype` can hold.
 
     NumPy has no bfloat16, and the libraries that do take float32 and convert it without loss.

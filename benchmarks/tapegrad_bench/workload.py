@@ -21,7 +21,7 @@ Array = Any
 """An array of some library."""
 Dims = Mapping[str, int]
 """The numbers that make up a size, e.g. {"batch": 64, "width": 128}."""
-Arrays = list[np.ndarray[Any, Any]]
+Arrays = list[np.ndarray]
 Function = Callable[..., Any]
 
 SEED = 0

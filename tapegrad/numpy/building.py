@@ -95,7 +95,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if len(x.shape) == 2:
         return diagonal(x, k)
     if len(x.shape) != 1:
-        raise ShapeError(f"diag needs one or two axes. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"diag needs one or two axes. Got shape {x.shape}.")
     if not x.shape[0]:
         return full_like_p(x, shape=(abs(k), abs(k)), value=0, dtype=dtype_of(x))
     return matrix_diag(x, k=k)
@@ -118,7 +118,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """
     x = as_array(x)
     if len(x.shape) != 1:
-        raise ShapeError(f"vander needs one axis. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"vander needs one axis. Got shape {x.shape}.")
     x = with_dtype(x, np.promote_types(dtype_of(x), int))
     count, columns = x.shape[0], x.shape[0] if N is None else int(N)
     ones = full_like_p(x, shape=(count, min(columns, 1)), value=1, dtype=dtype_of(x))

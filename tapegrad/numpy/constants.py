@@ -1,7 +1,5 @@
 """NumPy's constants."""
 
-from __future__ import annotations
-
 import math
 
 e = math.e

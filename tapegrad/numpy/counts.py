@@ -201,7 +201,7 @@ class Counts(Continuous):
         check_choice("method", method, ("marginals", "count"))
         counts = floating(check("colors", colors, 0))
         if len(counts.shape) != 1:
-            raise ShapeError(f"colors must be a vector. Got shape {tuple(counts.shape)}.")
+            raise ShapeError(f"colors must be a vector. Got shape {counts.shape}.")
         if not is_array(colors) and np.any(np.asarray(nsample) > np.sum(np.asarray(colors))):
             raise ArgumentError(f"nsample must be at most the sum of colors. Got {nsample}.")
         lead = () if size is None else shape_of(size)

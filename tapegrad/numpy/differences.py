@@ -226,10 +226,9 @@ def interp(
         raise DTypeError("interp needs real x and xp. Got complex ones; only fp may be complex.")
     if not knots.shape or not knots.shape[0]:
         raise ShapeError("interp needs points xp. Got none.")
-    if len(knots.shape) != 1 or tuple(knots.shape) != tuple(values.shape):
+    if len(knots.shape) != 1 or knots.shape != values.shape:
         raise ShapeError(
-            f"interp needs as many points as values. Got shapes {tuple(knots.shape)} and "
-            f"{tuple(values.shape)}."
+            f"interp needs as many points as values. Got shapes {knots.shape} and {values.shape}."
         )
     if period is not None:
         at, knots, values = _periodic(at, knots, values, abs(period))

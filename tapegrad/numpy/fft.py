@@ -194,7 +194,7 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
     return _placed(np.fft.rfftfreq(n, d), dtype, device)
 
 
-def _placed(values: np.ndarray[Any, Any], dtype: Any, device: Any) -> Any:
+def _placed(values: np.ndarray, dtype: Any, device: Any) -> Any:
     kind = values.dtype if dtype is None else numpy_dtype(dtype)
     with on_device(device):
         return as_constant(values.astype(kind))

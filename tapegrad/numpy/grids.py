@@ -103,7 +103,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     for place, arg in enumerate(args):
         x = as_array(arg)
         if len(x.shape) != 1:
-            raise ArgumentError(f"ix_ needs vectors. Got an array of shape {tuple(x.shape)}.")
+            raise ArgumentError(f"ix_ needs vectors. Got an array of shape {x.shape}.")
         if dtype_of(x).kind == "b":
             x = nonzero(x)[0]
         lengths = tuple(x.shape[0] if k == place else 1 for k in range(len(args)))

@@ -81,7 +81,7 @@ def histogram(
     return counts, as_constant(edges)
 
 
-def _counts(columns: list[Any], edges: list[np.ndarray[Any, Any]], weights: Any) -> Any:
+def _counts(columns: list[Any], edges: list[np.ndarray], weights: Any) -> Any:
     """Count points whose coordinates are columns; those outside fall into one bin too many."""
     shape = [len(edge) - 1 for edge in edges]
     place: Any = 0

@@ -326,7 +326,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_to(wide, shape)
 
 
-def _places(obj: Any, name: str) -> np.ndarray[Any, Any]:
+def _places(obj: Any, name: str) -> np.ndarray:
     """Return places as a host array of integers or truth values."""
     places = np.asarray(obj.numpy() if isinstance(obj, Tensor | Variable) else obj)
     if not places.size:
@@ -337,7 +337,7 @@ def _places(obj: Any, name: str) -> np.ndarray[Any, Any]:
     return places
 
 
-def _check_places(places: np.ndarray[Any, Any], length: int, last: int, name: str) -> None:
+def _check_places(places: np.ndarray, length: int, last: int, name: str) -> None:
     wrong = places[(places < -length) | (places > last)]
     if wrong.size:
         raise IndexOutOfRangeError(

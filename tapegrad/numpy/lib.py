@@ -1,7 +1,5 @@
 """NumPy's `lib`, as far as it holds functions of arrays."""
 
-from __future__ import annotations
-
 from tapegrad.numpy import emath as scimath
 from tapegrad.numpy import stride_tricks
 

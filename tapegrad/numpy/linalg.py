@@ -82,7 +82,7 @@ class SVDResult(NamedTuple):
 def _square(x: Any, name: str) -> Any:
     x = floating(x)
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
-        raise LinAlgError(f"{name} needs square matrices. Got shape {tuple(x.shape)}.")
+        raise LinAlgError(f"{name} needs square matrices. Got shape {x.shape}.")
     return x
 
 
@@ -266,7 +266,7 @@ def solve(a: Any, b: Any) -> Any:
     rhs = reshape(rhs, (*rhs.shape, 1)) if vector else rhs
     if rhs.shape[-2] != matrix.shape[-1]:
         raise LinAlgError(
-            f"solve needs {matrix.shape[-1]} rows on the right. Got shape {tuple(rhs.shape)}."
+            f"solve needs {matrix.shape[-1]} rows on the right. Got shape {rhs.shape}."
         )
     result = solve_p(matrix, rhs, adjoint=False)
     return reshape(result, tuple(result.shape[:-1])) if vector else result
@@ -281,8 +281,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     matrix, rhs = as_arrays([floating(part) for part in side_by_side(a, b)])
     if len(matrix.shape) != 2 or len(rhs.shape) not in (1, 2):
         raise LinAlgError(
-            f"lstsq needs a matrix and a vector or matrix. Got shapes {tuple(matrix.shape)} and "
-            f"{tuple(rhs.shape)}."
+            f"lstsq needs a matrix and a vector or matrix. Got shapes {matrix.shape} and "
+            f"{rhs.shape}."
         )
     limit = rcond if rcond not in (None, -1) else None
     x = matmul(pinv(matrix, limit), rhs)
@@ -307,7 +307,7 @@ def matrix_power(a: Any, n: int) -> Any:
     """
     x = as_array(a)
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
-        raise LinAlgError(f"matrix_power needs square matrices. Got shape {tuple(x.shape)}.")
+        raise LinAlgError(f"matrix_power needs square matrices. Got shape {x.shape}.")
     if not isinstance(n, int | np.integer):
         raise ArgumentTypeError(f"matrix_power needs a whole number n. Got {n!r}.")
     if n == 0:
@@ -406,9 +406,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     """
     a, b = side_by_side(x1, x2)
     if len(a.shape) != 1 or len(b.shape) != 1:
-        raise ShapeError(
-            f"linalg.outer needs vectors. Got shapes {tuple(a.shape)} and {tuple(b.shape)}."
-        )
+        raise ShapeError(f"linalg.outer needs vectors. Got shapes {a.shape} and {b.shape}.")
     return _outer(a, b)
 
 

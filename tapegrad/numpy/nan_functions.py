@@ -134,12 +134,9 @@ def nanvar(
     >>> nanvar([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    x, less = as_array(a), reductions.divisor(ddof, correction)
-    if _has_no_nan("nanvar", x, dtype):
-        return reductions.var(x, axis, dtype, out, less, keepdims, where=where, mean=mean)
-    if mean is NoValue and _is_usual(x, dtype):
-        return deliver(nan_reduction.nanvar(_present(x, dtype, where), axis, less, keepdims), out)
-    return deliver(_around(reductions.var, x, axis, dtype, less, keepdims, where, mean), out)
+    less = reductions.divisor(ddof, correction)
+    both = reductions.var, nan_reduction.nanvar
+    return deliver(_spread(*both, a, axis, dtype, less, keepdims, where, mean), out)
 
 
 def nanstd(
@@ -159,23 +156,29 @@ def nanstd(
     >>> nanstd([1.0, math.nan, 3.0]).tolist()
     1.0
     """
-    x, less = as_array(a), reductions.divisor(ddof, correction)
-    if _has_no_nan("nanstd", x, dtype):
-        return reductions.std(x, axis, dtype, out, less, keepdims, where=where, mean=mean)
-    if mean is NoValue and _is_usual(x, dtype):
-        return deliver(nan_reduction.nanstd(_present(x, dtype, where), axis, less, keepdims), out)
-    return deliver(_around(reductions.std, x, axis, dtype, less, keepdims, where, mean), out)
+    less = reductions.divisor(ddof, correction)
+    both = reductions.std, nan_reduction.nanstd
+    return deliver(_spread(*both, a, axis, dtype, less, keepdims, where, mean), out)
 
 
-def _is_usual(x: Any, dtype: Any) -> bool:
-    """Whether a variance is one of real numbers, with sums that are real as well."""
-    return dtype_of(x).kind != "c" and (dtype is None or as_dtype(dtype).is_floating)
-
-
-def _around(
-    spread: Any, x: Any, axis: Any, dtype: Any, less: Any, keepdims: bool, where: Any, mean: Any
+def _spread(
+    spread: Any,
+    usual: Any,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    less: Any,
+    keepdims: bool,
+    where: Any,
+    mean: Any,
 ) -> Any:
     """Return a variance or deviation of what is there; NaN where that is too little."""
+    x = as_array(a)
+    if _has_no_nan(usual.__name__, x, dtype):
+        return spread(x, axis, dtype, None, less, keepdims, where=where, mean=mean)
+    are_real = dtype_of(x).kind != "c" and (dtype is None or as_dtype(dtype).is_floating)
+    if mean is NoValue and are_real:
+        return usual(_present(x, dtype, where), axis, less, keepdims)
     there = _is_present(x, where)
     given = {"where": there, "mean": mean, "correction": less}
     result = spread(_filled(x, 0), axis, dtype, keepdims=keepdims, **given)

@@ -249,7 +249,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     (True, False)
     """
     x, y = side_by_side(a1, a2)
-    if tuple(x.shape) != tuple(y.shape):
+    if x.shape != y.shape:
         return False
     same = x == y
     if equal_nan:

@@ -38,7 +38,7 @@ class poly1d:  # noqa: N801 -- NumPy's name
             c_or_r, variable = c_or_r.coeffs, variable or c_or_r.variable
         coefficients = atleast_1d(polynomials.poly(c_or_r) if r else as_array(c_or_r))
         if len(coefficients.shape) != 1:
-            raise ShapeError(f"A polynomial needs a vector. Got {tuple(coefficients.shape)}.")
+            raise ShapeError(f"A polynomial needs a vector. Got {coefficients.shape}.")
         self._coeffs: Any = polynomials.trimmed(coefficients)
         self._variable = variable or "x"
 

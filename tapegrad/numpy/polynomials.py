@@ -164,7 +164,7 @@ def poly(seq_of_zeros: Any) -> Any:
     if len(roots_of.shape) == 2:
         roots_of = linalg.eigvals(roots_of)
     elif len(roots_of.shape) != 1:
-        raise ShapeError(f"poly needs roots or a square matrix. Got {tuple(roots_of.shape)}.")
+        raise ShapeError(f"poly needs roots or a square matrix. Got {roots_of.shape}.")
     roots_of = floating(roots_of)
     result = full_like_p(roots_of, shape=(1,), value=1, dtype=dtype_of(roots_of))
     for k in range(roots_of.shape[0]):
@@ -213,8 +213,7 @@ def polyfit(
     x, y = (floating(part) for part in side_by_side(x, y))
     if len(x.shape) != 1 or len(y.shape) not in (1, 2) or x.shape[0] != y.shape[0]:
         raise ShapeError(
-            f"polyfit needs as many values as points. Got shapes {tuple(x.shape)} and "
-            f"{tuple(y.shape)}."
+            f"polyfit needs as many values as points. Got shapes {x.shape} and {y.shape}."
         )
     limit = x.shape[0] * float(np.finfo(dtype_of(x)).eps) if rcond is None else rcond
     matrix, right = vander(x, int(deg) + 1), y

@@ -133,5 +133,5 @@ def savetxt(fname: Any, X: Any, **options: Any) -> None:
     np.savetxt(fname, _host(X), **options)
 
 
-def _host(value: Any) -> np.ndarray[Any, Any]:
+def _host(value: Any) -> np.ndarray:
     return read_on_host(as_array(value), "text or file")

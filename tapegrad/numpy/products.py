@@ -48,7 +48,7 @@ def _product(
     if any([len(x.shape) < count for x, count in zip(given, core) if name != "matmul"]):
         raise ShapeError(
             f"{name} needs {core[0]} and {core[1]} axes or more. Got shapes "
-            f"{tuple(given[0].shape)} and {tuple(given[1].shape)}."
+            f"{given[0].shape} and {given[1].shape}."
         )
     arrays = as_arrays(given)
     if axes is not None:
@@ -160,8 +160,7 @@ def vecdot(
         lengths = [x.shape[axis_of(axis, len(x.shape), "vecdot")] for x in (a, b)]
         if lengths[0] != lengths[1]:
             raise ShapeError(
-                f"vecdot needs equal lengths along axis {axis}. Got shapes {tuple(a.shape)} and "
-                f"{tuple(b.shape)}."
+                f"vecdot needs equal lengths along axis {axis}. Got shapes {a.shape} and {b.shape}."
             )
         left = conj(a) if is_complex(a) else a
         moved = moveaxis(left, axis, -1) * moveaxis(b, axis, -1)
@@ -305,8 +304,7 @@ def cross(
     x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ShapeError(
-            f"cross needs vectors of length 2 or 3. Got shapes {tuple(x.shape)} and "
-            f"{tuple(y.shape)}."
+            f"cross needs vectors of length 2 or 3. Got shapes {x.shape} and {y.shape}."
         )
     parts = [[v[..., k] if k < v.shape[-1] else 0 * v[..., 0] for k in range(3)] for v in (x, y)]
     (a1, a2, a3), (b1, b2, b3) = parts
@@ -337,7 +335,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """
     x = as_array(a)
     if len(x.shape) < 2:
-        raise ShapeError(f"diagonal needs two axes or more. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"diagonal needs two axes or more. Got shape {x.shape}.")
     axis1, axis2 = (axis_of(k, len(x.shape), "diagonal") for k in (axis1, axis2))
     if axis1 == axis2:
         raise ArgumentError(f"diagonal needs two different axes. Got axis {axis1} twice.")

@@ -75,7 +75,7 @@ def _fractions_of(q: Any, top: float, near: Any) -> Any:
     return fractions
 
 
-def _between(ordered: Any, place: np.ndarray[Any, Any]) -> Any:
+def _between(ordered: Any, place: np.ndarray) -> Any:
     """Return values at places, known on the host, along the last axis."""
     last = ordered.shape[-1] - 1
     place = np.clip(place, 0, last)
@@ -128,12 +128,12 @@ def _spread_weights(weights: Any, x: Any, axis: Any, method: str) -> Any:
     if not is_array(weights) and np.any(np.asarray(weights) < 0):
         raise ArgumentError(f"Weights must be 0 or more. Got {weights}.")
     w = cast(as_array(weights, x), "float64")
-    if tuple(w.shape) != tuple(x.shape):
+    if w.shape != x.shape:
         axes = normalize_axes(axis, len(x.shape), "quantile")
-        if axis is None or tuple(w.shape) != tuple(x.shape[k] for k in axes):
+        if axis is None or w.shape != tuple(x.shape[k] for k in axes):
             raise ShapeError(
-                f"Weights need the shape of the array, {tuple(x.shape)}, or that of the axes given "
-                f"by axis=. Got {tuple(w.shape)}."
+                f"Weights need the shape of the array, {x.shape}, or that of the axes given "
+                f"by axis=. Got {w.shape}."
             )
         lengths = tuple(n if k in axes else 1 for k, n in enumerate(x.shape))
         w = broadcast_to(reshape(w, lengths), tuple(x.shape))

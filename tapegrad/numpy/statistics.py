@@ -54,7 +54,7 @@ def average(
         return (result, share) if returned else result
     if not is_array(weights):
         _check_sum(np.asarray(weights), tuple(x.shape), axis)
-    if tuple(w.shape) != tuple(x.shape):
+    if w.shape != x.shape:
         w = _spread(w, x, axis)
     kind = np.result_type(dtype_of(x), dtype_of(w), *(() if dtype_of(x).kind in "fc" else ("f8",)))
     share = total(with_dtype(w, kind), axis, keepdims=keepdims)
@@ -69,16 +69,16 @@ def _spread(w: Any, x: Any, axis: Any) -> Any:
             "average needs axis= where weights have another shape than the array."
         )
     axes = normalize_axes(axis, len(x.shape), "average")
-    if tuple(w.shape) != tuple(x.shape[k] for k in axes):
+    if w.shape != tuple(x.shape[k] for k in axes):
         raise ShapeError(
             f"average needs weights of shape {tuple(x.shape[k] for k in axes)} along axes {axes}. "
-            f"Got shape {tuple(w.shape)}."
+            f"Got shape {w.shape}."
         )
     lengths = tuple(n if k in axes else 1 for k, n in enumerate(x.shape))
     return broadcast_to(reshape(w, lengths), tuple(x.shape))
 
 
-def _check_sum(weights: np.ndarray[Any, Any], shape: tuple[int, ...], axis: Any) -> None:
+def _check_sum(weights: np.ndarray, shape: tuple[int, ...], axis: Any) -> None:
     """Refuse weights of no weight, where they are not on a device yet."""
     axes = None if weights.shape != shape or axis is None else normalize_axes(axis, len(shape), "")
     if np.any(weights.sum(axes) == 0):
@@ -156,7 +156,7 @@ def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
     x = floating(m)
     x = with_dtype(x, np.result_type(dtype_of(x), "float64") if dtype is None else dtype)
     if len(x.shape) > 2:
-        raise ShapeError(f"cov needs one or two axes. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"cov needs one or two axes. Got shape {x.shape}.")
     rows = atleast_2d(x)
     return rows if rowvar or rows.shape[0] == 1 else rows.T
 

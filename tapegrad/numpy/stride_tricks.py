@@ -83,9 +83,7 @@ def sliding_window_view(
     for k, size in zip(axes, sizes, strict=True):
         count = x.shape[k] - size + 1
         if size < 0 or count <= 0:
-            raise ShapeError(
-                f"A window of {size} does not fit into axis {k} of shape {tuple(x.shape)}."
-            )
+            raise ShapeError(f"A window of {size} does not fit into axis {k} of shape {x.shape}.")
         starts = np.arange(count)[:, None] + np.arange(size)
         x = moveaxis(getitem(x, (*[slice(None)] * k, starts)), k + 1, -1)
     return x

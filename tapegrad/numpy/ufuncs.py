@@ -65,20 +65,34 @@ def _check_written(name: str, a: Any) -> None:
         )
 
 
-class Unary:
-    """A function of each element: `sin(x, out=None, where=True, dtype=None)`."""
+class Ufunc:
+    """What functions of one operand and of two have in common: names, and how many results."""
 
-    nin = 1
+    nin: int
+    _each: str
 
     def __init__(
         self, name: str, function: Function, nout: int = 1, module: str = "tapegrad.numpy"
     ) -> None:
         self.__name__ = name
         self.__module__ = module
-        self.__doc__ = f"Compute {name} of each element."
+        self.__doc__ = f"Compute {name} of each {self._each}."
         self.nout = nout
-        self.nargs = 1 + nout
+        self.nargs = self.nin + nout
         self._function = function
+
+    def __repr__(self) -> str:
+        return f"<tapegrad.numpy.{self.__name__}>"
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+class Unary(Ufunc):
+    """A function of each element: `sin(x, out=None, where=True, dtype=None)`."""
+
+    nin = 1
+    _each = "element"
 
     def __call__(
         self,
@@ -113,12 +127,6 @@ class Unary:
             places = np.delete(places, first)
         a[...] = reshape(flat, tuple(x.shape))
 
-    def __repr__(self) -> str:
-        return f"<tapegrad.numpy.{self.__name__}>"
-
-    def __reduce__(self) -> str:
-        return self.__name__
-
 
 def _host_index(indices: Any) -> Any:
     """An index with NumPy's arrays in the place of tensors."""
@@ -133,7 +141,7 @@ def _fitted(name: str, changed: Any, x: Any) -> Any:
     return with_dtype(changed, dtype_of(x))
 
 
-class Binary:
+class Binary(Ufunc):
     """A function of two operands that broadcast, with NumPy's methods for reducing by it.
 
     `identity` is the result of reducing nothing. `reduction` and `running` are functions that
@@ -142,6 +150,7 @@ class Binary:
     """
 
     nin = 2
+    _each = "pair of elements"
 
     def __init__(
         self,
@@ -155,13 +164,8 @@ class Binary:
         nout: int = 1,
         module: str = "tapegrad.numpy",
     ) -> None:
-        self.__name__ = name
-        self.__module__ = module
-        self.__doc__ = f"Compute {name} of each pair of elements."
+        super().__init__(name, function, nout, module)
         self.identity = identity
-        self.nout = nout
-        self.nargs = 2 + nout
-        self._function = function
         self._reduction = reduction
         self._running = running
         self._placing = placing
@@ -284,9 +288,3 @@ class Binary:
             flat = indexing.index_update(flat, now, _fitted(self.__name__, changed, x))
             places, turns = np.delete(places, first), np.delete(turns, first)
         a[...] = reshape(flat, tuple(x.shape))
-
-    def __repr__(self) -> str:
-        return f"<tapegrad.numpy.{self.__name__}>"
-
-    def __reduce__(self) -> str:
-        return self.__name__

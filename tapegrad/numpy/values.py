@@ -59,7 +59,7 @@ def as_array(value: Any, near: Any = None) -> Any:
     return _placed(as_host(value), near)
 
 
-def _placed(array: np.ndarray[Any, Any], near: Any) -> Tensor:
+def _placed(array: np.ndarray, near: Any) -> Tensor:
     near = near.value() if type(near) is Variable else near
     while type(near) in INTERPRETERS:
         near = near.tensor
@@ -77,7 +77,7 @@ def is_array(value: Any) -> bool:
     return isinstance(value, Tensor | Variable) or type(value) in INTERPRETERS
 
 
-def as_host(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+def as_host(value: Any, dtype: Any = None) -> np.ndarray:
     """Return what is no tensor as a NumPy array of NumPy's own choice of dtype."""
     if value is not None and not isinstance(value, str | bytes | np.ndarray | np.generic):
         try:
@@ -92,7 +92,7 @@ def as_host(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     return to_host_array(value, dtype)  # type: ignore[no-any-return]
 
 
-def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Return Python's numbers as a NumPy array of a dtype, or say that it cannot hold them.
 
     >>> checked_array([1, 2], np.dtype("int8")).tolist()
@@ -231,7 +231,7 @@ def deliver(result: Any, out: Any, casting: Any = "same_kind") -> Any:
     """Return the result, written into `out` if one is given.
 
     >>> place = as_array([0.0, 0.0])
-    >>> deliver(as_array([1.0, 2.0]), place) is place, place.numpy().tolist()
+    >>> deliver(as_array([1.0, 2.0]), place) is place, place.tolist()
     (True, [1.0, 2.0])
     """
     if isinstance(out, tuple) and len(out) == 1:

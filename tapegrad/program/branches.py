@@ -63,7 +63,7 @@ def _as_truth(condition: Any) -> Any:
     if condition.shape.num_elements() != 1:
         raise ShapeError(
             "A condition must have one element. "
-            f"Got shape {tuple(condition.shape)}; use tapegrad.where to choose by element."
+            f"Got shape {condition.shape}; use tapegrad.where to choose by element."
         )
     condition = as_operand(condition)
     truth = condition if condition.dtype.name == "bool" else condition != 0
@@ -133,7 +133,7 @@ def _selected(condition: Any, first: Any, second: Any) -> Any:
 
 
 def _check_alike(first: Any, second: Any) -> None:
-    if tuple(first.shape) != tuple(second.shape) or first.dtype != second.dtype:
+    if first.shape != second.shape or first.dtype != second.dtype:
         raise ShapeError(
             "Both branches must return tensors of the same shape and dtype inside a recorded "
             f"function. Got {first.dtype}{list(first.shape)} and "

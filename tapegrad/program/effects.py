@@ -24,7 +24,7 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.program.recording import current_recording
 
-Action = Callable[[Sequence[np.ndarray[Any, Any]]], None]
+Action = Callable[[Sequence[np.ndarray]], None]
 
 _silent: ContextVar[bool] = ContextVar("tapegrad_silent", default=False)
 
@@ -93,7 +93,7 @@ class _Print:
     def __repr__(self) -> str:
         return "print"
 
-    def __call__(self, values: Sequence[np.ndarray[Any, Any]]) -> None:
+    def __call__(self, values: Sequence[np.ndarray]) -> None:
         texts = iter([_Shown(_text(value, self._summarize)) for value in values])
         leaves = [next(texts) if leaf is _PLACE else leaf for leaf in self._leaves]
         shown = nest.pack_sequence_as(self._structure, leaves)
@@ -108,7 +108,7 @@ def _has_value(leaf: Any) -> bool:
     return isinstance(leaf, Tensor | Variable)
 
 
-def _text(value: np.ndarray[Any, Any], summarize: int) -> str:
+def _text(value: np.ndarray, summarize: int) -> str:
     if value.ndim == 0:
         return str(value[()])
     most = sys.maxsize if summarize < 0 else 2 * summarize

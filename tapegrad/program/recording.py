@@ -329,14 +329,14 @@ class _RecordingBackend:
     def dtype_of(self, array: Recorded) -> np.dtype[Any]:
         return backend_of(array.array).dtype_of(array.array)
 
-    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Array:
+    def from_host(self, value: np.ndarray, device: str) -> Array:
         return backend_for(device).from_host(value, device)
 
     def adopt_others(self, like: Recorded, values: list[Any]) -> list[Any]:
         """The same with arrays that came from outside the recording turned into its constants."""
         return [like.recording.adopted(value) for value in values]
 
-    def to_host(self, array: Recorded) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Recorded) -> np.ndarray:
         raise RecordingError(
             _LEAKED if array.recording.closed else _reading("the value of a tensor")
         )

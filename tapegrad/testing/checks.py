@@ -19,7 +19,7 @@ from tapegrad.core.device import current_device
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.testing.sample import Sample
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 STEP = 1e-5
 
 

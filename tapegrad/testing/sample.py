@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-Maker = Callable[[np.random.Generator], np.ndarray[Any, Any]]
+Maker = Callable[[np.random.Generator], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Sample:
     differentiable: bool = True
     records: bool = True
 
-    def make(self, seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    def make(self, seed: int = 0) -> list[np.ndarray]:
         """Return the arguments as NumPy arrays in double precision."""
         rng = np.random.default_rng([seed, *self.name.encode()])
         return [maker(rng) for maker in self.args]
@@ -49,6 +49,16 @@ class Sample:
 
 # A sample of values alone: the function has no derivative there, or none that could be checked.
 ValueSample = partial(Sample, differentiable=False)
+
+
+def named(
+    function: Callable[..., Any],
+    args: Sequence[Maker],
+    reference: Callable[..., Any],
+    **options: Any,
+) -> Sample:
+    """Sample a function under its own name."""
+    return Sample(function.__name__, function, args, reference, **options)
 
 
 def alike(
@@ -68,10 +78,26 @@ def alike(
     )
 
 
+def of_a_list(
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Maker],
+    reference: Callable[..., Any],
+    *more: Any,
+) -> Sample:
+    """Sample a function of a list of arrays, such as `stack`, that is called as its reference."""
+    return Sample(
+        name,
+        lambda *arrays: function(list(arrays), *more),
+        args,
+        lambda *arrays: reference(list(arrays), *more),
+    )
+
+
 def normal(*shape: int) -> Maker:
     """Standard normal numbers, kept away from 0 by 0.05 (kinks sit there)."""
 
-    def make(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    def make(rng: np.random.Generator) -> np.ndarray:
         x = rng.normal(size=shape)
         return np.asarray(x + 0.05 * np.sign(x))
 
@@ -86,7 +112,7 @@ def uniform(low: float, high: float, *shape: int) -> Maker:
 def distinct(*shape: int) -> Maker:
     """Numbers at least 0.1 apart in random order: no ties for max, sort and the like."""
 
-    def make(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    def make(rng: np.random.Generator) -> np.ndarray:
         count = int(np.prod(shape))
         return np.asarray((rng.permutation(count) * 0.37 + 0.1 - 0.18 * count).reshape(shape))
 
@@ -111,7 +137,7 @@ def booleans(*shape: int) -> Maker:
 def positive_definite(size: int, *batch: int) -> Maker:
     """Well-conditioned symmetric positive definite matrices."""
 
-    def make(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    def make(rng: np.random.Generator) -> np.ndarray:
         a = rng.normal(size=(*batch, size, size))
         return np.asarray(a @ np.swapaxes(a, -1, -2) + size * np.eye(size))
 

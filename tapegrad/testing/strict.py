@@ -149,10 +149,10 @@ class StrictBackend:
         dtype: np.dtype[Any] = array._array.dtype
         return dtype
 
-    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Any:
+    def from_host(self, value: np.ndarray, device: str) -> Any:
         return strict.asarray(np.array(value), device=DEVICE)
 
-    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Any) -> np.ndarray:
         return np.array(array._array)
 
     def memory(self, device: str) -> StrictMemory:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tapegrad_bench.workload import Problem
 
-Outputs = list[np.ndarray[Any, Any]]
+Outputs = list[np.ndarray]
 
 
 class UnsupportedError(Exception):

@@ -69,7 +69,7 @@ def _bound(step: Step, arguments: Sequence[Array]) -> Callable[[], Any]:
     return lambda: step(*arguments)
 
 
-def to_tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+def to_tensor(array: np.ndarray, dtype: str) -> Array:
     """Bring a host array to the device; floating ones in `dtype`.
 
     >>> to_tensor(np.ones(2, "f4"), "float64").dtype.name

@@ -72,7 +72,7 @@ def _on(device: str, step: Callable[[], Any]) -> Callable[[], Any]:
     return run
 
 
-def _tensor(array: np.ndarray[Any, Any], dtype: str) -> Array:
+def _tensor(array: np.ndarray, dtype: str) -> Array:
     value = tf.constant(array)
     return tf.cast(value, dtype) if array.dtype.kind == "f" else value
 

@@ -9,8 +9,6 @@ hold them are Python's own, and jacobians take one sweep for all rows. What is n
 values of classes of one's own (`Box.register`), and extended precision, which becomes double.
 """
 
-from __future__ import annotations
-
 from tapegrad.compat.autograd import numpy
 from tapegrad.compat.autograd.builtins import dict, isinstance, list, tuple, type
 from tapegrad.compat.autograd.differential_operators import (

@@ -1,7 +1,5 @@
 """What extenders import: declare primitives, their derivatives, and spaces of values."""
 
-from __future__ import annotations
-
 from tapegrad.compat.autograd.core import (
     JVPNode,
     SparseObject,

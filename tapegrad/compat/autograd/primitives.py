@@ -241,7 +241,7 @@ class Called:
         """Bring what a user's rule returned to the shape and dtype of the value it belongs to."""
         share = as_tensor(share)
         wanted = tuple(like.shape)
-        if tuple(share.shape) != wanted:
+        if share.shape != wanted:
             if share.size == like.size:
                 share = shape.reshape(share, wanted)
             elif share.size == 1:
@@ -249,7 +249,7 @@ class Called:
             else:
                 raise ShapeError(
                     f"A derivative of {self.name} must have shape {wanted}, like the value it "
-                    f"belongs to. Its rule returned {tuple(share.shape)}."
+                    f"belongs to. Its rule returned {share.shape}."
                 )
         return share if share.dtype == like.dtype else cast.cast(share, like.dtype)
 

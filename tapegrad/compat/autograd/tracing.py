@@ -201,11 +201,11 @@ def _fitted(g: Any, like: Any) -> Any:
     """A cotangent or tangent with the shape and dtype of the value that it belongs to."""
     g = as_tensor(g)
     wanted = tuple(like.shape)
-    if tuple(g.shape) != wanted:
+    if g.shape != wanted:
         if g.size != 1 and g.size != like.size:
             raise ShapeError(
                 f"A vector that is multiplied with a Jacobian must have the shape {wanted} of the "
-                f"value it belongs to. Got {tuple(g.shape)}."
+                f"value it belongs to. Got {g.shape}."
             )
         g = shape.broadcast_to(shape.reshape(g, ()), wanted) if g.size == 1 else g
         g = shape.reshape(g, wanted)

@@ -8,8 +8,6 @@
 Coefficients and points may be tensors that a tape follows.
 """
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial import (
     chebyshev,
     hermite,

@@ -24,7 +24,7 @@ from tapegrad.numpy.manipulation import atleast_1d
 from tapegrad.numpy.values import as_array, dtype_of, floating, with_numbers
 from tapegrad.ops.creation import full_like_p
 
-Steps = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
+Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,17 @@ class Basis:
 
     name: str
     prefix: str
-    recurrence: Callable[[np.ndarray[Any, Any]], Steps]
+    recurrence: Callable[[np.ndarray], Steps]
     """From degrees n to a[n], b[n], c[n]."""
     weights: Callable[[Any], Any] | None = None
     """The weight under which the family is orthogonal."""
 
     @property
     def numpys(self) -> ModuleType:
-        """NumPy's module, which is asked for matrices of numbers."""
+        """NumPy's module, which is asked for matrices of numbers, and for short lists of them.
+
+        The lists stay NumPy's arrays: they go to whichever device they are used on.
+        """
         return import_module(f"numpy.polynomial.{self.name}")
 
     def steps(self, count: int) -> list[list[float]]:
@@ -74,7 +77,7 @@ class Basis:
 
 
 @cache
-def _rows(basis: Basis, count: int) -> list[np.ndarray[Any, Any]]:
+def _rows(basis: Basis, count: int) -> list[np.ndarray]:
     """Return the factors of v[k - 1], v[k] and v[k + 1] in the k-th coefficient of x v."""
     a, b, c = basis.recurrence(np.arange(count + 1, dtype=float))
     up = np.concatenate([[0.0], 1 / a[: count - 1]])
@@ -113,7 +116,7 @@ def series(*coefficients: Any) -> list[Any]:
     for c in arrays:
         if len(c.shape) != 1 or not c.shape[0]:
             raise ShapeError(
-                f"A series needs a vector of at least one coefficient. Got shape {tuple(c.shape)}."
+                f"A series needs a vector of at least one coefficient. Got shape {c.shape}."
             )
     return arrays
 

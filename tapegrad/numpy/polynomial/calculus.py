@@ -122,8 +122,7 @@ class Family(Arithmetic, Evaluation):
         x, y = (floating(part) for part in side_by_side(x, y))
         if len(x.shape) != 1 or len(y.shape) not in (1, 2) or x.shape[0] != y.shape[0]:
             raise ShapeError(
-                f"A fit needs as many values as points. Got shapes {tuple(x.shape)} and "
-                f"{tuple(y.shape)}."
+                f"A fit needs as many values as points. Got shapes {x.shape} and {y.shape}."
             )
         degrees = np.atleast_1d(np.asarray(deg))
         if degrees.ndim != 1 or degrees.dtype.kind not in "iu" or degrees.min() < 0:
@@ -187,7 +186,7 @@ def _is_one(value: Any) -> bool:
     return type(value) in (int, float) and value == 1
 
 
-def _applied(matrix: np.ndarray[Any, Any], c: Any) -> Any:
+def _applied(matrix: np.ndarray, c: Any) -> Any:
     factors = as_array(matrix.astype(dtype_of(c)), c)
     return (
         matmul(factors, reshape(c, (-1, 1)))[:, 0]
@@ -197,14 +196,14 @@ def _applied(matrix: np.ndarray[Any, Any], c: Any) -> Any:
 
 
 @cache
-def _matrix(family: Family, name: str, count: int, times: int) -> np.ndarray[Any, Any]:
+def _matrix(family: Family, name: str, count: int, times: int) -> np.ndarray:
     """Return the derivative or integral of each polynomial, in columns."""
     function = getattr(family.numpys, family.prefix + name)
     return np.asarray(function(np.eye(count), times))
 
 
 @cache
-def _change(family: Family, name: str, count: int) -> np.ndarray[Any, Any]:
+def _change(family: Family, name: str, count: int) -> np.ndarray:
     """Return one basis in terms of another, in columns."""
     matrix = np.zeros((count, count))
     for k in range(count):
@@ -214,7 +213,7 @@ def _change(family: Family, name: str, count: int) -> np.ndarray[Any, Any]:
 
 
 @cache
-def _companion(family: Family, degree: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _companion(family: Family, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the companion matrix of p[degree], and how its last column moves with coefficients."""
     function = getattr(family.numpys, f"{family.prefix}companion")
     base = function(np.eye(degree + 1)[-1])

@@ -1,7 +1,5 @@
 """Chebyshev's polynomials (of the first kind): the functions of `numpy.polynomial.chebyshev`."""
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial.chebyshev_points import chebinterpolate, chebpts1, chebpts2
 from tapegrad.numpy.polynomial.families import CHEBYSHEV as _FAMILY
 from tapegrad.numpy.polynomial.series import Chebyshev
@@ -33,7 +31,6 @@ chebweight = _FAMILY.weight
 cheb2poly = _FAMILY.to_powers
 poly2cheb = _FAMILY.from_powers
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 chebdomain = _FAMILY.numpys.chebdomain
 chebzero = _FAMILY.numpys.chebzero
 chebone = _FAMILY.numpys.chebone

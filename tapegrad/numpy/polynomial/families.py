@@ -1,7 +1,5 @@
 """The six families of NumPy's `polynomial`, each by its recurrence and weight."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tapegrad.numpy.polynomial.calculus import Family

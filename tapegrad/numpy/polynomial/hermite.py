@@ -1,7 +1,5 @@
 """Hermite's polynomials as in physics: the functions of `numpy.polynomial.hermite`."""
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial.families import HERMITE as _FAMILY
 from tapegrad.numpy.polynomial.series import Hermite
 
@@ -32,7 +30,6 @@ hermweight = _FAMILY.weight
 herm2poly = _FAMILY.to_powers
 poly2herm = _FAMILY.from_powers
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 hermdomain = _FAMILY.numpys.hermdomain
 hermzero = _FAMILY.numpys.hermzero
 hermone = _FAMILY.numpys.hermone

@@ -1,7 +1,5 @@
 """Hermite's polynomials as in probability theory: the functions of `numpy.polynomial.hermite_e`."""
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial.families import HERMITE_E as _FAMILY
 from tapegrad.numpy.polynomial.series import HermiteE
 
@@ -32,7 +30,6 @@ hermeweight = _FAMILY.weight
 herme2poly = _FAMILY.to_powers
 poly2herme = _FAMILY.from_powers
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 hermedomain = _FAMILY.numpys.hermedomain
 hermezero = _FAMILY.numpys.hermezero
 hermeone = _FAMILY.numpys.hermeone

@@ -1,7 +1,5 @@
 """Laguerre's polynomials: the functions of `numpy.polynomial.laguerre`."""
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial.families import LAGUERRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Laguerre
 
@@ -32,7 +30,6 @@ lagweight = _FAMILY.weight
 lag2poly = _FAMILY.to_powers
 poly2lag = _FAMILY.from_powers
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 lagdomain = _FAMILY.numpys.lagdomain
 lagzero = _FAMILY.numpys.lagzero
 lagone = _FAMILY.numpys.lagone

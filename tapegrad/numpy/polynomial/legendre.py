@@ -1,7 +1,5 @@
 """Legendre's polynomials: the functions of `numpy.polynomial.legendre`."""
 
-from __future__ import annotations
-
 from tapegrad.numpy.polynomial.families import LEGENDRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Legendre
 
@@ -32,7 +30,6 @@ legweight = _FAMILY.weight
 leg2poly = _FAMILY.to_powers
 poly2leg = _FAMILY.from_powers
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 legdomain = _FAMILY.numpys.legdomain
 legzero = _FAMILY.numpys.legzero
 legone = _FAMILY.numpys.legone

@@ -1,7 +1,5 @@
 """Powers of x: the functions of `numpy.polynomial.polynomial`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tapegrad.numpy.polynomial.evaluation import value_from_roots as polyvalfromroots
@@ -32,7 +30,6 @@ polytrim = _FAMILY.trim
 polyline = _FAMILY.line
 polyvalnd = _FAMILY.valnd
 
-# Short lists of numbers, as NumPy's arrays: they go to whichever device they are used on.
 polydomain = _FAMILY.numpys.polydomain
 polyzero = _FAMILY.numpys.polyzero
 polyone = _FAMILY.numpys.polyone

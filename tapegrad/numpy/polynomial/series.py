@@ -18,7 +18,7 @@ from tapegrad.numpy.polynomial.calculus import Family
 from tapegrad.numpy.ranges import linspace
 
 
-def _pair(value: Any, default: Any, what: str) -> np.ndarray[Any, Any]:
+def _pair(value: Any, default: Any, what: str) -> np.ndarray:
     found = np.asarray(read_on_host(default if value is None else value, what), dtype=float)
     if found.shape != (2,):
         raise ArgumentError(f"A {what} is a pair of numbers. Got shape {found.shape}.")

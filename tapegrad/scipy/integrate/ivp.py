@@ -61,10 +61,10 @@ def _as_parameter(value: Any) -> Any:
 
 def _like_state(slope: Any, y: Any) -> Any:
     slope, y = operands(slope, y)
-    if tuple(slope.shape) != tuple(y.shape):
+    if slope.shape != y.shape:
         raise ShapeError(
-            f"The right-hand side must return slopes of the state's shape {tuple(y.shape)}. "
-            f"It returned {tuple(slope.shape)}."
+            f"The right-hand side must return slopes of the state's shape {y.shape}. "
+            f"It returned {slope.shape}."
         )
     return slope
 
@@ -87,12 +87,12 @@ def odeint(
     gradients by the adjoint method. The state may have any shape.
 
     >>> y = odeint(lambda y, t: -y, [1.0, 2.0], [0.0, 1.0])
-    >>> y.numpy().round(4).tolist()
+    >>> y.round(4).tolist()
     [[1.0, 2.0], [0.3679, 0.7358]]
     """
     y0, times, params = _parameters(y0, t, args)
     if len(times.shape) != 1 or not times.shape[0]:
-        raise ShapeError(f"odeint needs a vector of times. Got shape {tuple(times.shape)}.")
+        raise ShapeError(f"odeint needs a vector of times. Got shape {times.shape}.")
 
     def field(t: float, y: Any, *params: Any) -> Any:
         return _like_state(func(t, y, *params) if tfirst else func(y, t, *params), y)
@@ -127,7 +127,7 @@ def solve_ivp(
     the equations of each step. Times and states of events have first derivatives.
 
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], rtol=1e-8)
-    >>> found.y.numpy().round(4).tolist()
+    >>> found.y.round(4).tolist()
     [[1.0, 0.3679]]
     """
     check_choice("The method of solve_ivp", method, METHODS)
@@ -192,6 +192,6 @@ def _all_times(
     return list(dict.fromkeys(times))
 
 
-def _places(found: list[float], wanted: list[float]) -> np.ndarray[Any, Any]:
+def _places(found: list[float], wanted: list[float]) -> np.ndarray:
     numbers = {t: i for i, t in enumerate(found)}
     return np.array([numbers[t] for t in wanted], np.int64)

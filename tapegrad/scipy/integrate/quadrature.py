@@ -25,7 +25,7 @@ from tapegrad.ops.reduction import sum as sum_over
 from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.implicit import quietly
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 # The nodes and weights of Kronrod's rule with 21 points and those of Gauss' with 10 within it.
 _NODES = (
@@ -93,7 +93,7 @@ def quad_vec(
 
     >>> import tapegrad
     >>> found, _ = quad_vec(lambda x: tapegrad.stack([x, x * x]), 0.0, 3.0)
-    >>> found.numpy().round(6).tolist()
+    >>> found.round(6).tolist()
     [4.5, 9.0]
     """
     args = arguments(args)

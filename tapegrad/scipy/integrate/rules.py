@@ -61,7 +61,7 @@ def cumulative_trapezoid(
 ) -> Any:
     """Return the integrals up to each sample but the first; `initial=0` puts a 0 in front.
 
-    >>> cumulative_trapezoid([1.0, 2.0, 3.0], initial=0).numpy().tolist()
+    >>> cumulative_trapezoid([1.0, 2.0, 3.0], initial=0).tolist()
     [0.0, 1.5, 4.0]
     """
     areas, axis = _areas(y, x, dx, axis, "cumulative_trapezoid")
@@ -139,7 +139,7 @@ def cumulative_simpson(
 
     With `initial`, that stands in front and is added to all.
 
-    >>> cumulative_simpson([0.0, 1.0, 4.0, 9.0], initial=0.0).numpy().round(4).tolist()
+    >>> cumulative_simpson([0.0, 1.0, 4.0, 9.0], initial=0.0).round(4).tolist()
     [0.0, 0.3333, 2.6667, 9.0]
     """
     y = operand(y)
@@ -191,7 +191,7 @@ def newton_cotes(rn: Any, equal: int = 0) -> tuple[Any, float]:
     """Return the weights of the rule through samples at 0..n (or at `rn`), and its error's factor.
 
     >>> weights, factor = newton_cotes(2)
-    >>> weights.numpy().round(4).tolist(), round(factor, 6)
+    >>> weights.round(4).tolist(), round(factor, 6)
     ([0.3333, 1.3333, 0.3333], -0.011111)
     """
     places = np.arange(rn + 1) if isinstance(rn, int) else np.asarray(rn, float)

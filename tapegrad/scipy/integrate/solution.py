@@ -21,7 +21,7 @@ class OdeSolution:
 
     >>> from tapegrad.scipy.integrate import solve_ivp
     >>> sol = solve_ivp(lambda t, y: -y, (0, 1), [1.0], dense_output=True, rtol=1e-8).sol
-    >>> sol([0.0, 0.5]).numpy().round(5).tolist()
+    >>> sol([0.0, 0.5]).round(5).tolist()
     [[1.0, 0.60653]]
     """
 

@@ -62,7 +62,7 @@ def design(t: Any, k: int, q: Any, nu: int = 0) -> Any:
 
     >>> import tapegrad
     >>> knots = tapegrad.constant([0.0, 0.0, 1.0, 2.0, 2.0])
-    >>> design(knots, 1, tapegrad.constant([0.5, 2.0])).numpy().tolist()
+    >>> design(knots, 1, tapegrad.constant([0.5, 2.0])).tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
     first, bumps = basis(t, k, q, nu)
@@ -77,7 +77,7 @@ def design(t: Any, k: int, q: Any, nu: int = 0) -> Any:
 class BSpline:
     """A spline of degree k as a sum of bumps; differentiable in knots, coefficients and points.
 
-    >>> BSpline([0.0, 0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 4.0], 1)([0.5, 1.5]).numpy().tolist()
+    >>> BSpline([0.0, 0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 4.0], 1)([0.5, 1.5]).tolist()
     [0.5, 2.5]
     """
 
@@ -89,14 +89,14 @@ class BSpline:
         if len(t.shape) != 1 or t.shape[0] < 2 * k + 2:
             raise ShapeError(
                 f"BSpline of degree {k} needs at least {2 * k + 2} knots along one axis. "
-                f"Got shape {tuple(t.shape)}."
+                f"Got shape {t.shape}."
             )
         axis = normalize_axis(axis, len(c.shape), "BSpline")
         count = t.shape[0] - k - 1
         if not c.shape or c.shape[axis] < count:
             raise ShapeError(
                 f"BSpline of degree {k} with {t.shape[0]} knots needs {count} coefficients along "
-                f"axis {axis}. Got shape {tuple(c.shape)}."
+                f"axis {axis}. Got shape {c.shape}."
             )
         values = known(t, given)
         if values is not None and (np.diff(values) < 0).any():

@@ -27,7 +27,7 @@ MOST_COMPARISONS = 2**22
 """Beyond so many pairs of points and values a device searches by halving."""
 
 
-def known(x: Any, given: Any = None) -> np.ndarray[Any, Any] | None:
+def known(x: Any, given: Any = None) -> np.ndarray | None:
     """Return the values of one tensor on the host, else None: looking would mean waiting.
 
     What was `given` for the tensor may have been a number, a list or an array of the host: its
@@ -86,13 +86,13 @@ def points_and_values(
         x = real(x)
     if len(x.shape) != 1 or x.shape[0] < least:
         raise ShapeError(
-            f"{name} needs at least {least} points along one axis. Got shape {tuple(x.shape)}."
+            f"{name} needs at least {least} points along one axis. Got shape {x.shape}."
         )
     axis = normalize_axis(axis, len(y.shape), name)
     if not y.shape or y.shape[axis] != x.shape[0]:
         raise ShapeError(
             f"{name} needs a value for each of {x.shape[0]} points along axis {axis}. "
-            f"Got shape {tuple(y.shape)}."
+            f"Got shape {y.shape}."
         )
     if ordered:
         check_increasing(x, name, given=given)

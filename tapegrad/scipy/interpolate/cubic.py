@@ -35,7 +35,7 @@ class CubicSpline(CubicHermiteSpline):
     `bc_type` is 'not-a-knot', 'clamped', 'natural' or 'periodic', or a pair for both ends of such
     names or of (order, value) for the first or second derivative.
 
-    >>> CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])(1.5).numpy().tolist()
+    >>> CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])(1.5).tolist()
     3.375
     """
 
@@ -85,10 +85,9 @@ def _end(given: Any, y: Any) -> End:
     if not isinstance(given, list | tuple) or len(given) != 2 or given[0] not in (1, 2):
         raise ArgumentError(f"An end condition is (1, slope) or (2, bend). Got {given!r}.")
     value = operand(given[1])
-    if tuple(value.shape) != tuple(y.shape[1:]):
+    if value.shape != tuple(y.shape[1:]):
         raise ShapeError(
-            f"An end condition needs values of shape {tuple(y.shape[1:])}. "
-            f"Got {tuple(value.shape)}."
+            f"An end condition needs values of shape {tuple(y.shape[1:])}. Got {value.shape}."
         )
     return int(given[0]), cast(value, numpy_dtype_of(y))
 

@@ -54,7 +54,7 @@ class RegularGridInterpolator:
     much.
 
     >>> f = RegularGridInterpolator(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]])
-    >>> f([[0.5, 1.0], [1.0, 0.5]]).numpy().tolist()
+    >>> f([[0.5, 1.0], [1.0, 0.5]]).tolist()
     [1.5, 1.5]
     """
 
@@ -132,7 +132,7 @@ class RegularGridInterpolator:
         if not q.shape or q.shape[-1] != rank:
             raise ShapeError(
                 f"The places need {rank} coordinates along their last axis, one per grid axis. "
-                f"Got shape {tuple(q.shape)}."
+                f"Got shape {q.shape}."
             )
         shape = tuple(q.shape[:-1])
         if len(q.shape) == 1:
@@ -187,7 +187,7 @@ def _in_order(line: Any, values: Any, axis: int, given: Any) -> tuple[Any, Any]:
     if len(line.shape) != 1 or line.shape[0] != values.shape[axis]:
         raise ShapeError(
             f"The grid needs {values.shape[axis]} points along axis {axis}, as many as there are "
-            f"values. Got shape {tuple(line.shape)}."
+            f"values. Got shape {line.shape}."
         )
     host = known(line, given)
     if host is not None and host.size > 1 and (np.diff(host) < 0).all():
@@ -299,7 +299,7 @@ def interpn(
 ) -> Any:
     """Return the values of a function on a grid at places [..., axis].
 
-    >>> interpn(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]], [0.5, 1.0]).numpy().tolist()
+    >>> interpn(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]], [0.5, 1.0]).tolist()
     [1.5]
     """
     f = RegularGridInterpolator(points, values, method, bounds_error, fill_value)

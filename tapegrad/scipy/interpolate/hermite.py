@@ -28,16 +28,16 @@ def hermite_coefficients(x: Any, y: Any, slopes: Any) -> Any:
 class CubicHermiteSpline(PPoly):
     """The piecewise cubic with given values and slopes; differentiable in both and in the points.
 
-    >>> CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.5).numpy().tolist()
+    >>> CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.5).tolist()
     0.5
     """
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
         y, dydx = operands(y, dydx)
-        if tuple(y.shape) != tuple(dydx.shape):
+        if y.shape != dydx.shape:
             raise ShapeError(
                 "CubicHermiteSpline needs a slope for each value. Got shapes "
-                f"{tuple(y.shape)} and {tuple(dydx.shape)}."
+                f"{y.shape} and {dydx.shape}."
             )
         x, y, axis = points_and_values(x, y, axis, type(self).__name__)
         slopes = move_axis(operands(dydx, y)[0], axis, 0)
@@ -47,7 +47,7 @@ class CubicHermiteSpline(PPoly):
 class PchipInterpolator(CubicHermiteSpline):
     """The piecewise cubic that keeps the shape of the data: no overshoot between values.
 
-    >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 0.0, 1.0])([0.5, 1.5]).numpy().tolist()
+    >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 0.0, 1.0])([0.5, 1.5]).tolist()
     [0.0, 0.3125]
     """
 
@@ -85,7 +85,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
     `method="makima"` is the modified form, which is steadier where data are flat.
 
-    >>> Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])(1.5).numpy().tolist()
+    >>> Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])(1.5).tolist()
     2.25
     """
 
@@ -124,7 +124,7 @@ def _akima_slopes(x: Any, y: Any, method: str) -> Any:
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
     """Return the cubic that keeps the shape of the data, or one of its derivatives, at places.
 
-    >>> pchip_interpolate([0.0, 1.0, 2.0], [0.0, 0.0, 1.0], [0.5, 1.5]).numpy().tolist()
+    >>> pchip_interpolate([0.0, 1.0, 2.0], [0.0, 0.0, 1.0], [0.5, 1.5]).tolist()
     [0.0, 0.3125]
     """
     return PchipInterpolator(xi, yi, axis)(x, int(der))

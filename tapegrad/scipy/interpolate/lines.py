@@ -38,7 +38,7 @@ class interp1d:  # noqa: N801  # SciPy's name
     NaN where a look at the points would mean waiting for a device, or inside a recorded function.
 
     >>> f = interp1d([0.0, 1.0, 2.0], [0.0, 10.0, 40.0])
-    >>> f([0.5, 1.5]).numpy().tolist()
+    >>> f([0.5, 1.5]).tolist()
     [5.0, 25.0]
     """
 

@@ -37,7 +37,7 @@ class PPoly:
     Gradients flow to coefficients, breakpoints and the points asked for.
 
     >>> p = PPoly([[1.0, 2.0], [0.0, 1.0]], [0.0, 1.0, 3.0])
-    >>> p([0.5, 2.0]).numpy().tolist(), float(p.integrate(0.0, 2.0))
+    >>> p([0.5, 2.0]).tolist(), float(p.integrate(0.0, 2.0))
     ([0.5, 3.0], 2.5)
     """
 
@@ -54,13 +54,13 @@ class PPoly:
         if len(c.shape) < 2 or not 0 <= axis < len(c.shape) - 1:
             raise ShapeError(
                 "PPoly needs coefficients with an axis for powers and one for intervals. "
-                f"Got shape {tuple(c.shape)} and axis {axis}."
+                f"Got shape {c.shape} and axis {axis}."
             )
         c = moveaxis(c, (axis, axis + 1), (0, 1))
         if len(x.shape) != 1 or x.shape[0] < 2 or x.shape[0] != c.shape[1] + 1:
             raise ShapeError(
                 "PPoly needs one breakpoint more than intervals. Got "
-                f"{c.shape[1]} intervals and breakpoints of shape {tuple(x.shape)}."
+                f"{c.shape[1]} intervals and breakpoints of shape {x.shape}."
             )
         check_increasing(x, "PPoly", given=given)
         self._set(c, x, extrapolate, axis)
@@ -83,7 +83,7 @@ class PPoly:
         """Return a B-spline as polynomials between its knots.
 
         >>> from tapegrad.scipy.interpolate.bsplines import BSpline
-        >>> PPoly.from_spline(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 2.0], 1))(0.5).numpy().tolist()
+        >>> PPoly.from_spline(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 2.0], 1))(0.5).tolist()
         1.0
         """
         if isinstance(tck, tuple):

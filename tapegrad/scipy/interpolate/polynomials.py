@@ -24,7 +24,7 @@ class KroghInterpolator:
 
     A point that stands several times in a row is followed by values of derivatives, as in SciPy.
 
-    >>> KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).numpy().tolist()
+    >>> KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).tolist()
     2.25
     """
 
@@ -95,7 +95,7 @@ class BarycentricInterpolator:
 
     Written as sums of products, so that it has derivatives at the points themselves, too.
 
-    >>> BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).numpy().tolist()
+    >>> BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).tolist()
     2.25
     """
 
@@ -147,7 +147,7 @@ def _lagrange(x: Any, q: Any) -> Any:
 def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
     """Return the polynomial through all points, or one of its derivatives, at places.
 
-    >>> krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5, der=1).numpy().tolist()
+    >>> krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5, der=1).tolist()
     3.0
     """
     return KroghInterpolator(xi, yi, axis).derivative(x, int(der))
@@ -158,7 +158,7 @@ def barycentric_interpolate(
 ) -> Any:
     """Return the polynomial through all points, or one of its derivatives, at places.
 
-    >>> barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5).numpy().tolist()
+    >>> barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5).tolist()
     2.25
     """
     polynomial = BarycentricInterpolator(xi, yi, axis)

@@ -37,7 +37,7 @@ class RBFInterpolator:
     """A function through values at scattered points; differentiable in all of them and in places.
 
     >>> f = RBFInterpolator([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    >>> f([[0.5]]).numpy().round(6).tolist()
+    >>> f([[0.5]]).round(6).tolist()
     [0.5]
     """
 
@@ -59,7 +59,7 @@ class RBFInterpolator:
         if len(self.y.shape) != 2 or not d.shape or d.shape[0] != self.y.shape[0]:
             raise ShapeError(
                 "RBFInterpolator needs points [point, coordinate] and a value for each. Got shapes "
-                f"{tuple(self.y.shape)} and {tuple(d.shape)}."
+                f"{self.y.shape} and {d.shape}."
             )
         self.epsilon = _scale(epsilon, kernel)
         self._powers = _powers(_degree(degree, kernel), self.y.shape[1])
@@ -80,7 +80,7 @@ class RBFInterpolator:
         if len(places.shape) != 2 or places.shape[1] != self.y.shape[1]:
             raise ShapeError(
                 f"RBFInterpolator is asked at places [place, {self.y.shape[1]}]. "
-                f"Got shape {tuple(places.shape)}."
+                f"Got shape {places.shape}."
             )
         places = cast(places, numpy_dtype_of(self.y))
         row = concat([self._kernel(places), self._polynomials(places)], axis=1)
@@ -122,7 +122,7 @@ def radial(kernel: str, square: Any) -> Any:
     """Return a kernel of the squared distance; where that is 0 the slope is taken to be 0.
 
     >>> import tapegrad
-    >>> radial("cubic", tapegrad.constant([0.0, 4.0])).numpy().tolist()
+    >>> radial("cubic", tapegrad.constant([0.0, 4.0])).tolist()
     [0.0, 8.0]
     """
     if kernel == "gaussian":

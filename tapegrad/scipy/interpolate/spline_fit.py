@@ -80,10 +80,8 @@ def _as_row(value: Any, y: Any) -> Any:
     if isinstance(value, int | float) and value == 0:
         return zeros_for(y, (1, *rest), numpy_dtype_of(y))
     given = cast(operand(value), numpy_dtype_of(y))
-    if tuple(given.shape) != rest:
-        raise ShapeError(
-            f"An end condition needs values of shape {rest}. Got {tuple(given.shape)}."
-        )
+    if given.shape != rest:
+        raise ShapeError(f"An end condition needs values of shape {rest}. Got {given.shape}.")
     return reshape_p(given, shape=(1, *rest))
 
 

@@ -34,7 +34,7 @@ def _with_zero(x: Any) -> Any:
 def _triangle_of(ab: Any, lower: bool, name: str) -> Any:
     """The triangular matrix that has these bands; what lies outside of it is not read."""
     if len(ab.shape) != 2:
-        raise ShapeError(f"{name} needs diagonals as rows. Got shape {tuple(ab.shape)}.")
+        raise ShapeError(f"{name} needs diagonals as rows. Got shape {ab.shape}.")
     count, size = (int(n) for n in ab.shape)
     rows, columns = _band_places(count, size, lower)
     is_inside = (rows >= 0) & (rows < size)
@@ -71,7 +71,7 @@ def solveh_banded(
     Upper form has `ab[u + i - j, j] = a[i, j]` for i <= j, lower form `ab[i - j, j] = a[i, j]`.
     Nothing is overwritten, and nothing is looked at beforehand.
 
-    >>> solveh_banded([[0.0, 0.0], [2.0, 4.0]], [2.0, 2.0]).numpy().round(6).tolist()
+    >>> solveh_banded([[0.0, 0.0], [2.0, 4.0]], [2.0, 2.0]).round(6).tolist()
     [1.0, 0.5]
     """
     ab, b = operands(ab, b)
@@ -85,7 +85,7 @@ def cholesky_banded(
 
     Nothing is overwritten, and nothing is looked at beforehand.
 
-    >>> cholesky_banded([[4.0, 9.0]]).numpy().tolist()
+    >>> cholesky_banded([[4.0, 9.0]]).tolist()
     [[2.0, 3.0]]
     """
     ab = operand(ab)
@@ -96,7 +96,7 @@ def cholesky_banded(
 def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Return x with a @ x = b, given what `cholesky_banded` made of a, and its form.
 
-    >>> cho_solve_banded((cholesky_banded([[4.0]]), False), [8.0]).numpy().tolist()
+    >>> cho_solve_banded((cholesky_banded([[4.0]]), False), [8.0]).tolist()
     [2.0]
     """
     cb, lower = cb_and_lower
@@ -107,7 +107,7 @@ def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
 def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> Any:
     """Return eigenvalues (smallest first) and eigenvectors of a Hermitian matrix of bands.
 
-    >>> eig_banded([[2.0, 1.0]], eigvals_only=True).numpy().tolist()
+    >>> eig_banded([[2.0, 1.0]], eigvals_only=True).tolist()
     [1.0, 2.0]
     """
     x = _whole_of(operand(a_band), lower, "eig_banded")
@@ -117,7 +117,7 @@ def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> 
 def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
     """Return the eigenvalues, smallest first, of a Hermitian matrix of bands.
 
-    >>> eigvals_banded([[2.0, 1.0]]).numpy().tolist()
+    >>> eigvals_banded([[2.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
     return eig_banded(a_band, lower, eigvals_only=True)
@@ -126,14 +126,14 @@ def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
     """Return eigenvalues (smallest first) and eigenvectors; d is the diagonal, e beside it.
 
-    >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).numpy().round(6).tolist()
+    >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).round(6).tolist()
     [1.0, 3.0]
     """
     d, e = operands(d, e)
     if len(d.shape) != 1 or len(e.shape) != 1 or e.shape[0] != d.shape[0] - 1:
         raise ShapeError(
             "eigh_tridiagonal needs a diagonal and one less beside it. Got shapes "
-            f"{tuple(d.shape)} and {tuple(e.shape)}."
+            f"{d.shape} and {e.shape}."
         )
     size = int(d.shape[0])
     beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
@@ -144,7 +144,7 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
 def eigvalsh_tridiagonal(d: Any, e: Any) -> Any:
     """Return the eigenvalues, smallest first, of a symmetric tridiagonal matrix.
 
-    >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0]).numpy().round(6).tolist()
+    >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0]).round(6).tolist()
     [1.0, 3.0]
     """
     return eigh_tridiagonal(d, e, eigvals_only=True)

@@ -24,7 +24,7 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     """Return p, l, u with a = p @ l @ u, or (p @ l, u) with `permute_l`.
 
     >>> p, l, u = lu([[1.0, 2.0], [4.0, 4.0]])
-    >>> p.numpy().tolist(), u.numpy().tolist()
+    >>> p.tolist(), u.tolist()
     ([[0.0, 1.0], [1.0, 0.0]], [[4.0, 4.0], [0.0, 1.0]])
     """
     packed, rows = decompositions.lu(operand(a))
@@ -56,7 +56,7 @@ def qr(a: Any, *, mode: str = "full") -> Any:
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Return u, s, vh with a = (u * s) @ vh; `full_matrices` of a square one have derivatives.
 
-    >>> svd([[3.0, 0.0], [0.0, 4.0]], compute_uv=False).numpy().tolist()
+    >>> svd([[3.0, 0.0], [0.0, 4.0]], compute_uv=False).tolist()
     [4.0, 3.0]
     """
     return eigen.svd(operand(a), full_matrices, compute_uv)
@@ -65,7 +65,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 def svdvals(a: Any) -> Any:
     """Return the singular values, largest first.
 
-    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).tolist()
     [4.0, 3.0]
     """
     return eigen.svdvals(operand(a))
@@ -103,7 +103,7 @@ def eigh(
     With a positive definite `b` they solve a @ v = w * b @ v. `subset_by_index` is the first and
     the last to return; all are computed.
 
-    >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).numpy().tolist()
+    >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).tolist()
     [2.0, 3.0]
     """
     a = operand(a)
@@ -150,7 +150,7 @@ def eigvalsh(
 ) -> Any:
     """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first.
 
-    >>> eigvalsh([[2.0, 0.0], [0.0, 3.0]]).numpy().tolist()
+    >>> eigvalsh([[2.0, 0.0], [0.0, 3.0]]).tolist()
     [2.0, 3.0]
     """
     return eigh(a, b, lower=lower, eigvals_only=True, subset_by_index=subset_by_index)
@@ -164,7 +164,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     eigenvalues are equal, for functions that do not depend on the phases of columns.
 
     >>> t, z = schur([[0.0, 2.0], [-2.0, 0.0]])
-    >>> t.numpy().tolist()
+    >>> t.tolist()
     [[0.0, 2.0], [-2.0, 0.0]]
     """
     return rotations.schur(operand(a), output)
@@ -185,7 +185,7 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     """Return u with orthonormal columns or rows and a semidefinite p: a = u @ p, or p @ u.
 
     >>> u, p = polar([[0.0, -2.0], [3.0, 0.0]])
-    >>> p.numpy().round(6).tolist()
+    >>> p.round(6).tolist()
     [[3.0, 0.0], [0.0, 2.0]]
     """
     check_choice("side", side, ("left", "right"))
@@ -199,7 +199,7 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
 def expm(A: Any) -> Any:
     """Return the exponential of a matrix.
 
-    >>> expm([[0.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    >>> expm([[0.0, 0.0], [0.0, 0.0]]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return functions.expm(operand(A))
@@ -212,7 +212,7 @@ def expm_frechet(
 
     Both methods of SciPy, 'SPS' and 'blockEnlarge', are forward mode here.
 
-    >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).numpy().tolist()
+    >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
     [[2.0]]
     """
     if method not in (None, "SPS", "blockEnlarge"):
@@ -228,7 +228,7 @@ def logm(A: Any) -> Any:
     Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
     device it gives NaN. Cast it to a complex dtype for the complex one.
 
-    >>> logm([[1.0, 0.0], [0.0, 1.0]]).numpy().tolist()
+    >>> logm([[1.0, 0.0], [0.0, 1.0]]).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
     return functions.logm(operand(A))
@@ -240,7 +240,7 @@ def sqrtm(A: Any) -> Any:
     Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
     device it gives NaN. Cast it to a complex dtype for the complex one.
 
-    >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(6).tolist()
+    >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
     return functions.sqrtm(operand(A))

@@ -20,7 +20,7 @@ from tapegrad.scipy.operands import operands
 def block_diag(*arrs: Any) -> Any:
     """Return a matrix with the given ones along its diagonal and zeros elsewhere.
 
-    >>> block_diag([[1.0, 2.0]], [[3.0]]).numpy().tolist()
+    >>> block_diag([[1.0, 2.0]], [[3.0]]).tolist()
     [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
     """
     blocks = [_as_matrix(x) for x in operands(*arrs)]
@@ -35,7 +35,7 @@ def block_diag(*arrs: Any) -> Any:
 
 def _as_matrix(x: Any) -> Any:
     if len(x.shape) > 2:
-        raise ShapeError(f"block_diag needs matrices. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"block_diag needs matrices. Got shape {x.shape}.")
     return x if len(x.shape) == 2 else reshape_p(x, shape=(1, x.size))
 
 
@@ -44,7 +44,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
     Without `r` the row is the conjugate of the column; its first entry does not count.
 
-    >>> toeplitz([1.0, 2.0], [9.0, 3.0]).numpy().tolist()
+    >>> toeplitz([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 3.0], [2.0, 1.0]]
     """
     (c,) = operands(c)
@@ -59,7 +59,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 def circulant(c: Any) -> Any:
     """Return the square matrix whose columns are this one, each turned one further down.
 
-    >>> circulant([1.0, 2.0, 3.0]).numpy().tolist()
+    >>> circulant([1.0, 2.0, 3.0]).tolist()
     [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
     """
     (c,) = operands(c)
@@ -73,7 +73,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
     Without `r` the row is 0; its first entry does not count.
 
-    >>> hankel([1.0, 2.0], [9.0, 3.0]).numpy().tolist()
+    >>> hankel([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
     (c,) = operands(c)
@@ -87,7 +87,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 def companion(a: Any) -> Any:
     """Return the matrix whose eigenvalues are the roots of the polynomial a, highest power first.
 
-    >>> companion([1.0, -3.0, 2.0]).numpy().tolist()
+    >>> companion([1.0, -3.0, 2.0]).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
     (a,) = operands(a)
@@ -100,5 +100,5 @@ def companion(a: Any) -> Any:
 def length_of(x: Any, name: str) -> int:
     """Return the length of a vector; refuse anything else."""
     if len(x.shape) != 1:
-        raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"{name} needs vectors. Got shape {x.shape}.")
     return int(x.shape[0])

@@ -18,7 +18,7 @@ def fractional_matrix_power(A: Any, t: float) -> Any:
 
     As for `logm`, real matrices with eigenvalues that are negative or 0 have to be made complex.
 
-    >>> fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).numpy().round(6).tolist()
+    >>> fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
     A = operand(A)
@@ -41,7 +41,7 @@ def _imaginary(A: Any) -> Any:
 def cosm(A: Any) -> Any:
     """Return the cosine of a matrix.
 
-    >>> cosm([[0.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    >>> cosm([[0.0, 0.0], [0.0, 0.0]]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     A = operand(A)
@@ -54,7 +54,7 @@ def cosm(A: Any) -> Any:
 def sinm(A: Any) -> Any:
     """Return the sine of a matrix.
 
-    >>> sinm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    >>> sinm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     A = operand(A)
@@ -67,7 +67,7 @@ def sinm(A: Any) -> Any:
 def tanm(A: Any) -> Any:
     """Return the tangent of a matrix.
 
-    >>> tanm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    >>> tanm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     A = operand(A)
@@ -77,7 +77,7 @@ def tanm(A: Any) -> Any:
 def coshm(A: Any) -> Any:
     """Return the hyperbolic cosine of a matrix.
 
-    >>> coshm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    >>> coshm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     A = operand(A)
@@ -87,7 +87,7 @@ def coshm(A: Any) -> Any:
 def sinhm(A: Any) -> Any:
     """Return the hyperbolic sine of a matrix.
 
-    >>> sinhm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    >>> sinhm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     A = operand(A)
@@ -97,7 +97,7 @@ def sinhm(A: Any) -> Any:
 def tanhm(A: Any) -> Any:
     """Return the hyperbolic tangent of a matrix.
 
-    >>> tanhm([[0.0, 1.0], [0.0, 0.0]]).numpy().tolist()
+    >>> tanhm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     A = operand(A)
@@ -110,7 +110,7 @@ def signm(A: Any) -> Any:
 
     None may have a real part of 0.
 
-    >>> signm([[2.0, 0.0], [0.0, -3.0]]).numpy().round(6).tolist()
+    >>> signm([[2.0, 0.0], [0.0, -3.0]]).round(6).tolist()
     [[1.0, 0.0], [0.0, -1.0]]
     """
     A = operand(A)

@@ -31,7 +31,7 @@ def _order(n: Any, name: str) -> int:
 def hilbert(n: int) -> Any:
     """Return the matrix with the entries 1 / (i + j + 1).
 
-    >>> hilbert(2).numpy().round(4).tolist()
+    >>> hilbert(2).round(4).tolist()
     [[1.0, 0.5], [0.5, 0.3333]]
     """
     places = np.arange(_order(n, "hilbert"), dtype=np.float64)
@@ -41,7 +41,7 @@ def hilbert(n: int) -> Any:
 def invhilbert(n: int) -> Any:
     """Return the inverse of the Hilbert matrix, whose entries are whole numbers.
 
-    >>> invhilbert(2).numpy().tolist()
+    >>> invhilbert(2).tolist()
     [[4.0, -6.0], [-6.0, 12.0]]
     """
     n = _order(n, "invhilbert")
@@ -55,7 +55,7 @@ def _inverse_hilbert_entry(n: int, i: int, j: int) -> int:
     return sign * (i + j + 1) * ways
 
 
-def _pascal(n: int, kind: str, name: str) -> np.ndarray[Any, Any]:
+def _pascal(n: int, kind: str, name: str) -> np.ndarray:
     lower = np.array([[math.comb(i, j) for j in range(n)] for i in range(n)]).reshape(n, n)
     check_choice(f"The kind of {name}", kind, ("symmetric", "lower", "upper"))
     return lower
@@ -64,7 +64,7 @@ def _pascal(n: int, kind: str, name: str) -> np.ndarray[Any, Any]:
 def pascal(n: int, kind: str = "symmetric") -> Any:
     """Return the matrix of binomial coefficients; `kind` is 'symmetric', 'lower' or 'upper'.
 
-    >>> pascal(3).numpy().tolist()
+    >>> pascal(3).tolist()
     [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
     """
     lower = _pascal(_order(n, "pascal"), kind, "pascal").astype(np.float64)
@@ -75,7 +75,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
 def invpascal(n: int, kind: str = "symmetric") -> Any:
     """Return the inverse of the Pascal matrix of this kind, whose entries are whole numbers.
 
-    >>> invpascal(3, "lower").numpy().tolist()
+    >>> invpascal(3, "lower").tolist()
     [[1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], [1.0, -2.0, 1.0]]
     """
     n = _order(n, "invpascal")
@@ -89,7 +89,7 @@ def invpascal(n: int, kind: str = "symmetric") -> Any:
 def hadamard(n: int) -> Any:
     """Return the matrix of ones and minus ones with orthogonal rows; n is a power of 2.
 
-    >>> hadamard(2).numpy().tolist()
+    >>> hadamard(2).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
     """
     n = _order(n, "hadamard")
@@ -119,7 +119,7 @@ def dft(n: int, scale: str | None = None) -> Any:
 def helmert(n: int, full: bool = False) -> Any:
     """Return the orthogonal Helmert matrix, without its first row unless `full`.
 
-    >>> helmert(2).numpy().round(4).tolist()
+    >>> helmert(2).round(4).tolist()
     [[0.7071, -0.7071]]
     """
     n = _order(n, "helmert")
@@ -133,7 +133,7 @@ def helmert(n: int, full: bool = False) -> Any:
 def leslie(f: Any, s: Any) -> Any:
     """Return the matrix with f in its first row and s below the diagonal: births and survivals.
 
-    >>> leslie([1.0, 2.0], [0.5]).numpy().tolist()
+    >>> leslie([1.0, 2.0], [0.5]).tolist()
     [[1.0, 2.0], [0.5, 0.0]]
     """
     f, s = operands(f, s)
@@ -147,7 +147,7 @@ def leslie(f: Any, s: Any) -> Any:
 def fiedler(a: Any) -> Any:
     """Return the matrix of the distances between all pairs of numbers.
 
-    >>> fiedler([1.0, 4.0]).numpy().tolist()
+    >>> fiedler([1.0, 4.0]).tolist()
     [[0.0, 3.0], [3.0, 0.0]]
     """
     a = operand(a)
@@ -157,7 +157,7 @@ def fiedler(a: Any) -> Any:
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     """Return the matrix that convolves vectors of length n with a: modes full, valid and same.
 
-    >>> convolution_matrix([1.0, 2.0], 2).numpy().tolist()
+    >>> convolution_matrix([1.0, 2.0], 2).tolist()
     [[1.0, 0.0], [2.0, 1.0], [0.0, 2.0]]
     """
     check_choice("mode", mode, ("full", "valid", "same"))
@@ -179,14 +179,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 def khatri_rao(a: Any, b: Any) -> Any:
     """Return the Kronecker product column by column.
 
-    >>> khatri_rao([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]).numpy().tolist()
+    >>> khatri_rao([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]).tolist()
     [[3.0, 8.0], [5.0, 12.0]]
     """
     a, b = operands(a, b)
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-1]:
         raise ShapeError(
             "khatri_rao needs matrices with the same number of columns. Got shapes "
-            f"{tuple(a.shape)} and {tuple(b.shape)}."
+            f"{a.shape} and {b.shape}."
         )
     whole = expand_dims(a, -2) * expand_dims(b, -3)
     *lead, m, n, columns = whole.shape

@@ -34,7 +34,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
     Derivatives are right up to the third; q and r have to stay Hermitian.
 
-    >>> solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]]).numpy().round(6).tolist()
+    >>> solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]]).round(6).tolist()
     [[2.0]]
     """
     a, b, q, r = _matrices("solve_continuous_are", a, b, q, r)
@@ -78,7 +78,7 @@ def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
     Derivatives are right up to the third; q and r have to stay Hermitian.
 
-    >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).numpy().round(6).tolist()
+    >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).round(6).tolist()
     [[2.0]]
     """
     a, b, q, r = _matrices("solve_discrete_are", a, b, q, r)

@@ -47,7 +47,7 @@ def solve(
     Only what the form leaves to chance is read: one triangle (the upper one, unless `lower`) of
     symmetric, Hermitian, positive definite and triangular matrices, one or three diagonals.
 
-    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
+    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
     if assume_a not in _FORMS:
@@ -79,7 +79,7 @@ def solve_triangular(
 
     `trans` 1 (or 'T') solves with the transpose, 2 (or 'C') with the adjoint.
 
-    >>> solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 4.0]).numpy().tolist()
+    >>> solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 4.0]).tolist()
     [1.5, 1.0]
     """
     a, b = operands(a, b)
@@ -95,7 +95,7 @@ def solve_triangular(
 def inv(a: Any) -> Any:
     """Return the inverse of a matrix.
 
-    >>> inv([[2.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    >>> inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
     return solving.inv(operand(a))
@@ -104,7 +104,7 @@ def inv(a: Any) -> Any:
 def pinv(a: Any, *, rtol: float | None = None) -> Any:
     """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
 
-    >>> pinv([[2.0], [0.0]]).numpy().tolist()
+    >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
     """
     return solving.pinv(operand(a), rtol)
@@ -113,7 +113,7 @@ def pinv(a: Any, *, rtol: float | None = None) -> Any:
 def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
     """Return the Moore-Penrose inverse of a Hermitian matrix, of which one triangle is read.
 
-    >>> pinvh([[2.0, 0.0], [0.0, 0.0]]).numpy().tolist()
+    >>> pinvh([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
     a = operand(a)
@@ -126,7 +126,7 @@ def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any
     Singular values below cond times the largest count as 0. For more rows than columns there are
     squares whatever the rank is (SciPy has none below full rank), for others there are none.
 
-    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].numpy().round(6).tolist()
+    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
     [2.0]
     """
     a, b = operands(a, b)
@@ -157,7 +157,7 @@ def det(a: Any) -> Any:
 def cholesky(a: Any, lower: bool = False) -> Any:
     """Return the Cholesky factor: upper triangular unless `lower`.
 
-    >>> cholesky([[4.0]]).numpy().tolist()
+    >>> cholesky([[4.0]]).tolist()
     [[2.0]]
     """
     factor = decompositions.cholesky(operand(a))
@@ -167,7 +167,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """Return the Cholesky factor and whether it is the lower one, for `cho_solve`.
 
-    >>> cho_factor([[4.0]])[0].numpy().tolist()
+    >>> cho_factor([[4.0]])[0].tolist()
     [[2.0]]
     """
     return cholesky(a, lower), lower
@@ -176,7 +176,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Return x with a @ x = b, given what `cho_factor` made of a.
 
-    >>> cho_solve(cho_factor([[4.0]]), [8.0]).numpy().tolist()
+    >>> cho_solve(cho_factor([[4.0]]), [8.0]).tolist()
     [2.0]
     """
     factor, lower = c_and_lower
@@ -191,7 +191,7 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
     The order is a permutation: row p[i] of `a` is row i of L @ U. (SciPy gives the swaps.)
 
     >>> packed, p = lu_factor([[1.0, 2.0], [4.0, 4.0]])
-    >>> p.numpy().tolist()
+    >>> p.tolist()
     [1, 0]
     """
     return decompositions.lu(operand(a))
@@ -200,7 +200,7 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
 def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """Return x with a @ x = b (its transpose or adjoint for `trans` 1 or 2) after `lu_factor`.
 
-    >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 4.0]]), [2.0, 8.0]).numpy().tolist()
+    >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 4.0]]), [2.0, 8.0]).tolist()
     [1.0, 1.0]
     """
     packed, rows = lu_and_piv
@@ -223,15 +223,14 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
 
     `ab[u + i - j, j]` is `a[i, j]`. The bands are put into a full matrix.
 
-    >>> solve_banded((0, 0), [[2.0, 4.0]], [2.0, 2.0]).numpy().tolist()
+    >>> solve_banded((0, 0), [[2.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
     below, above = (int(n) for n in l_and_u)
     ab, b = operands(ab, b)
     if len(ab.shape) != 2 or ab.shape[0] != below + above + 1:
         raise ShapeError(
-            f"solve_banded needs {below} + 1 + {above} diagonals as rows. Got shape "
-            f"{tuple(ab.shape)}."
+            f"solve_banded needs {below} + 1 + {above} diagonals as rows. Got shape {ab.shape}."
         )
     size = int(ab.shape[1])
     bands = ab if below or above else reshape_p(ab, shape=(size,))
@@ -242,7 +241,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
 def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     """Return x with a @ x = b for a Toeplitz matrix: its first column, or (column, row).
 
-    >>> solve_toeplitz([2.0, 0.0], [2.0, 4.0]).numpy().tolist()
+    >>> solve_toeplitz([2.0, 0.0], [2.0, 4.0]).tolist()
     [1.0, 2.0]
     """
     column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
@@ -252,7 +251,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
 def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     """Return a @ x for a Toeplitz matrix, its first column or (column, row), by Fourier transforms.
 
-    >>> matmul_toeplitz([2.0, 0.0], [2.0, 4.0]).numpy().round(6).tolist()
+    >>> matmul_toeplitz([2.0, 0.0], [2.0, 4.0]).round(6).tolist()
     [4.0, 8.0]
     """
     column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
@@ -271,7 +270,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
 def solve_circulant(c: Any, b: Any) -> Any:
     """Return x with a @ x = b for a circulant matrix, by Fourier transforms of its first column.
 
-    >>> solve_circulant([2.0, 0.0], [2.0, 4.0]).numpy().tolist()
+    >>> solve_circulant([2.0, 0.0], [2.0, 4.0]).tolist()
     [1.0, 2.0]
     """
     c, b = operands(c, b)
@@ -284,7 +283,7 @@ def solve_circulant(c: Any, b: Any) -> Any:
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """Return x with a @ x + x @ b = q.
 
-    >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).numpy().tolist()
+    >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
     """
     return sylvester.solve_sylvester(*operands(a, b, q))
@@ -293,7 +292,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """Return x with a @ x + x @ a^H = q.
 
-    >>> solve_continuous_lyapunov([[2.0]], [[8.0]]).numpy().tolist()
+    >>> solve_continuous_lyapunov([[2.0]], [[8.0]]).tolist()
     [[2.0]]
     """
     a, q = operands(a, q)
@@ -303,7 +302,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 def solve_lyapunov(a: Any, q: Any) -> Any:
     """Return x with a @ x + x @ a^H = q: another name of `solve_continuous_lyapunov`.
 
-    >>> solve_lyapunov([[2.0]], [[8.0]]).numpy().tolist()
+    >>> solve_lyapunov([[2.0]], [[8.0]]).tolist()
     [[2.0]]
     """
     return solve_continuous_lyapunov(a, q)
@@ -312,7 +311,7 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
     """Return x with a @ x @ a^H - x + q = 0, as one system for all entries of x.
 
-    >>> solve_discrete_lyapunov([[0.5]], [[3.0]]).numpy().tolist()
+    >>> solve_discrete_lyapunov([[0.5]], [[3.0]]).tolist()
     [[4.0]]
     """
     a, q = operands(a, q)

@@ -22,7 +22,7 @@ from tapegrad.scipy.operands import operand, operands
 def _matrix(A: Any, name: str) -> Any:
     A = operand(A)
     if len(A.shape) != 2:
-        raise ShapeError(f"{name} needs a matrix. Got shape {tuple(A.shape)}.")
+        raise ShapeError(f"{name} needs a matrix. Got shape {A.shape}.")
     return A
 
 
@@ -71,14 +71,14 @@ def subspace_angles(A: Any, B: Any) -> Any:
 
     The columns of each have to be independent.
 
-    >>> subspace_angles([[1.0], [0.0]], [[1.0], [1.0]]).numpy().round(4).tolist()
+    >>> subspace_angles([[1.0], [0.0]], [[1.0], [1.0]]).round(4).tolist()
     [0.7854]
     """
     A, B = operands(A, B)
     if len(A.shape) < 2 or len(B.shape) < 2 or A.shape[-2] != B.shape[-2]:
         raise ShapeError(
             "subspace_angles needs matrices with the same number of rows. Got shapes "
-            f"{tuple(A.shape)} and {tuple(B.shape)}."
+            f"{A.shape} and {B.shape}."
         )
     one, other = decompositions.qr(A)[0], decompositions.qr(B)[0]
     if one.shape[-1] < other.shape[-1]:
@@ -96,14 +96,14 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     """Return the unitary r that brings A @ r nearest to B, and the sum of its singular values.
 
     >>> r, scale = orthogonal_procrustes([[2.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [1.0, 0.0]])
-    >>> r.numpy().round(6).tolist(), float(scale)
+    >>> r.round(6).tolist(), float(scale)
     ([[0.0, 1.0], [1.0, 0.0]], 5.0)
     """
     A, B = operands(A, B)
-    if len(A.shape) != 2 or tuple(A.shape) != tuple(B.shape):
+    if len(A.shape) != 2 or A.shape != B.shape:
         raise ShapeError(
             "orthogonal_procrustes needs two matrices of one shape. Got shapes "
-            f"{tuple(A.shape)} and {tuple(B.shape)}."
+            f"{A.shape} and {B.shape}."
         )
     u, values, vh = eigen.svd(product(A, B, adjoint_a=True))
     return product(u, vh), sum_p(values, axis=(0,), keepdims=False)

@@ -38,7 +38,7 @@ def correlate1d(
 ) -> Any:
     """Return weighted sums of the neighbours along an axis; differentiable in image and weights.
 
-    >>> correlate1d([1.0, 2.0, 4.0], [-1.0, 1.0]).numpy().tolist()
+    >>> correlate1d([1.0, 2.0, 4.0], [-1.0, 1.0]).tolist()
     [0.0, 1.0, 2.0]
     """
     return _along_one_axis(input, weights, axis, output, mode, cval, origin, "correlate1d")
@@ -55,7 +55,7 @@ def convolve1d(
 ) -> Any:
     """Return the convolution with weights along an axis: they are reversed first.
 
-    >>> convolve1d([1.0, 2.0, 4.0], [1.0, -1.0], mode="constant").numpy().tolist()
+    >>> convolve1d([1.0, 2.0, 4.0], [1.0, -1.0], mode="constant").tolist()
     [1.0, 2.0, -4.0]
     """
     w = operand(weights)
@@ -77,7 +77,7 @@ def correlate(
     """Return weighted sums of the neighbours along all axes of the weights.
 
     >>> image = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> correlate(image, [[1.0, 0.0], [0.0, 1.0]], mode="constant").numpy().tolist()
+    >>> correlate(image, [[1.0, 0.0], [0.0, 1.0]], mode="constant").tolist()
     [[1.0, 2.0], [3.0, 5.0]]
     """
     return _along_axes(input, operand(weights), output, mode, cval, origin, axes, "correlate")
@@ -97,7 +97,7 @@ def convolve(
 
     >>> image = np.array([[1.0, 0.0], [0.0, 0.0]])
     >>> weights = [[9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]]
-    >>> convolve(image, weights, mode="constant").numpy().tolist()
+    >>> convolve(image, weights, mode="constant").tolist()
     [[5.0, 4.0], [2.0, 1.0]]
     """
     w = operand(weights)
@@ -112,7 +112,7 @@ def _along_one_axis(
 ) -> Any:
     w = operand(weights)
     if len(w.shape) != 1 or not w.shape[0]:
-        raise ShapeError(f"{name} needs weights along one axis. Got shape {tuple(w.shape)}.")
+        raise ShapeError(f"{name} needs weights along one axis. Got shape {w.shape}.")
     mode = filter_mode(mode, name)
     before, after = reach_of(w.shape[0], origin, name)
 
@@ -172,7 +172,7 @@ def _along_axes(
     if len(w.shape) != len(chosen) or 0 in w.shape:
         raise ShapeError(
             f"{name} over {len(chosen)} axes needs weights with as many, none empty. "
-            f"Got shape {tuple(w.shape)}."
+            f"Got shape {w.shape}."
         )
     modes = [filter_mode(m, name) for m in per_axis(mode, len(chosen), "mode", name)]
     origins = per_axis(origin, len(chosen), "origin", name)

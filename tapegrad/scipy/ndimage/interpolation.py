@@ -39,7 +39,7 @@ def map_coordinates(
     any length; SciPy's `reflect` is off by a little on axes shorter than about 15.
 
     >>> image = np.array([[0.0, 1.0], [2.0, 3.0]])
-    >>> map_coordinates(image, [[0.5, 1.0], [0.5, 0.25]], order=1).numpy().tolist()
+    >>> map_coordinates(image, [[0.5, 1.0], [0.5, 0.25]], order=1).tolist()
     [1.5, 2.25]
     """
     order, mode = checked_order(order, "map_coordinates"), checked_mode(mode, "map_coordinates")
@@ -48,7 +48,7 @@ def map_coordinates(
     if not places.shape or places.shape[0] != rank:
         raise ShapeError(
             f"map_coordinates needs coordinates of shape ({rank}, ...): one row for each axis of "
-            f"the image. Got {tuple(places.shape)}."
+            f"the image. Got {places.shape}."
         )
 
     def apply(x: Any, cval: Any) -> Any:
@@ -74,7 +74,7 @@ def affine_transform(
     The matrix may be square, a vector (its diagonal), or have a column more for the offset and,
     below that, a row of homogeneous coordinates; gradients go to image, matrix and offset.
 
-    >>> affine_transform(np.array([0.0, 1.0, 2.0]), [0.5], order=1).numpy().tolist()
+    >>> affine_transform(np.array([0.0, 1.0, 2.0]), [0.5], order=1).tolist()
     [0.0, 0.5, 1.0]
     """
     name = "affine_transform"
@@ -108,8 +108,7 @@ def _matrix_and_offset(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
         )
     if tuple(move.shape) not in ((), (rank,)):
         raise ShapeError(
-            f"affine_transform needs one offset for each of {rank} axes. "
-            f"Got shape {tuple(move.shape)}."
+            f"affine_transform needs one offset for each of {rank} axes. Got shape {move.shape}."
         )
     return turn, move
 
@@ -156,7 +155,7 @@ def shift(
 ) -> Any:
     """Return an image moved by so many pixels along each axis, fractions of one included.
 
-    >>> shift([1.0, 2.0, 4.0], 0.5, order=1).numpy().tolist()
+    >>> shift([1.0, 2.0, 4.0], 0.5, order=1).tolist()
     [0.0, 1.5, 3.0]
     """
     order, mode = checked_order(order, "shift"), checked_mode(mode, "shift")
@@ -188,7 +187,7 @@ def zoom(
 
     Corner pixels stay where they are; with `grid_mode` the outer edges of the image do.
 
-    >>> zoom([0.0, 2.0], 1.5, order=1).numpy().tolist()
+    >>> zoom([0.0, 2.0], 1.5, order=1).tolist()
     [0.0, 1.0, 2.0]
     """
     order, mode = checked_order(order, "zoom"), checked_mode(mode, "zoom")
@@ -208,7 +207,7 @@ def zoom(
     return by_parts(input, cval, output, apply, "zoom", rounds=True)
 
 
-def _zoomed_line(length: int, count: int, grid_mode: bool) -> np.ndarray[Any, Any]:
+def _zoomed_line(length: int, count: int, grid_mode: bool) -> np.ndarray:
     steps = np.arange(count, dtype=np.float64)
     if grid_mode:
         return (steps + 0.5) * (length / max(count, 1)) - 0.5
@@ -231,7 +230,7 @@ def rotate(
     With `reshape` the result is large enough for the whole image, and the angle must be known;
     without it the angle may be a tensor that a recorded function computes.
 
-    >>> rotate(np.array([[1.0, 2.0], [3.0, 4.0]]), 90).numpy().round(6).tolist()
+    >>> rotate(np.array([[1.0, 2.0], [3.0, 4.0]]), 90).round(6).tolist()
     [[2.0, 4.0], [1.0, 3.0]]
     """
     order, mode = checked_order(order, "rotate"), checked_mode(mode, "rotate")
@@ -270,11 +269,11 @@ def _rotation(angle: Any) -> Any:
     return stack([stack([c, s]), stack([-s, c])])
 
 
-def _bounding_shape(turn: Any, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _bounding_shape(turn: Any, sizes: np.ndarray) -> np.ndarray:
     high, wide = sizes
     corners = np.array([[0, 0, high, high], [0, wide, 0, wide]])
     bounds = read_on_host(turn, "rotate with reshape=True") @ corners
-    shape: np.ndarray[Any, Any] = (np.ptp(bounds, axis=1) + 0.5).astype(int)
+    shape: np.ndarray = (np.ptp(bounds, axis=1) + 0.5).astype(int)
     return shape
 
 

@@ -18,7 +18,7 @@ from tapegrad.ops.padding import pad
 from tapegrad.ops.windows import remembered
 from tapegrad.scipy.ndimage.boundaries import extend, fold_index
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 BLOCK = 64
 """The least length of a block."""

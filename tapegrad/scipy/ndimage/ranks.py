@@ -6,7 +6,7 @@ The gradient goes to the pixel that was chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,14 @@ from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.correlation import reach_of
 from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
 
-Window = tuple[np.ndarray[Any, Any], list[tuple[int, int]], list[str]]
-"""Which neighbours count, how far they reach along each axis, and the modes."""
+
+class Window(NamedTuple):
+    """Which neighbours count; along which axes, how far, and in which mode."""
+
+    mask: np.ndarray
+    axes: Sequence[int]
+    reaches: list[tuple[int, int]]
+    modes: list[str]
 
 
 def maximum_filter1d(
@@ -33,7 +39,7 @@ def maximum_filter1d(
 ) -> Any:
     """Return the largest of `size` neighbours along an axis.
 
-    >>> maximum_filter1d([1.0, 3.0, 2.0, 0.0], 3).numpy().tolist()
+    >>> maximum_filter1d([1.0, 3.0, 2.0, 0.0], 3).tolist()
     [3.0, 3.0, 3.0, 2.0]
     """
     return maximum_filter(input, (size,), None, output, mode, cval, origin, axes=axis)
@@ -50,7 +56,7 @@ def minimum_filter1d(
 ) -> Any:
     """Return the smallest of `size` neighbours along an axis.
 
-    >>> minimum_filter1d([1.0, 3.0, 2.0, 0.0], 3).numpy().tolist()
+    >>> minimum_filter1d([1.0, 3.0, 2.0, 0.0], 3).tolist()
     [1.0, 1.0, 0.0, 0.0]
     """
     return minimum_filter(input, (size,), None, output, mode, cval, origin, axes=axis)
@@ -69,11 +75,11 @@ def maximum_filter(
 ) -> Any:
     """Return the largest of the neighbours within a box or a footprint.
 
-    >>> maximum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).numpy().tolist()
+    >>> maximum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).tolist()
     [[0.0, 1.0], [2.0, 2.0]]
     """
-    options = (size, footprint, output, mode, cval, origin, axes)
-    return _extremes(input, *options, maximum, "maximum_filter")
+    window = _window(input, size, footprint, mode, origin, axes, "maximum_filter")
+    return _extremes(input, window, maximum, output, cval, "maximum_filter")
 
 
 def minimum_filter(
@@ -89,11 +95,11 @@ def minimum_filter(
 ) -> Any:
     """Return the smallest of the neighbours within a box or a footprint.
 
-    >>> minimum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).numpy().tolist()
+    >>> minimum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).tolist()
     [[0.0, 0.0], [2.0, 0.0]]
     """
-    options = (size, footprint, output, mode, cval, origin, axes)
-    return _extremes(input, *options, minimum, "minimum_filter")
+    window = _window(input, size, footprint, mode, origin, axes, "minimum_filter")
+    return _extremes(input, window, minimum, output, cval, "minimum_filter")
 
 
 def median_filter(
@@ -109,11 +115,11 @@ def median_filter(
 ) -> Any:
     """Return the median of the neighbours (the upper one of two) within a box or a footprint.
 
-    >>> median_filter([1.0, 9.0, 2.0, 3.0], 3).numpy().tolist()
+    >>> median_filter([1.0, 9.0, 2.0, 3.0], 3).tolist()
     [1.0, 2.0, 3.0, 3.0]
     """
-    options = (size, footprint, output, mode, cval, origin, axes)
-    return _ranked(input, lambda count: count // 2, *options, "median_filter")
+    window = _window(input, size, footprint, mode, origin, axes, "median_filter")
+    return _ranked(input, window, lambda count: count // 2, output, cval, "median_filter")
 
 
 def rank_filter(
@@ -130,11 +136,11 @@ def rank_filter(
 ) -> Any:
     """Return the neighbour number `rank` in increasing order; -1 is the largest.
 
-    >>> rank_filter([1.0, 9.0, 2.0, 3.0], 0, 3).numpy().tolist()
+    >>> rank_filter([1.0, 9.0, 2.0, 3.0], 0, 3).tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    options = (size, footprint, output, mode, cval, origin, axes)
-    return _ranked(input, lambda count: int(rank), *options, "rank_filter")
+    window = _window(input, size, footprint, mode, origin, axes, "rank_filter")
+    return _ranked(input, window, lambda count: int(rank), output, cval, "rank_filter")
 
 
 def percentile_filter(
@@ -151,7 +157,7 @@ def percentile_filter(
 ) -> Any:
     """Return the neighbour below which so many percent of them lie.
 
-    >>> percentile_filter([1.0, 9.0, 2.0, 3.0], 100, 3).numpy().tolist()
+    >>> percentile_filter([1.0, 9.0, 2.0, 3.0], 100, 3).tolist()
     [9.0, 9.0, 9.0, 3.0]
     """
     share = float(percentile) + (100.0 if percentile < 0 else 0.0)
@@ -161,11 +167,15 @@ def percentile_filter(
     def place(count: int) -> int:
         return count - 1 if share == 100.0 else int(count * share / 100.0)
 
-    options = (size, footprint, output, mode, cval, origin, axes)
-    return _ranked(input, place, *options, "percentile_filter")
+    window = _window(input, size, footprint, mode, origin, axes, "percentile_filter")
+    return _ranked(input, window, place, output, cval, "percentile_filter")
 
 
-def _window(size: Any, footprint: Any, mode: Any, origin: Any, count: int, name: str) -> Window:
+def _window(
+    input: Any, size: Any, footprint: Any, mode: Any, origin: Any, axes: Any, name: str
+) -> Window:
+    chosen = chosen_axes(axes, np.ndim(input), name)
+    count = len(chosen)
     if footprint is not None:
         mask = np.asarray(footprint, dtype=bool)
     elif size is not None:
@@ -179,12 +189,13 @@ def _window(size: Any, footprint: Any, mode: Any, origin: Any, count: int, name:
         )
     origins = per_axis(origin, count, "origin", name)
     reaches = [reach_of(n, o, name) for n, o in zip(mask.shape, origins, strict=True)]
-    return mask, reaches, [filter_mode(m, name) for m in per_axis(mode, count, "mode", name)]
+    modes = [filter_mode(m, name) for m in per_axis(mode, count, "mode", name)]
+    return Window(mask, chosen, reaches, modes)
 
 
-def _neighbours(x: Any, window: Window, axes: Sequence[int], cval: Any) -> list[Any]:
+def _neighbours(x: Any, window: Window, cval: Any) -> list[Any]:
     """The image moved to each place of the window that counts."""
-    mask, reaches, modes = window
+    mask, axes, reaches, modes = window
     shape = tuple(x.shape)
     for axis, (before, after), mode in zip(axes, reaches, modes, strict=True):
         x = extend(x, axis, before, after, mode, cval)
@@ -197,29 +208,15 @@ def _neighbours(x: Any, window: Window, axes: Sequence[int], cval: Any) -> list[
     return found
 
 
-def _extremes(
-    input: Any,
-    size: Any,
-    footprint: Any,
-    output: Any,
-    mode: Any,
-    cval: Any,
-    origin: Any,
-    axes: Any,
-    choose: Any,
-    name: str,
-) -> Any:
-    chosen = chosen_axes(axes, np.ndim(input), name)
-    window = _window(size, footprint, mode, origin, len(chosen), name)
-    mask, reaches, modes = window
-
+def _extremes(input: Any, window: Window, choose: Any, output: Any, cval: Any, name: str) -> Any:
     def apply(x: Any, cval: Any) -> Any:
-        if mask.all():  # a box is filtered along one axis after the other
-            for axis, reach, own, n in zip(chosen, reaches, modes, mask.shape, strict=True):
-                line = (np.ones(n, dtype=bool), [reach], [own])
-                x = _best(_neighbours(x, line, [axis], cval), choose)
-            return x
-        return _best(_neighbours(x, window, chosen, cval), choose)
+        if not window.mask.all():
+            return _best(_neighbours(x, window, cval), choose)
+        # A box is filtered along one axis after the other.
+        for n, axis, reach, mode in zip(window.mask.shape, *window[1:], strict=True):
+            line = Window(np.ones(n, dtype=bool), [axis], [reach], [mode])
+            x = _best(_neighbours(x, line, cval), choose)
+        return x
 
     return by_parts(input, cval, output, apply, name)
 
@@ -232,27 +229,14 @@ def _best(values: list[Any], choose: Any) -> Any:
     return values[0]
 
 
-def _ranked(
-    input: Any,
-    place: Any,
-    size: Any,
-    footprint: Any,
-    output: Any,
-    mode: Any,
-    cval: Any,
-    origin: Any,
-    axes: Any,
-    name: str,
-) -> Any:
-    chosen = chosen_axes(axes, np.ndim(input), name)
-    window = _window(size, footprint, mode, origin, len(chosen), name)
-    count = int(window[0].sum())
+def _ranked(input: Any, window: Window, place: Any, output: Any, cval: Any, name: str) -> Any:
+    count = int(window.mask.sum())
     number = place(count)
     if not -count <= number < count:
         raise ArgumentError(f"{name} of {count} neighbours has no rank {number}.")
 
     def apply(x: Any, cval: Any) -> Any:
-        every = stack(_neighbours(x, window, chosen, cval))
+        every = stack(_neighbours(x, window, cval))
         return sort_p(every, axis=0, descending=False)[number % count]
 
     return by_parts(input, cval, output, apply, name)

@@ -23,7 +23,7 @@ from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.lines import filter_line
 from tapegrad.scipy.ndimage.results import by_parts, checked_order
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 _PERIOD = 512
 """Points of the circle on which the filter is inverted; it falls below 1e-17 within fifty."""
@@ -70,7 +70,7 @@ def neighbours(x: Any, order: int) -> tuple[Any, Any]:
 
     >>> import tapegrad
     >>> first, weights = neighbours(tapegrad.constant([1.25]), 1)
-    >>> first.numpy().tolist(), weights.numpy().tolist()
+    >>> first.tolist(), weights.tolist()
     ([1.0], [[0.75], [0.25]])
     """
     base = floor(x) if order % 2 else floor(x + 0.5)
@@ -113,7 +113,7 @@ def spline_filter1d(
 ) -> Any:
     """Return the spline coefficients of lines along one axis.
 
-    >>> spline_filter1d([0.0, 1.0, 0.0], order=2).numpy().round(4).tolist()
+    >>> spline_filter1d([0.0, 1.0, 0.0], order=2).round(4).tolist()
     [-0.5, 1.5, -0.5]
     """
     order = checked_order(order, "spline_filter1d")
@@ -128,7 +128,7 @@ def spline_filter1d(
 def spline_filter(input: Any, order: int = 3, output: Any = "float64", mode: str = "mirror") -> Any:
     """Return the spline coefficients of an image, filtered along all axes.
 
-    >>> spline_filter([[1.0, 1.0], [1.0, 1.0]]).numpy().round(6).tolist()
+    >>> spline_filter([[1.0, 1.0], [1.0, 1.0]]).round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
     order = checked_order(order, "spline_filter", least=2)

@@ -67,7 +67,7 @@ def as_box(bounds: Any, x: Any) -> Box | None:
 
     >>> import tapegrad
     >>> box = as_box([(0, None), (None, 2)], tapegrad.constant([1.0, 1.0]))
-    >>> box.inside(tapegrad.constant([-1.0, 3.0])).numpy().tolist()
+    >>> box.inside(tapegrad.constant([-1.0, 3.0])).tolist()
     [0.0, 2.0]
     """
     if bounds is None:
@@ -85,7 +85,7 @@ def as_box(bounds: Any, x: Any) -> Box | None:
     return Box(place_next_to(x, low.astype(dtype)), place_next_to(x, high.astype(dtype)))
 
 
-def _ends(bounds: Any, size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _ends(bounds: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         pair = [np.asarray(end, float).reshape(-1) for end in (bounds.lb, bounds.ub)]
         if any(len(end) not in (1, size) for end in pair):

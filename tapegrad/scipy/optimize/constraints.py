@@ -123,7 +123,7 @@ def _read_bounded(function: Part, ends: Any, equal: list[Part], positive: list[P
             into.append(_side(function, np.flatnonzero(places), side, sign))
 
 
-def _side(function: Part, places: np.ndarray[Any, Any], ends: Any, sign: float) -> Part:
+def _side(function: Part, places: np.ndarray, ends: Any, sign: float) -> Part:
     """sign * (function - end) where a constraint has that end."""
 
     def part(x: Any) -> Any:

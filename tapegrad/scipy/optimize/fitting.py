@@ -115,14 +115,14 @@ def least_squares(
 
     >>> import tapegrad
     >>> found = least_squares(lambda x: tapegrad.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]]), [2, 2])
-    >>> found.x.numpy().round(6).tolist(), found.success
+    >>> found.x.round(6).tolist(), found.success
     ([1.0, 1.0], True)
     """
     if method not in _METHODS:
         raise ArgumentError(f"method must be one of {', '.join(_METHODS)}. Got {method!r}.")
     start = stop_gradient(operand(x0))
     if len(start.shape) > 1:
-        raise ShapeError(f"least_squares needs a vector to start. Got shape {tuple(start.shape)}.")
+        raise ShapeError(f"least_squares needs a vector to start. Got shape {start.shape}.")
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac), dict(kwargs or {}))
@@ -202,7 +202,7 @@ def curve_fit(
     >>> x = np.linspace(0.0, 2.0, 9)
     >>> y = 2.5 * np.exp(-1.3 * x)
     >>> best, _ = curve_fit(lambda x, a, b: a * tapegrad.exp(-b * x), x, y)
-    >>> best.numpy().round(6).tolist()
+    >>> best.round(6).tolist()
     [2.5, 1.3]
     """
     if check_finite is not False:

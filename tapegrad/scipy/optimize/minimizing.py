@@ -90,13 +90,13 @@ def minimize(
 
     >>> import tapegrad
     >>> found = minimize(lambda x: tapegrad.reduce_sum((x - 2.0) ** 2), [0.0, 5.0])
-    >>> found.x.numpy().round(4).tolist()
+    >>> found.x.round(4).tolist()
     [2.0, 2.0]
     >>> centre = tapegrad.constant([1.0, 3.0])
     >>> with tapegrad.GradientTape() as tape:
     ...     tape.watch(centre)
     ...     found = minimize(lambda x, c: tapegrad.reduce_sum((x - c) ** 2), [0.0, 0.0], centre)
-    >>> tape.gradient(found.x, centre).numpy().tolist()
+    >>> tape.gradient(found.x, centre).tolist()
     [1.0, 1.0]
     """
     start = stop_gradient(operand(x0))

@@ -85,7 +85,7 @@ class Objective:
         self.gradients += 1
         value, gradient = self._both(self.shaped(x), *self.args)
         value, gradient = _as_scalar(value), reshape_p(operand(gradient), shape=(-1,))
-        if tuple(gradient.shape) != tuple(x.shape):
+        if gradient.shape != x.shape:
             raise ShapeError(
                 f"The gradient must have the shape {self.shape} of the point. "
                 f"It has {int(gradient.shape[0])} elements."
@@ -124,8 +124,7 @@ def _as_scalar(value: Any) -> Any:
         count *= int(length)
     if count != 1:
         raise ShapeError(
-            f"The function to minimise must return one number. It returned shape "
-            f"{tuple(value.shape)}."
+            f"The function to minimise must return one number. It returned shape {value.shape}."
         )
     return reshape_p(value, shape=())
 

@@ -58,7 +58,7 @@ def root(
     >>> with tapegrad.GradientTape() as tape:
     ...     tape.watch(area)
     ...     x = root(both, [1.0, 1.0], area).x
-    >>> x.numpy().round(4).tolist(), round(float(tape.gradient(x, area)), 4)
+    >>> x.round(4).tolist(), round(float(tape.gradient(x, area)), 4)
     ([3.0, 3.0], 0.3333)
     """
     check_choice("method", method, _METHODS)
@@ -175,7 +175,7 @@ def fsolve(
 ) -> Any:
     """Return x with func(x, *args) = 0, or raise; with `full_output` also how it went.
 
-    >>> fsolve(lambda x: x * x - 2.0, [1.0]).numpy().round(6).tolist()
+    >>> fsolve(lambda x: x * x - 2.0, [1.0]).round(6).tolist()
     [1.414214]
     """
     options = {"xtol": xtol, "maxfev": maxfev or None}

@@ -292,7 +292,7 @@ def newton(
     The derivative comes from the tape unless `fprime` is given. With `x1` it is the secant
     method; with `fprime2`, a function or True for the tape's, Halley's.
 
-    >>> newton(lambda x: x * x - [4.0, 9.0], [1.0, 1.0]).numpy().round(6).tolist()
+    >>> newton(lambda x: x * x - [4.0, 9.0], [1.0, 1.0]).round(6).tolist()
     [2.0, 3.0]
     """
     name = "newton" if x1 is None else "secant"

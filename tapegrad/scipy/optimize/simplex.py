@@ -141,9 +141,9 @@ def _first_points(x: Any, initial: Any) -> list[Any]:
     size = int(x.shape[0])
     if initial is not None:
         given = operand(initial)
-        if tuple(given.shape) != (size + 1, size):
+        if given.shape != (size + 1, size):
             raise ShapeError(
-                f"initial_simplex must have shape {(size + 1, size)}. Got {tuple(given.shape)}."
+                f"initial_simplex must have shape {(size + 1, size)}. Got {given.shape}."
             )
         return [given[i] for i in range(size + 1)]
     unit = np.eye(size, dtype=numpy_dtype_of(x))

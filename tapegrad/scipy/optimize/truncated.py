@@ -35,7 +35,7 @@ def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
 
     >>> import tapegrad
     >>> found = within(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0]), 10.0)
-    >>> found.step.numpy().tolist(), bool(found.is_on_border)
+    >>> found.step.tolist(), bool(found.is_on_border)
     ([-0.5, 0.0], False)
     """
     size = length(gradient)
@@ -70,7 +70,7 @@ def newton_direction(apply: Callable[[Any], Any], gradient: Any, rounds: int | N
     """Return a direction of descent near Newton's; where the curvature is negative it stops.
 
     >>> import tapegrad
-    >>> newton_direction(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0])).numpy().tolist()
+    >>> newton_direction(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0])).tolist()
     [-0.5, 0.0]
     """
     size = length(gradient)

@@ -31,7 +31,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     The mode is 'full', 'same' (as large as `in1`) or 'valid' (where they overlap wholly). The
     method is 'direct' (for sequences) or 'fft'; 'auto' takes the first it can.
 
-    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
     x, w = _pair(in1, in2, "convolve")
@@ -49,7 +49,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
     Other axes broadcast.
 
-    >>> fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0], "same").numpy().round(6).tolist()
+    >>> fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0], "same").round(6).tolist()
     [0.0, 1.0, 2.0]
     """
     x, w = _pair(in1, in2, "fftconvolve")
@@ -60,7 +60,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """Return the cross-correlation of two arrays: sums of in1[n + k] conj(in2[k]).
 
-    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0], "valid").numpy().tolist()
+    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0], "valid").tolist()
     [2.0, 3.0]
     """
     x, w = _pair(in1, in2, "correlate")
@@ -70,7 +70,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 def convolve2d(in1: Any, in2: Any, mode: str = "full") -> Any:
     """Return the convolution of two matrices, with zeros around them.
 
-    >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]]).numpy().round(6).tolist()
+    >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]]).round(6).tolist()
     [[1.0, 3.0, 2.0]]
     """
     x, w = _pair(in1, in2, "convolve2d")
@@ -81,7 +81,7 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full") -> Any:
 def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
     """Return the cross-correlation of two matrices, with zeros around them.
 
-    >>> correlate2d([[1.0, 2.0]], [[1.0, 0.0]], "valid").numpy().round(6).tolist()
+    >>> correlate2d([[1.0, 2.0]], [[1.0, 0.0]], "valid").round(6).tolist()
     [[1.0]]
     """
     x, w = _pair(in1, in2, "correlate2d")
@@ -100,7 +100,7 @@ def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
     if len(x.shape) != len(w.shape) or not x.shape or 0 in (*x.shape, *w.shape):
         raise ShapeError(
             f"{name} needs two arrays with the same number of axes, at least one, none empty. "
-            f"Got shapes {tuple(x.shape)} and {tuple(w.shape)}."
+            f"Got shapes {x.shape} and {w.shape}."
         )
     return x, w
 
@@ -127,7 +127,7 @@ def _part(
     if mode == "valid" and min(gaps) < 0 < max(gaps):
         raise ShapeError(
             f"{name} with mode 'valid' needs one array that is at least as large as the other "
-            f"along every axis. Got shapes {tuple(x.shape)} and {tuple(w.shape)}."
+            f"along every axis. Got shapes {x.shape} and {w.shape}."
         )
     index = [slice(None)] * len(whole.shape)
     for axis, gap in zip(axes, gaps):
@@ -169,15 +169,13 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
     Without feedback (one number in `a`) it is a convolution, with one term of feedback a linear
     recurrence, and with more a triangular system of the length of the signal.
 
-    >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).numpy().tolist()
+    >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
     """
     b, a, x = operands(b, a, x)
     b, a = (reshape_p(v, shape=(1,)) if not v.shape else v for v in (b, a))
     if len(b.shape) != 1 or len(a.shape) != 1 or not a.shape[0] or not b.shape[0]:
-        raise ShapeError(
-            f"lfilter needs vectors b and a. Got shapes {tuple(b.shape)} and {tuple(a.shape)}."
-        )
+        raise ShapeError(f"lfilter needs vectors b and a. Got shapes {b.shape} and {a.shape}.")
     axis = normalize_axis(axis, len(x.shape), "lfilter")
     lead = slice_p(a, index=(slice(0, 1),))
     rows = moveaxis(x, axis, -1)

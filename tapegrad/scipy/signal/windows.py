@@ -9,7 +9,7 @@ import numpy as np
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import as_constant
 
-Host = np.ndarray[Any, Any]
+Host = np.ndarray
 
 _COSINES: dict[str, tuple[float, ...]] = {
     "boxcar": (1.0,),
@@ -65,7 +65,7 @@ def host_window(window: Any, length: int, periodic: bool = True) -> Host:
 def get_window(window: Any, Nx: int, fftbins: bool = True) -> Any:
     """Return a window of Nx weights: periodic by default, symmetric without `fftbins`.
 
-    >>> get_window("hann", 5, fftbins=False).numpy().round(9).tolist()
+    >>> get_window("hann", 5, fftbins=False).round(9).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     if int(Nx) != Nx or Nx < 1:

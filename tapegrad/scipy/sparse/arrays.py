@@ -19,7 +19,7 @@ class coo_array(SparseArray):  # noqa: N801  # SciPy's name
     Made from (data, (row, col)), from a dense matrix, a shape, or a sparse array of SciPy or CuPy.
 
     >>> a = coo_array(([1.0, 2.0, 3.0], ([0, 1, 1], [0, 0, 2])), shape=(2, 3))
-    >>> a.toarray().numpy().tolist(), (a @ [1.0, 1.0, 2.0]).numpy().tolist()
+    >>> a.toarray().tolist(), (a @ [1.0, 1.0, 2.0]).tolist()
     ([[1.0, 0.0, 0.0], [2.0, 0.0, 3.0]], [1.0, 8.0])
     """
 
@@ -38,7 +38,7 @@ class csr_array(SparseArray):  # noqa: N801  # SciPy's name
     sparse array of SciPy or CuPy; entries at the same place are not summed up.
 
     >>> a = csr_array(([1.0, 2.0, 3.0], [0, 0, 2], [0, 1, 3]), shape=(2, 3))
-    >>> a.toarray().numpy().tolist(), a.indptr.numpy().tolist()
+    >>> a.toarray().tolist(), a.indptr.tolist()
     ([[1.0, 0.0, 0.0], [2.0, 0.0, 3.0]], [0, 1, 3])
     """
 
@@ -63,7 +63,7 @@ class csc_array(SparseArray):  # noqa: N801  # SciPy's name
     """A sparse matrix sorted by columns; made as csr_array is.
 
     >>> a = csc_array([[1.0, 0.0], [2.0, 3.0]])
-    >>> a.indices.numpy().tolist(), a.indptr.numpy().tolist()
+    >>> a.indices.tolist(), a.indptr.tolist()
     ([0, 1, 1], [0, 2, 3])
     """
 

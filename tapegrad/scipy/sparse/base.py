@@ -212,7 +212,7 @@ class SparseArray:
         if len(x.shape) not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ShapeError(
                 f"A sparse array of shape {self.shape} cannot be multiplied by one of shape "
-                f"{tuple(x.shape)}."
+                f"{x.shape}."
             )
         entries = take_p(x, self.col, axis=0)
         weights = data if len(x.shape) == 1 else reshape_p(data, shape=(self.nnz, 1))
@@ -223,7 +223,7 @@ class SparseArray:
         if len(x.shape) == 1:
             return self.transpose() @ x
         if len(x.shape) != 2:
-            raise ShapeError(f"Matrices and vectors have 1 or 2 axes. Got {tuple(x.shape)}.")
+            raise ShapeError(f"Matrices and vectors have 1 or 2 axes. Got {x.shape}.")
         return matrix_transpose(self.transpose() @ matrix_transpose(x))
 
     def dot(self, other: Any) -> Any:

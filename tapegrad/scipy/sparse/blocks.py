@@ -20,7 +20,7 @@ from tapegrad.scipy.sparse.structure import on_host
 def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
     """Return the identity as a sparse matrix.
 
-    >>> identity(2).toarray().numpy().tolist()
+    >>> identity(2).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return eye_array(int(n), dtype=dtype, format=format)
@@ -29,7 +29,7 @@ def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
 def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None) -> Any:
     """Return a sparse matrix made of a table of blocks; None stands for zeros.
 
-    >>> block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray().numpy().tolist()
+    >>> block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
     table = [[None if block is None else as_sparse(block) for block in row] for row in blocks]
@@ -65,7 +65,7 @@ def _side(blocks: Sequence[SparseArray | None], axis: int) -> int:
 def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None) -> Any:
     """Return `block_array` by SciPy's older name.
 
-    >>> bmat([[[[1.0]], [[2.0]]]]).toarray().numpy().tolist()
+    >>> bmat([[[[1.0]], [[2.0]]]]).toarray().tolist()
     [[1.0, 2.0]]
     """
     return block_array(blocks, format=format)
@@ -74,7 +74,7 @@ def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None) -> Any:
 def block_diag(mats: Sequence[Any], format: str | None = None) -> Any:
     """Return a sparse matrix with blocks along its diagonal.
 
-    >>> block_diag([[[1.0, 2.0]], [[3.0]]]).toarray().numpy().tolist()
+    >>> block_diag([[[1.0, 2.0]], [[3.0]]]).toarray().tolist()
     [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
     """
     blocks = list(mats)
@@ -86,7 +86,7 @@ def block_diag(mats: Sequence[Any], format: str | None = None) -> Any:
 def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
     """Return the entries on and below diagonal k; the host looks at their places.
 
-    >>> tril([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
+    >>> tril([[1.0, 2.0], [3.0, 4.0]]).toarray().tolist()
     [[1.0, 0.0], [3.0, 4.0]]
     """
     return _triangle(as_sparse(A), k, -1, format, "tril")
@@ -95,7 +95,7 @@ def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
     """Return the entries on and above diagonal k; the host looks at their places.
 
-    >>> triu([[1.0, 2.0], [3.0, 4.0]]).toarray().numpy().tolist()
+    >>> triu([[1.0, 2.0], [3.0, 4.0]]).toarray().tolist()
     [[1.0, 2.0], [0.0, 4.0]]
     """
     return _triangle(as_sparse(A), k, 1, format, "triu")

@@ -23,7 +23,7 @@ def eye_array(
 ) -> Any:
     """Return a sparse matrix with ones on one diagonal.
 
-    >>> eye_array(2, 3, k=1).toarray().numpy().tolist()
+    >>> eye_array(2, 3, k=1).toarray().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     shape = (int(m), int(m if n is None else n))
@@ -46,7 +46,7 @@ def diags_array(
 
     A diagonal of one number is repeated along its whole length, if a shape is given.
 
-    >>> diags_array([[1.0, 2.0], [3.0]], offsets=[0, 1]).toarray().numpy().tolist()
+    >>> diags_array([[1.0, 2.0], [3.0]], offsets=[0, 1]).toarray().tolist()
     [[1.0, 3.0], [0.0, 2.0]]
     """
     places = [int(offsets)] if np.ndim(offsets) == 0 else [int(k) for k in offsets]
@@ -79,7 +79,7 @@ def diags(
 ) -> Any:
     """Return `diags_array` by SciPy's older signature.
 
-    >>> diags([1.0, 2.0], 0).toarray().numpy().tolist()
+    >>> diags([1.0, 2.0], 0).toarray().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
     return diags_array(diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype)
@@ -115,7 +115,7 @@ def _fitted(x: Any, length: int, k: int, shape: tuple[int, int]) -> Any:
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse matrices one below the other.
 
-    >>> vstack([eye_array(1, 2), eye_array(1, 2, k=1)]).toarray().numpy().tolist()
+    >>> vstack([eye_array(1, 2), eye_array(1, 2, k=1)]).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return _stacked(blocks, 0, format, dtype, "vstack")
@@ -124,7 +124,7 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
 def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse matrices side by side.
 
-    >>> hstack([eye_array(2), eye_array(2)]).toarray().numpy().tolist()
+    >>> hstack([eye_array(2), eye_array(2)]).toarray().tolist()
     [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]
     """
     return _stacked(blocks, 1, format, dtype, "hstack")
@@ -152,7 +152,7 @@ def _stacked(blocks: Sequence[Any], axis: int, format: str | None, dtype: Any, n
 def kron(A: Any, B: Any, format: str | None = None) -> Any:
     """Return the Kronecker product of two sparse matrices.
 
-    >>> kron(eye_array(2), [[1.0, 2.0]]).toarray().numpy().tolist()
+    >>> kron(eye_array(2), [[1.0, 2.0]]).toarray().tolist()
     [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]
     """
     a, b = as_sparse(A), as_sparse(B)

@@ -114,7 +114,7 @@ def _check_lengths(data: Any, row: Any, col: Any) -> None:
     if len(data.shape) != 1 or not data.shape[0] == row.shape[0] == col.shape[0]:
         raise ShapeError(
             "A sparse array needs as many entries as rows and columns. Got shapes "
-            f"{tuple(data.shape)}, {tuple(row.shape)} and {tuple(col.shape)}."
+            f"{data.shape}, {row.shape} and {col.shape}."
         )
 
 
@@ -133,9 +133,9 @@ def _from_dense(given: Any, shape: tuple[int, int] | None) -> Entries:
     """A dense matrix: where it is not zero is looked up on the host."""
     dense = operand(given)
     if len(dense.shape) != 2:
-        raise ShapeError(f"A sparse array is a matrix. Got a value of shape {tuple(dense.shape)}.")
-    if shape is not None and shape != tuple(dense.shape):
-        raise ShapeError(f"A matrix of shape {tuple(dense.shape)} has not the shape {shape}.")
+        raise ShapeError(f"A sparse array is a matrix. Got a value of shape {dense.shape}.")
+    if shape is not None and shape != dense.shape:
+        raise ShapeError(f"A matrix of shape {dense.shape} has not the shape {shape}.")
     rows, columns = np.nonzero(read_on_host(dense, "a sparse array from a dense one"))
     row, col = (place_next_to(dense, index.astype(np.int64)) for index in (rows, columns))
     size = (int(dense.shape[0]), int(dense.shape[1]))

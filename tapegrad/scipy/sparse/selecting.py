@@ -14,7 +14,7 @@ from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.selection import where
 from tapegrad.scipy.sparse.structure import on_host, product_pairs
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 
 def element(matrix: Any, row: int, column: int) -> Any:

@@ -190,7 +190,7 @@ def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
 def huber(delta: Any, r: Any) -> Any:
     """Return r²/2 up to |r| = delta and a line from there on; inf for negative delta.
 
-    >>> huber(1.0, [0.5, 3.0]).numpy().tolist()
+    >>> huber(1.0, [0.5, 3.0]).tolist()
     [0.125, 2.5]
     """
     delta, r = operands(delta, r)

@@ -26,7 +26,7 @@ _LARGEST_LOG = 88.0
 def is_pole(x: Any) -> Any:
     """Return where x is 0, -1, ..., the poles of Γ.
 
-    >>> is_pole(operand([-1.0, 1.0])).numpy().tolist()
+    >>> is_pole(operand([-1.0, 1.0])).tolist()
     [True, False]
     """
     return (x <= 0) & (floor(x) == x)
@@ -41,7 +41,7 @@ def _sign(x: Any) -> Any:
 def gammasgn(x: Any) -> Any:
     """Return the sign of Γ(x): NaN at the negative integers, where it has none.
 
-    >>> gammasgn([2.5, -0.5]).numpy().tolist()
+    >>> gammasgn([2.5, -0.5]).tolist()
     [1.0, -1.0]
     """
     x = operand(x)
@@ -63,7 +63,7 @@ def gamma(z: Any) -> Any:
 def rgamma(z: Any) -> Any:
     """Return 1 / Γ(z), which is 0 at the poles of Γ and smooth everywhere.
 
-    >>> rgamma([1.0, 3.0]).numpy().round(9).tolist()
+    >>> rgamma([1.0, 3.0]).round(9).tolist()
     [1.0, 0.5]
     """
     z = operand(z)
@@ -169,7 +169,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
     >>> round(float(factorial(4)), 9), factorial(20, exact=True)
     (24.0, 2432902008176640000)
-    >>> factorial([3, 5], exact=True).numpy().tolist()
+    >>> factorial([3, 5], exact=True).tolist()
     [6, 120]
     """
     if extend != "zero":

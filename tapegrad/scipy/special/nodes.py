@@ -90,7 +90,7 @@ def sine_of_pi(x: Any) -> Any:
     """Return sin(πx), exactly 0 at whole numbers.
 
     >>> from tapegrad.scipy.operands import operand
-    >>> sine_of_pi(operand([1.0, 2.5])).numpy().tolist()
+    >>> sine_of_pi(operand([1.0, 2.5])).tolist()
     [0.0, 1.0]
     """
     turn = stop_gradient(rint(x))
@@ -102,7 +102,7 @@ def cosine_of_pi(x: Any) -> Any:
     """Return cos(πx), exactly 0 halfway between whole numbers.
 
     >>> from tapegrad.scipy.operands import operand
-    >>> cosine_of_pi(operand([1.0, 2.5])).numpy().tolist()
+    >>> cosine_of_pi(operand([1.0, 2.5])).tolist()
     [-1.0, 0.0]
     """
     return sine_of_pi(x + 0.5)

@@ -41,7 +41,7 @@ def source_of(random_state: Any) -> Source:
 
     An int gives the same numbers in every call; None stands for the global generator.
 
-    >>> source_of(3).take().numpy().tolist()
+    >>> source_of(3).take().tolist()
     [3, 0]
     """
     if random_state is None:

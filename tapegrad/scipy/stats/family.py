@@ -275,7 +275,7 @@ class Family(ABC):
         _, shapes, loc, scale, _ = given
         y = given.checked(finish(self._formula(name)(*shapes), loc, scale))
         full = np.broadcast_shapes(*(tuple(value.shape) for value in (*shapes, loc, scale)))
-        return y if tuple(y.shape) == full else broadcast_p(y, shape=full)
+        return y if y.shape == full else broadcast_p(y, shape=full)
 
     def mean(self, *args: Any, **kwargs: Any) -> Any:
         """Return the mean."""

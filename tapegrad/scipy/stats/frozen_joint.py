@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import fields
+from typing import Any
 
 
 class FrozenJoint:
-    """A distribution `dist` together with its parameters, attributes of the names that it takes."""
+    """A distribution `dist` together with its parameters: fields of the names that it takes."""
 
-    _parameters: ClassVar[tuple[str, ...]]
     dist: Any
 
     def _held(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._parameters}
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # of subclasses
+        return {name: getattr(self, name) for name in names if name not in ("dist", "seed")}
 
 
 class FrozenDensity(FrozenJoint):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Dirichlet:
         if not x.shape or x.shape[0] not in (count, count - 1):
             raise ShapeError(
                 f"dirichlet needs x with {count} components (or all but the last) along its first "
-                f"axis, as many as alpha has. Got shape {tuple(x.shape)}."
+                f"axis, as many as alpha has. Got shape {x.shape}."
             )
         if x.shape[0] == count - 1:
             x = concat([x, 1 - sum_over(x, 0, keepdims=True)], 0)
@@ -106,25 +107,21 @@ class Dirichlet:
 
 def _length(values: Any, name: str, parameter: str) -> int:
     if len(values.shape) != 1:
-        raise ShapeError(
-            f"{name} needs {parameter} with one axis. Got shape {tuple(values.shape)}."
-        )
+        raise ShapeError(f"{name} needs {parameter} with one axis. Got shape {values.shape}.")
     return int(values.shape[0])
 
 
+@dataclass(eq=False, repr=False)
 class FrozenDirichlet(FrozenDensity):
     """A Dirichlet distribution together with its parameters.
 
-    >>> FrozenDirichlet(Dirichlet(), [1.0, 3.0]).mean().numpy().tolist()
+    >>> FrozenDirichlet(Dirichlet(), [1.0, 3.0]).mean().tolist()
     [0.25, 0.75]
     """
 
-    _parameters = ("alpha",)
-
-    def __init__(self, dist: Dirichlet, alpha: Any, seed: Any = None) -> None:
-        self.dist = dist
-        self.alpha = alpha
-        self.seed = seed
+    dist: Dirichlet
+    alpha: Any
+    seed: Any = None
 
     def mean(self) -> Any:
         """Return the mean share of each component."""
@@ -198,20 +195,18 @@ class Multinomial:
         return cast(stack(counts, -1), "int64")
 
 
+@dataclass(eq=False, repr=False)
 class FrozenMultinomial(FrozenCounts):
     """A multinomial distribution together with its parameters.
 
-    >>> FrozenMultinomial(Multinomial(), 4, [0.5, 0.5]).mean().numpy().tolist()
+    >>> FrozenMultinomial(Multinomial(), 4, [0.5, 0.5]).mean().tolist()
     [2.0, 2.0]
     """
 
-    _parameters = ("n", "p")
-
-    def __init__(self, dist: Multinomial, n: Any, p: Any, seed: Any = None) -> None:
-        self.dist = dist
-        self.n = n
-        self.p = p
-        self.seed = seed
+    dist: Multinomial
+    n: Any
+    p: Any
+    seed: Any = None
 
     def rvs(self, size: Any = None, random_state: Any = None) -> Any:
         """Draw `[*size, outcomes]` counts."""

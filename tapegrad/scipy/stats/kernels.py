@@ -41,10 +41,10 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
             self.weights = operands(data, [1 / self.n] * self.n)[1]
         else:
             given = operands(data, weights)[1]
-            if tuple(given.shape) != (self.n,):
+            if given.shape != (self.n,):
                 raise ShapeError(
                     f"gaussian_kde needs one weight for each of {self.n} points. "
-                    f"Got shape {tuple(given.shape)}."
+                    f"Got shape {given.shape}."
                 )
             self.weights = given / sum_over(given)
         self.neff = 1 / sum_over(self.weights * self.weights)
@@ -118,6 +118,6 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         if points.shape[0] != self.d:
             raise ShapeError(
                 f"The density is one of vectors of {self.d}, along the first axis. "
-                f"Got shape {tuple(points.shape)}."
+                f"Got shape {points.shape}."
             )
         return points

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tapegrad.errors import ShapeError
@@ -46,8 +47,7 @@ def _as_scale(scale: Any, name: str) -> Any:
         return matrix_diag(scale)
     if rank != 2 or scale.shape[0] != scale.shape[1]:
         raise ShapeError(
-            f"{name} needs a number, a vector or a square matrix as scale. "
-            f"Got shape {tuple(scale.shape)}."
+            f"{name} needs a number, a vector or a square matrix as scale. Got shape {scale.shape}."
         )
     return scale
 
@@ -59,7 +59,7 @@ def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
     if len(x.shape) < 2 or x.shape[0] != size or x.shape[1] != size:
         raise ShapeError(
             f"{name} needs x with {size} by {size} matrices along its first two axes. "
-            f"Got shape {tuple(x.shape)}."
+            f"Got shape {x.shape}."
         )
     return moveaxis(x, (0, 1), (-2, -1)), tuple(x.shape)[2:]
 
@@ -100,6 +100,17 @@ class _Squares(ABC):
     def pdf(self, x: Any, df: Any, scale: Any) -> Any:
         """Return the density at positive definite matrices x."""
         return exp(self.logpdf(x, df, scale))
+
+    def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
+        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
+        df, scale, count, is_valid = self._read(df, scale)
+        standard = self._spread(_bartlett(df, count, size, random_state))
+        root = matmul(cholesky(scale), standard)
+        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+
+    @abstractmethod
+    def _spread(self, factor: Any) -> Any:
+        """The root of a standard matrix, from the Cholesky factor of a standard Wishart matrix."""
 
 
 class Wishart(_Squares):
@@ -143,11 +154,8 @@ class Wishart(_Squares):
         y = half * size * (1 + math.log(2)) + half * log_det + multigammaln(half, size)
         return where(is_valid, y - 0.5 * (df - size - 1) * mean, math.nan)
 
-    def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
-        df, scale, count, is_valid = self._read(df, scale)
-        root = matmul(cholesky(scale), _bartlett(df, count, size, random_state))
-        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+    def _spread(self, factor: Any) -> Any:
+        return factor
 
 
 def _digammas(half: Any, size: int) -> Any:
@@ -166,20 +174,18 @@ def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
     return below + matrix_diag(sqrt(2 * stack(chi, -1)))
 
 
+@dataclass(eq=False, repr=False)
 class FrozenWishart(FrozenDensity):
     """A distribution of matrices together with its degrees of freedom and scale.
 
-    >>> FrozenWishart(Wishart(), 3.0, [1.0, 2.0]).mean().numpy().tolist()
+    >>> FrozenWishart(Wishart(), 3.0, [1.0, 2.0]).mean().tolist()
     [[3.0, 0.0], [0.0, 6.0]]
     """
 
-    _parameters = ("df", "scale")
-
-    def __init__(self, dist: Any, df: Any, scale: Any, seed: Any = None) -> None:
-        self.dist = dist
-        self.df = df
-        self.scale = scale
-        self.seed = seed
+    dist: Any
+    df: Any
+    scale: Any
+    seed: Any = None
 
     def mean(self) -> Any:
         """Return the mean."""
@@ -244,13 +250,9 @@ class InverseWishart(_Squares):
         y = multigammaln(half, size) + half * size + rest - spread
         return where(is_valid, y, math.nan)
 
-    def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
-        df, scale, count, is_valid = self._read(df, scale)
+    def _spread(self, factor: Any) -> Any:
         # With the factor B of a Wishart matrix: (C B⁻ᵀ)(C B⁻ᵀ)ᵀ has the inverse distribution.
-        inverse = inv(_bartlett(df, count, size, random_state))
-        root = matmul(cholesky(scale), matrix_transpose(inverse))
-        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+        return matrix_transpose(inv(factor))
 
 
 class MatrixNormal:
@@ -322,11 +324,11 @@ def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[
         sizes.append(int(cov.shape[-1]) if cov.shape else (1 if shape is None else shape[axis]))
     full = tuple(sizes)
     given = full if shape is None else shape
-    if full != given or (mean.shape and tuple(mean.shape) != full):
+    if full != given or (mean.shape and mean.shape != full):
         raise ShapeError(
             "matrix_normal needs a mean, rowcov and colcov that fit the matrices. Got matrices of "
-            f"shape {given}, a mean of shape {tuple(mean.shape)}, and covariances of shapes "
-            f"{tuple(rows.shape)} and {tuple(columns.shape)}."
+            f"shape {given}, a mean of shape {mean.shape}, and covariances of shapes "
+            f"{rows.shape} and {columns.shape}."
         )
     covariances = [_covariance(cov, size) for cov, size in zip((rows, columns), full)]
     center = mean if mean.shape else broadcast_p(mean, shape=full)
@@ -339,6 +341,7 @@ def _covariance(cov: Any, size: int) -> Any:
     return matrix_diag(broadcast_p(cov, shape=(size,)))
 
 
+@dataclass(eq=False, repr=False)
 class FrozenMatrixNormal(FrozenDensity):
     """A normal distribution of matrices together with its parameters.
 
@@ -347,14 +350,11 @@ class FrozenMatrixNormal(FrozenDensity):
     2.8379
     """
 
-    _parameters = ("mean", "rowcov", "colcov")
-
-    def __init__(self, dist: Any, mean: Any, rowcov: Any, colcov: Any, seed: Any = None) -> None:
-        self.dist = dist
-        self.mean = mean
-        self.rowcov = rowcov
-        self.colcov = colcov
-        self.seed = seed
+    dist: Any
+    mean: Any
+    rowcov: Any
+    colcov: Any
+    seed: Any = None
 
     def logpdf(self, X: Any) -> Any:
         """Return the logarithm of the density at X."""

@@ -44,10 +44,8 @@ def _pair(x: Any, y: Any, axis: Any, name: str) -> tuple[Any, Any]:
     if axis is None:
         x, y, axis = reshape_p(x, shape=(-1,)), reshape_p(y, shape=(-1,)), 0
     x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
-    if tuple(x.shape) != tuple(y.shape):
-        raise ShapeError(
-            f"{name} needs two samples of one shape. Got {tuple(x.shape)} and {tuple(y.shape)}."
-        )
+    if x.shape != y.shape:
+        raise ShapeError(f"{name} needs two samples of one shape. Got {x.shape} and {y.shape}.")
     return x, y
 
 
@@ -108,7 +106,7 @@ def rankdata(
     The methods are "average", "min", "max", "dense" and "ordinal". Without an axis the ranks are
     those of all values in a row. Where there is a NaN, all are; "omit" leaves it out.
 
-    >>> rankdata([0.0, 2.0, 3.0, 2.0]).numpy().tolist()
+    >>> rankdata([0.0, 2.0, 3.0, 2.0]).tolist()
     [1.0, 2.5, 4.0, 2.5]
     """
     check_choice("nan_policy of rankdata", nan_policy, ("propagate", "omit"))
@@ -368,8 +366,7 @@ def _cdf_gaps(u: Any, v: Any, u_weights: Any, v_weights: Any, name: str) -> tupl
     for x in (u, v):
         if len(x.shape) != 1 or not x.shape[0]:
             raise ShapeError(
-                f"{name} needs vectors of at least one value. Got shapes {tuple(u.shape)} "
-                f"and {tuple(v.shape)}."
+                f"{name} needs vectors of at least one value. Got shapes {u.shape} and {v.shape}."
             )
     everything = sort(concat([u, v], 0), -1)
     places = getitem(everything, slice(None, -1))
@@ -385,10 +382,9 @@ def _cdf_at(places: Any, x: Any, weights: Any) -> Any:
     if weights is None:
         return cast(index, numpy_dtype_of(x)) / x.shape[0]
     weights = operands(x, weights)[1]
-    if tuple(weights.shape) != tuple(x.shape):
+    if weights.shape != x.shape:
         raise ShapeError(
-            f"There must be a weight for each of {x.shape[0]} values. "
-            f"Got shape {tuple(weights.shape)}."
+            f"There must be a weight for each of {x.shape[0]} values. Got shape {weights.shape}."
         )
     # No share is negative.
     weights = gather(where(weights < 0, math.nan, weights), order)

@@ -56,7 +56,7 @@ def boxcox(x: Any, lmbda: Any = None) -> Any:
 
     That one is looked for between -12 and 12, and is a constant for gradients.
 
-    >>> boxcox([1.0, 3.0], 2.0).numpy().round(6).tolist()
+    >>> boxcox([1.0, 3.0], 2.0).round(6).tolist()
     [0.0, 4.0]
     """
     if lmbda is not None:
@@ -92,7 +92,7 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False
 def yeojohnson(x: Any, lmbda: Any = None) -> Any:
     """Return the Yeo-Johnson transform; without lmbda the likeliest one with it.
 
-    >>> yeojohnson([-1.0, 0.0, 3.0], 1.0).numpy().round(6).tolist()
+    >>> yeojohnson([-1.0, 0.0, 3.0], 1.0).round(6).tolist()
     [-1.0, 0.0, 3.0]
     """
     if lmbda is not None:
@@ -106,7 +106,7 @@ def _sample_of(x: Any, name: str) -> Any:
     x = operand(x)
     if len(x.shape) != 1 or x.shape[0] < 2:
         raise ShapeError(
-            f"{name} looks for lmbda in a vector of two values or more. Got shape {tuple(x.shape)}."
+            f"{name} looks for lmbda in a vector of two values or more. Got shape {x.shape}."
         )
     return x
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def whitened(gap: Any, cov: Any) -> tuple[Any, Any]:
 
     >>> import tapegrad
     >>> square, _ = whitened(tapegrad.constant([[2.0, 0.0]]), tapegrad.eye(2))
-    >>> square.numpy().tolist()
+    >>> square.tolist()
     [4.0]
     """
     factor = cholesky(cov)
@@ -131,6 +132,7 @@ def _singular_root(cov: Any) -> Any:
     return vectors * where(is_part, sqrt(where(is_part, values, 1.0)), 0.0)
 
 
+@dataclass(eq=False, repr=False)
 class FrozenMultivariateNormal(FrozenDensity):
     """A normal distribution of vectors together with its parameters.
 
@@ -139,21 +141,11 @@ class FrozenMultivariateNormal(FrozenDensity):
     3.531
     """
 
-    _parameters = ("mean", "cov", "allow_singular")
-
-    def __init__(
-        self,
-        dist: MultivariateNormal,
-        mean: Any,
-        cov: Any,
-        allow_singular: bool = False,
-        seed: Any = None,
-    ) -> None:
-        self.dist = dist
-        self.mean = mean
-        self.cov = cov
-        self.allow_singular = allow_singular
-        self.seed = seed
+    dist: MultivariateNormal
+    mean: Any
+    cov: Any
+    allow_singular: bool = False
+    seed: Any = None
 
 
 def _log_volume(factor: Any) -> Any:
@@ -174,7 +166,7 @@ def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any,
     if len(center.shape) > 1 or rank > 2 or (rank == 2 and cov.shape[0] != cov.shape[1]):
         raise ShapeError(
             f"{name} needs a vector as mean and a number, vector or square matrix as "
-            f"cov. Got shapes {tuple(center.shape)} and {tuple(cov.shape)}."
+            f"cov. Got shapes {center.shape} and {cov.shape}."
         )
     if not rank and center.shape:
         size = int(center.shape[0])
@@ -198,8 +190,7 @@ def as_points(name: str, x: Any, size: int) -> tuple[Any, tuple[int, ...]]:
         return reshape_p(x, shape=(*x.shape, 1)), tuple(x.shape)
     if not x.shape or x.shape[-1] != size:
         raise ShapeError(
-            f"{name} needs x with {size} components along the last axis. "
-            f"Got shape {tuple(x.shape)}."
+            f"{name} needs x with {size} components along the last axis. Got shape {x.shape}."
         )
     return x, tuple(x.shape)[:-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
@@ -107,6 +108,7 @@ def _read(x: Any, loc: Any, shape: Any, df: Any) -> tuple[Any, Any, Any, Any]:
     return *vector_parameters("multivariate_t", x, loc, shape), df
 
 
+@dataclass(eq=False, repr=False)
 class FrozenMultivariateT(FrozenDensity):
     """Student's distribution of vectors together with its parameters.
 
@@ -115,14 +117,11 @@ class FrozenMultivariateT(FrozenDensity):
     3.3379
     """
 
-    _parameters = ("loc", "shape", "df")
-
-    def __init__(self, dist: Any, loc: Any, shape: Any, df: Any, seed: Any = None) -> None:
-        self.dist = dist
-        self.loc = loc
-        self.shape = shape
-        self.df = df
-        self.seed = seed
+    dist: Any
+    loc: Any
+    shape: Any
+    df: Any
+    seed: Any = None
 
 
 class DirichletMultinomial:
@@ -184,24 +183,22 @@ def _read_counts(x: Any, alpha: Any, n: Any) -> list[Any]:
     if not alpha.shape or (x.shape and x.shape[-1] != alpha.shape[-1]):
         raise ShapeError(
             "dirichlet_multinomial needs as many counts as alphas along the last axis. "
-            f"Got shapes {tuple(x.shape)} and {tuple(alpha.shape)}."
+            f"Got shapes {x.shape} and {alpha.shape}."
         )
     return [x, alpha, n]
 
 
+@dataclass(eq=False, repr=False)
 class FrozenDirichletMultinomial(FrozenCounts):
     """A Dirichlet mixture of multinomial counts together with its parameters.
 
-    >>> FrozenDirichletMultinomial(DirichletMultinomial(), [1.0, 3.0], 4).mean().numpy().tolist()
+    >>> FrozenDirichletMultinomial(DirichletMultinomial(), [1.0, 3.0], 4).mean().tolist()
     [1.0, 3.0]
     """
 
-    _parameters = ("alpha", "n")
-
-    def __init__(self, dist: Any, alpha: Any, n: Any) -> None:
-        self.dist = dist
-        self.alpha = alpha
-        self.n = n
+    dist: Any
+    alpha: Any
+    n: Any
 
     def var(self) -> Any:
         """Return the variance of each count."""

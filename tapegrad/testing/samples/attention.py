@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
-from tapegrad.testing.sample import Sample, booleans, normal
+from tapegrad.testing.sample import Sample, booleans, named, normal
 
 
 def _attention(q: Any, k: Any, v: Any, mask: Any = None, bias: Any = 0.0) -> Any:
@@ -33,7 +33,7 @@ def _rotary(x: Any) -> Any:
 _QKV = [normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 3)]
 
 SAMPLES = [
-    Sample("scaled_dot_product_attention", scaled_dot_product_attention, _QKV, _attention),
+    named(scaled_dot_product_attention, _QKV, _attention),
     Sample(
         "scaled_dot_product_attention-2d",
         scaled_dot_product_attention,
@@ -106,5 +106,5 @@ SAMPLES = [
         _QKV,
         lambda q, k, v: _attention(q * np.sqrt(2), k, v),
     ),
-    Sample("rotary_embedding", rotary_embedding, [normal(2, 3, 4)], _rotary),
+    named(rotary_embedding, [normal(2, 3, 4)], _rotary),
 ]

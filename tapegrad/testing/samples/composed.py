@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import composed, control_flow
-from tapegrad.testing.sample import Sample, ValueSample, fixed, integers, normal
+from tapegrad.testing.sample import Sample, ValueSample, fixed, integers, named, normal
 
 
 def _reversed(x: Any, lengths: Any) -> Any:
@@ -24,7 +24,7 @@ def _confusion(labels: Any, predictions: Any) -> Any:
 
 
 SAMPLES = [
-    Sample("scalar_mul", composed.scalar_mul, [normal(), normal(3)], np.multiply),
+    named(composed.scalar_mul, [normal(), normal(3)], np.multiply),
     ValueSample(
         "reciprocal_no_nan",
         composed.reciprocal_no_nan,
@@ -44,7 +44,7 @@ SAMPLES = [
         [fixed([-1e3, 3.7, 1e3])],
         lambda x: np.array([-128, 3, 127]),
     ),
-    Sample("bias_add", composed.bias_add, [normal(2, 3), normal(3)], np.add),
+    named(composed.bias_add, [normal(2, 3), normal(3)], np.add),
     Sample(
         "bias_add-channels-first",
         lambda x, b: composed.bias_add(x, b, "NCHW"),

@@ -18,6 +18,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
     uniform,
 )
@@ -47,7 +48,7 @@ def _later(y: Any) -> Any:
 
 
 SAMPLES = [
-    Sample("cumsum", cumulative.cumsum, [normal(4, 2)], lambda x: x.cumsum(0)),
+    named(cumulative.cumsum, [normal(4, 2)], lambda x: x.cumsum(0)),
     Sample(
         "cumsum-exclusive",
         lambda x: cumulative.cumsum(x, 0, exclusive=True),
@@ -63,8 +64,8 @@ SAMPLES = [
     Sample("cumsum-empty", cumulative.cumsum, [normal(0, 2)], lambda x: x),
     Sample("cumsum-complex", cumulative.cumsum, [complex_normal(3)], np.cumsum),
     ValueSample("cumsum-integers", cumulative.cumsum, [integers(0, 9, 4)], np.cumsum),
-    Sample("cumprod", cumulative.cumprod, [normal(4, 2)], lambda x: x.cumprod(0)),
-    Sample("cumprod-zeros", lambda x: cumulative.cumprod(x, 1), [ZEROS], lambda x: x.cumprod(1)),
+    named(cumulative.cumprod, [normal(4, 2)], lambda x: x.cumprod(0)),
+    alike("cumprod-zeros", cumulative.cumprod, [ZEROS], np.cumprod, 1),
     Sample(
         "cumprod-exclusive",
         lambda x: cumulative.cumprod(x, 0, exclusive=True),
@@ -91,24 +92,14 @@ SAMPLES = [
         [normal(4)],
         lambda x: np.concatenate([[0.0], x.cumsum()]),
     ),
-    Sample(
-        "cumulative_prod",
-        lambda x: cumulative.cumulative_prod(x, axis=1),
-        [normal(2, 3)],
-        lambda x: x.cumprod(1),
-    ),
+    alike("cumulative_prod", cumulative.cumulative_prod, [normal(2, 3)], np.cumprod, 1),
     Sample(
         "cumulative_prod-initial",
         lambda x: cumulative.cumulative_prod(x, include_initial=True),
         [normal(3)],
         lambda x: np.concatenate([[1.0], x.cumprod()]),
     ),
-    Sample(
-        "cumulative_logsumexp",
-        cumulative.cumulative_logsumexp,
-        [normal(5, 2)],
-        lambda x: np.log(np.exp(x).cumsum(0)),
-    ),
+    named(cumulative.cumulative_logsumexp, [normal(5, 2)], lambda x: np.log(np.exp(x).cumsum(0))),
     Sample(
         "cumulative_logsumexp-reverse",
         lambda x: _cumulative(x, axis=1, reverse=True),
@@ -127,9 +118,9 @@ SAMPLES = [
         [LOWEST],
         lambda x: np.log(np.exp(x).cumsum()[1:]),
     ),
-    Sample("cummax", cumulative.cummax, [distinct(6, 2)], lambda x: np.maximum.accumulate(x, 0)),
+    named(cumulative.cummax, [distinct(6, 2)], lambda x: np.maximum.accumulate(x, 0)),
     alike("cummin", cumulative.cummin, [distinct(2, 6)], np.minimum.accumulate, -1),
-    Sample("diff", cumulative.diff, [normal(2, 4)], np.diff),
+    named(cumulative.diff, [normal(2, 4)], np.diff),
     alike("diff-twice", cumulative.diff, [normal(4, 2)], np.diff, 2, axis=0, prepend=1.0),
     Sample(
         "diff-append",

@@ -32,6 +32,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
     uniform,
 )
@@ -115,79 +116,46 @@ _PAIRS: list[tuple[Callable[..., Any], Callable[..., Any], Maker, Maker]] = [
     (magnitude.copysign, np.copysign, normal(2, 3), normal(3)),
     (magnitude.heaviside, np.heaviside, fixed([-1.0, 2.0, 3.0]), normal(2, 3)),
 ]
-_WITHOUT: list[tuple[str, Callable[..., Any], Callable[..., Any], list[Maker]]] = [
-    ("floor", rounding.floor, np.floor, [normal(4)]),
-    ("ceil", rounding.ceil, np.ceil, [normal(4)]),
-    ("trunc", rounding.trunc, np.trunc, [normal(4)]),
-    ("round", rounding.round, np.round, [fixed([0.5, 1.5, -2.5, 0.2])]),
-    ("round-decimals", lambda x: rounding.round(x, 2), lambda x: np.round(x, 2), [normal(4)]),
+_WITHOUT: list[tuple[Callable[..., Any], Callable[..., Any], list[Maker]]] = [
+    (rounding.floor, np.floor, [normal(4)]),
+    (rounding.ceil, np.ceil, [normal(4)]),
+    (rounding.trunc, np.trunc, [normal(4)]),
+    (rounding.round, np.round, [fixed([0.5, 1.5, -2.5, 0.2])]),
+    (rounding.floor_divide, np.floor_divide, [normal(2, 3), normal(3)]),
+    (rounding.truncatediv, lambda x, y: np.trunc(x / y), [normal(3), normal(3)]),
+    (comparison.equal, np.equal, [integers(0, 2, 3), integers(0, 2, 2, 3)]),
+    (comparison.not_equal, np.not_equal, [integers(0, 2, 3), integers(0, 2, 3)]),
+    (comparison.less, np.less, [normal(2, 1), normal(3)]),
+    (comparison.less_equal, np.less_equal, [normal(3), normal(3)]),
+    (comparison.greater, np.greater, [normal(3), normal(3)]),
+    (comparison.greater_equal, np.greater_equal, [normal(3), normal(3)]),
+    (comparison.logical_and, np.logical_and, [booleans(4), booleans(4)]),
+    (comparison.logical_or, np.logical_or, [booleans(4), booleans(4)]),
+    (comparison.logical_xor, np.logical_xor, [booleans(4), booleans(4)]),
+    (comparison.logical_not, np.logical_not, [booleans(4)]),
+    (comparison.isnan, np.isnan, [fixed([1.0, NAN, INF])]),
+    (comparison.isinf, np.isinf, [fixed([1.0, NAN, -INF])]),
+    (comparison.isfinite, np.isfinite, [fixed([1.0, NAN, INF])]),
     (
-        "round-tens",
-        lambda x: rounding.round(x * 100, -1),
-        lambda x: np.round(x * 100, -1),
-        [normal(4)],
-    ),
-    ("rint", rounding.rint, np.rint, [normal(4)]),
-    ("floor_divide", rounding.floor_divide, np.floor_divide, [normal(2, 3), normal(3)]),
-    ("truncatediv", rounding.truncatediv, lambda x, y: np.trunc(x / y), [normal(3), normal(3)]),
-    (
-        "truncatediv-integers",
-        rounding.truncatediv,
-        lambda x, y: np.trunc(x / y),
-        [integers(-9, 9, 6), integers(1, 4, 6)],
-    ),
-    ("equal", comparison.equal, np.equal, [integers(0, 2, 3), integers(0, 2, 2, 3)]),
-    ("not_equal", comparison.not_equal, np.not_equal, [integers(0, 2, 3), integers(0, 2, 3)]),
-    ("less", comparison.less, np.less, [normal(2, 1), normal(3)]),
-    ("less_equal", comparison.less_equal, np.less_equal, [normal(3), normal(3)]),
-    ("greater", comparison.greater, np.greater, [normal(3), normal(3)]),
-    ("greater_equal", comparison.greater_equal, np.greater_equal, [normal(3), normal(3)]),
-    ("logical_and", comparison.logical_and, np.logical_and, [booleans(4), booleans(4)]),
-    ("logical_or", comparison.logical_or, np.logical_or, [booleans(4), booleans(4)]),
-    ("logical_xor", comparison.logical_xor, np.logical_xor, [booleans(4), booleans(4)]),
-    ("logical_not", comparison.logical_not, np.logical_not, [booleans(4)]),
-    ("isnan", comparison.isnan, np.isnan, [fixed([1.0, NAN, INF])]),
-    ("isinf", comparison.isinf, np.isinf, [fixed([1.0, NAN, -INF])]),
-    ("isfinite", comparison.isfinite, np.isfinite, [fixed([1.0, NAN, INF])]),
-    (
-        "isclose",
         comparison.isclose,
         np.isclose,
         [fixed([1.0, 1.0, INF, NAN]), fixed([1.0 + 1e-7, 1.1, INF, NAN])],
     ),
     (
-        "approximate_equal",
         comparison.approximate_equal,
         lambda x, y: abs(x - y) < 1e-5,
         [fixed([1.0, 1.0]), fixed([1.0 + 1e-7, 1.1])],
     ),
-    ("signbit", magnitude.signbit, np.signbit, [fixed([1.0, -1.0, -0.0, 0.0])]),
-    ("bitwise_and", bits.bitwise_and, np.bitwise_and, [integers(0, 9, 4), integers(0, 9, 4)]),
-    ("bitwise_or", bits.bitwise_or, np.bitwise_or, [integers(0, 9, 4), integers(0, 9, 4)]),
-    ("bitwise_xor", bits.bitwise_xor, np.bitwise_xor, [integers(0, 9, 4), integers(0, 9, 4)]),
-    ("bitwise_invert", bits.bitwise_invert, np.invert, [integers(0, 9, 4)]),
-    ("bitwise_invert-bool", bits.bitwise_invert, np.invert, [booleans(4)]),
-    (
-        "bitwise_left_shift",
-        bits.bitwise_left_shift,
-        np.left_shift,
-        [integers(0, 9, 4), integers(0, 3, 4)],
-    ),
-    (
-        "bitwise_right_shift",
-        bits.bitwise_right_shift,
-        np.right_shift,
-        [integers(0, 99, 4), integers(0, 3, 4)],
-    ),
-    ("gcd", bits.gcd, np.gcd, [integers(1, 99, 4), integers(1, 99, 4)]),
-    ("lcm", bits.lcm, np.lcm, [integers(1, 99, 4), integers(1, 99, 4)]),
-    ("stop_gradient", stop_gradient.stop_gradient, np.positive, [normal(3)]),
-    (
-        "power-integers",
-        lambda x: x**3 + x**0 + x**2,
-        lambda x: x**3 + 1 + x**2,
-        [integers(-4, 5, 3)],
-    ),
+    (magnitude.signbit, np.signbit, [fixed([1.0, -1.0, -0.0, 0.0])]),
+    (bits.bitwise_and, np.bitwise_and, [integers(0, 9, 4), integers(0, 9, 4)]),
+    (bits.bitwise_or, np.bitwise_or, [integers(0, 9, 4), integers(0, 9, 4)]),
+    (bits.bitwise_xor, np.bitwise_xor, [integers(0, 9, 4), integers(0, 9, 4)]),
+    (bits.bitwise_invert, np.invert, [integers(0, 9, 4)]),
+    (bits.bitwise_left_shift, np.left_shift, [integers(0, 9, 4), integers(0, 3, 4)]),
+    (bits.bitwise_right_shift, np.right_shift, [integers(0, 99, 4), integers(0, 3, 4)]),
+    (bits.gcd, np.gcd, [integers(1, 99, 4), integers(1, 99, 4)]),
+    (bits.lcm, np.lcm, [integers(1, 99, 4), integers(1, 99, 4)]),
+    (stop_gradient.stop_gradient, np.positive, [normal(3)]),
 ]
 
 
@@ -199,7 +167,7 @@ def _power_samples() -> list[Sample]:
     return [
         *[Sample(f"power-{n}", by(n), [_POSITIVE], by_numpy(n)) for n in numbers],
         *[Sample(f"power-negative-base-{n}", by(n), [normal(4)], by_numpy(n)) for n in (2, 3, 5)],
-        Sample("power", powers.power, [_POSITIVE, normal(3)], np.power),
+        named(powers.power, [_POSITIVE, normal(3)], np.power),
         Sample("power-complex", powers.power, [complex_normal(3), complex_normal(2, 3)], np.power),
         Sample("power-complex-number", lambda x: x**3, [complex_normal(3)], lambda x: x**3),
         Sample("power-number-base", lambda x: 2**x, [normal(3)], lambda x: 2**x),
@@ -220,14 +188,13 @@ def by_numpy(exponent: Any) -> Callable[[Any], Any]:
 _COMPLEX = [
     Sample("abs-complex", magnitude.abs, [complex_normal(2, 3)], np.abs),
     Sample("sign-complex", magnitude.sign, [complex_normal(3)], np.sign),
-    Sample("real", complex_numbers.real, [complex_normal(3)], np.real),
+    named(complex_numbers.real, [complex_normal(3)], np.real),
     Sample("real-of-real", complex_numbers.real, [normal(3)], np.real),
-    Sample("imag", complex_numbers.imag, [complex_normal(3)], np.imag),
-    Sample("angle", complex_numbers.angle, [complex_normal(3)], np.angle),
+    named(complex_numbers.imag, [complex_normal(3)], np.imag),
+    named(complex_numbers.angle, [complex_normal(3)], np.angle),
     Sample("angle-of-real", complex_numbers.angle, [normal(3)], np.angle),
-    Sample("complex", complex_numbers.complex, [normal(2, 3), normal(3)], lambda a, b: a + 1j * b),
-    Sample(
-        "real_if_close",
+    named(complex_numbers.complex, [normal(2, 3), normal(3)], lambda a, b: a + 1j * b),
+    named(
         complex_numbers.real_if_close,
         [complex_normal(3)],
         np.real_if_close,
@@ -249,7 +216,7 @@ _COMPLEX = [
 ]
 
 _SELECTION = [
-    Sample("where", selection.where, [booleans(2, 3), normal(3), normal(2, 1)], np.where),
+    named(selection.where, [booleans(2, 3), normal(3), normal(2, 1)], np.where),
     alike("where-number", selection.where, [booleans(3), normal(3)], np.where, 0.0),
     Sample(
         "where-integer-condition",
@@ -257,13 +224,8 @@ _SELECTION = [
         [integers(0, 2, 3), normal(3), normal(3)],
         np.where,
     ),
-    Sample("keep", selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
-    Sample(
-        "maximum-number",
-        lambda x: selection.maximum(x, 0.0),
-        [normal(4)],
-        lambda x: np.maximum(x, 0),
-    ),
+    named(selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
+    alike("maximum-number", selection.maximum, [normal(4)], np.maximum, 0.0),
     ValueSample(
         "fmax-nan", selection.fmax, [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])], np.fmax
     ),
@@ -277,13 +239,12 @@ _SELECTION = [
         [integers(0, 9, 4)],
         lambda x: np.clip(x, 1, 3),
     ),
-    Sample(
-        "clip_by_value",
+    named(
         selection.clip_by_value,
         [distinct(2, 3), fixed([-0.51, -0.52, -0.53]), fixed([0.51, 0.52, 0.53])],
         np.clip,
     ),
-    Sample("nan_to_num", selection.nan_to_num, [normal(3)], np.nan_to_num),
+    named(selection.nan_to_num, [normal(3)], np.nan_to_num),
     ValueSample(
         "nan_to_num-replaces",
         lambda x: selection.nan_to_num(x, nan=1.0, posinf=2.0),
@@ -293,6 +254,29 @@ _SELECTION = [
 ]
 
 _OTHERS = [
+    ValueSample(
+        "round-decimals", lambda x: rounding.round(x, 2), [normal(4)], lambda x: np.round(x, 2)
+    ),
+    ValueSample(
+        "round-tens",
+        lambda x: rounding.round(x * 100, -1),
+        [normal(4)],
+        lambda x: np.round(x * 100, -1),
+    ),
+    ValueSample("rint", rounding.rint, [normal(4)], np.rint),
+    ValueSample(
+        "truncatediv-integers",
+        rounding.truncatediv,
+        [integers(-9, 9, 6), integers(1, 4, 6)],
+        lambda x, y: np.trunc(x / y),
+    ),
+    ValueSample("bitwise_invert-bool", bits.bitwise_invert, [booleans(4)], np.invert),
+    ValueSample(
+        "power-integers",
+        lambda x: x**3 + x**0 + x**2,
+        [integers(-4, 5, 3)],
+        lambda x: x**3 + 1 + x**2,
+    ),
     Sample(
         "add_n",
         lambda a, b, c: sums.add_n([a, b, c]),
@@ -301,15 +285,12 @@ _OTHERS = [
     ),
     Sample("add_n-one", lambda a: sums.add_n([a]), [normal(3)], np.positive),
     Sample("accumulate_n", lambda a, b: sums.accumulate_n([a, b]), [normal(3)] * 2, np.add),
-    Sample(
-        "lerp",
-        sums.lerp,
-        [normal(3), normal(2, 3), uniform(0.0, 1.0, 3)],
-        lambda a, b, w: a + w * (b - a),
+    named(
+        sums.lerp, [normal(3), normal(2, 3), uniform(0.0, 1.0, 3)], lambda a, b, w: a + w * (b - a)
     ),
-    Sample("modf", rounding.modf, [normal(4)], np.modf),
-    Sample("frexp", bits.frexp, [normal(4)], np.frexp, order=1),
-    Sample("ldexp", bits.ldexp, [normal(4), integers(-3, 4, 4)], np.ldexp),
+    named(rounding.modf, [normal(4)], np.modf),
+    named(bits.frexp, [normal(4)], np.frexp, order=1),
+    named(bits.ldexp, [normal(4), integers(-3, 4, 4)], np.ldexp),
     Sample(
         "xlogy-number",
         lambda x: exponential.xlogy(x, 0.5) + exponential.xlog1py(x, 2),
@@ -317,7 +298,7 @@ _OTHERS = [
         lambda x: x * np.log(0.5) + x * np.log(3),
     ),
     alike("nextafter", bits.nextafter, [normal(3)], np.nextafter, 9.0),
-    Sample("spacing", bits.spacing, [normal(3)], np.spacing),
+    named(bits.spacing, [normal(3)], np.spacing),
     Sample("sinc-at-zero", trigonometric.sinc, [fixed([0.0, 1e-4, 1.0])], np.sinc),
     Sample("exp-0d", exponential.exp, [normal()], np.exp),
     Sample("exp-empty", exponential.exp, [normal(0, 3)], np.exp),
@@ -343,8 +324,8 @@ SAMPLES = [
         for function, reference, first, second in _PAIRS
     ],
     *[
-        ValueSample(name, function, makers, reference)
-        for name, function, reference, makers in _WITHOUT
+        ValueSample(function.__name__, function, makers, reference)
+        for function, reference, makers in _WITHOUT
     ],
     *_power_samples(),
     *_COMPLEX,

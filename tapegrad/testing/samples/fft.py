@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import fft, spectra
-from tapegrad.testing.sample import Maker, Sample, complex_normal, normal
+from tapegrad.testing.sample import Maker, Sample, complex_normal, named, normal
 
 
 def _both(name: str, maker: Maker, label: str = "", **options: Any) -> Sample:
@@ -73,8 +73,8 @@ SAMPLES = [
     _both("fftshift", normal(5, 4)),
     _both("fftshift", normal(5, 4), "axis", axes=0),
     _both("ifftshift", normal(5, 4)),
-    Sample("fft2d", spectra.fft2d, [complex_normal(2, 3, 2)], np.fft.fft2),
-    Sample("ifft2d", spectra.ifft2d, [complex_normal(2, 3, 2)], np.fft.ifft2),
+    named(spectra.fft2d, [complex_normal(2, 3, 2)], np.fft.fft2),
+    named(spectra.ifft2d, [complex_normal(2, 3, 2)], np.fft.ifft2),
     Sample(
         "rfft2d",
         lambda x: spectra.rfft2d(x, [4, 3]),
@@ -87,10 +87,10 @@ SAMPLES = [
         [complex_normal(2, 3, 3)],
         lambda x: np.fft.irfft2(x, (3, 5)),
     ),
-    Sample("fft3d", spectra.fft3d, [complex_normal(2, 3, 2)], np.fft.fftn),
-    Sample("ifft3d", spectra.ifft3d, [complex_normal(2, 3, 2)], np.fft.ifftn),
-    Sample("rfft3d", spectra.rfft3d, [normal(2, 3, 4)], np.fft.rfftn),
-    Sample("irfft3d", spectra.irfft3d, [complex_normal(2, 3, 3)], np.fft.irfftn),
+    named(spectra.fft3d, [complex_normal(2, 3, 2)], np.fft.fftn),
+    named(spectra.ifft3d, [complex_normal(2, 3, 2)], np.fft.ifftn),
+    named(spectra.rfft3d, [normal(2, 3, 4)], np.fft.rfftn),
+    named(spectra.irfft3d, [complex_normal(2, 3, 3)], np.fft.irfftn),
     _cosine("dct", 1),
     _cosine("dct", 2),
     _cosine("dct", 2, "ortho"),

@@ -16,6 +16,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
     uniform,
 )
@@ -167,7 +168,7 @@ def _put(x: Any, v: Any, i: Any) -> Any:
 
 
 GATHERED = [
-    Sample("gather", gather.gather, [normal(4, 2), integers(0, 4, 3)], lambda x, i: x[i]),
+    named(gather.gather, [normal(4, 2), integers(0, 4, 3)], lambda x, i: x[i]),
     Sample("gather-0d", gather.gather, [normal(4, 2), integers(0, 4)], lambda x, i: x[i]),
     Sample(
         "gather-axis",
@@ -187,17 +188,9 @@ GATHERED = [
         [normal(2, 4, 3), integers(0, 3, 2, 5)],
         lambda x, i: np.stack([a[:, b] for a, b in zip(x, i, strict=True)]),
     ),
-    Sample(
-        "embedding_lookup",
-        gather.embedding_lookup,
-        [normal(4, 2), fixed([[1, 1], [0, 3]])],
-        lambda x, i: x[i],
-    ),
-    Sample(
-        "gather_nd",
-        gather.gather_nd,
-        [normal(3, 4, 2), integers(0, 3, 5, 2)],
-        lambda x, i: x[i[:, 0], i[:, 1]],
+    named(gather.embedding_lookup, [normal(4, 2), fixed([[1, 1], [0, 3]])], lambda x, i: x[i]),
+    named(
+        gather.gather_nd, [normal(3, 4, 2), integers(0, 3, 5, 2)], lambda x, i: x[i[:, 0], i[:, 1]]
     ),
     Sample(
         "gather_nd-whole",
@@ -211,7 +204,7 @@ GATHERED = [
         [normal(2, 4, 3), integers(0, 4, 2, 3, 1)],
         lambda x, i: np.stack([a[b[:, 0]] for a, b in zip(x, i, strict=True)]),
     ),
-    Sample("take", picking.take, [normal(2, 3), integers(-6, 6, 4)], np.take),
+    named(picking.take, [normal(2, 3), integers(-6, 6, 4)], np.take),
     alike("take-axis", picking.take, [normal(2, 3), integers(0, 3, 4)], np.take, axis=1),
     alike("take-clip", picking.take, [normal(3)], np.take, [-5, 9], mode="clip"),
 ]
@@ -229,14 +222,12 @@ SCATTERED = [
         [normal(3, 2), normal(3, 2)],
         lambda x, u: np.stack([u[2], x[1], u[1]]),
     ),
-    Sample(
-        "tensor_scatter_nd_add",
+    named(
         scatter.tensor_scatter_nd_add,
         [normal(3, 2), fixed([[0], [2], [0]]), normal(3, 2)],
         lambda x, i, u: _added(x, i[:, 0], u),
     ),
-    Sample(
-        "tensor_scatter_nd_sub",
+    named(
         scatter.tensor_scatter_nd_sub,
         [normal(3), fixed([[0], [2], [0]]), normal(3)],
         lambda x, i, u: _added(x, i[:, 0], -u),

@@ -20,6 +20,7 @@ from tapegrad.testing.sample import (
     alike,
     complex_normal,
     fixed,
+    named,
     normal,
     positive_definite,
 )
@@ -137,7 +138,7 @@ def _ridge(a: Any, b: Any) -> Any:
 _SPREAD = np.diag([1.0, 2.0, 4.0, 7.0])
 
 SAMPLES = [
-    Sample("solve", solve.solve, [regular(3), normal(3, 2)], np.linalg.solve),
+    named(solve.solve, [regular(3), normal(3, 2)], np.linalg.solve),
     Sample("solve-vector", solve.solve, [regular(3), normal(3)], np.linalg.solve),
     Sample("solve-batch", solve.solve, [regular(3, 2), normal(2, 3, 2)], np.linalg.solve),
     Sample("solve-broadcast", solve.solve, [regular(3), normal(2, 3, 2)], np.linalg.solve),
@@ -153,8 +154,7 @@ SAMPLES = [
         [regular(3, imaginary=True), complex_normal(3, 2)],
         np.linalg.solve,
     ),
-    Sample(
-        "triangular_solve",
+    named(
         solve.triangular_solve,
         [regular(3, 2), normal(2, 3, 2)],
         lambda a, b: np.linalg.solve(np.tril(a), b),
@@ -171,13 +171,12 @@ SAMPLES = [
         [regular(3, imaginary=True), complex_normal(3)],
         lambda a, b: np.linalg.solve(_turned(np.tril(a)), b),
     ),
-    Sample(
-        "cholesky_solve",
+    named(
         solve.cholesky_solve,
         [regular(3), normal(3, 2)],
         lambda c, b: np.linalg.solve(np.tril(c) @ np.tril(c).T, b),
     ),
-    Sample("inv", solve.inv, [regular(3, 2)], np.linalg.inv),
+    named(solve.inv, [regular(3, 2)], np.linalg.inv),
     Sample(
         "inv-complex",
         lambda x: solve.inv(x, adjoint=True),
@@ -244,7 +243,7 @@ SAMPLES = [
     Sample("eig", _eig_rebuilt, [regular(3)], lambda x: x @ x),
     Sample("eig-complex", _eig_rebuilt, [regular(3, 2, imaginary=True)], lambda x: x @ x),
     Sample("eig-moduli", _eig_moduli, [regular(3)], _eig_moduli_reference),
-    Sample("eigvals", eigen.eigvals, [fixed(_SPREAD + 0.1)], np.linalg.eigvals),
+    named(eigen.eigvals, [fixed(_SPREAD + 0.1)], np.linalg.eigvals),
     Sample("eigvals-complex", eigen.eigvals, [fixed(_SPREAD * (1 + 1j) + 0.1)], np.linalg.eigvals),
     Sample("svd-tall", _svd_invariants, [normal(4, 3)], _svd_reference),
     Sample("svd-square", _svd_invariants, [regular(3, 2)], _svd_reference),
@@ -254,21 +253,14 @@ SAMPLES = [
         "svd-full", lambda x: eigen.svd(x, full_matrices=True), [normal(4, 2)], np.linalg.svd
     ),
     alike("tf_svd", eigen.tf_svd, [normal(4, 2)], np.linalg.svd, compute_uv=False),
-    Sample(
-        "svdvals", eigen.svdvals, [normal(2, 3, 4)], lambda x: np.linalg.svd(x, compute_uv=False)
-    ),
+    named(eigen.svdvals, [normal(2, 3, 4)], lambda x: np.linalg.svd(x, compute_uv=False)),
     Sample(
         "svdvals-complex",
         eigen.svdvals,
         [complex_normal(4, 3)],
         lambda x: np.linalg.svd(x, compute_uv=False),
     ),
-    Sample(
-        "solve_sylvester",
-        sylvester.solve_sylvester,
-        [regular(3), regular(2), normal(3, 2)],
-        _sylvester_reference,
-    ),
+    named(sylvester.solve_sylvester, [regular(3), regular(2), normal(3, 2)], _sylvester_reference),
     Sample(
         "solve_sylvester-complex",
         sylvester.solve_sylvester,
@@ -281,15 +273,13 @@ SAMPLES = [
         [regular(2, 3), regular(2), normal(3, 2, 2)],
         lambda a, b, q: np.stack([_sylvester_reference(x, b, y) for x, y in zip(a, q)]),
     ),
-    Sample("det", determinants.det, [normal(2, 3, 3)], np.linalg.det),
+    named(determinants.det, [normal(2, 3, 3)], np.linalg.det),
     Sample("det-complex", determinants.det, [complex_normal(3, 3)], np.linalg.det),
     Sample("det-identity", determinants.det, [fixed(np.eye(3))], np.linalg.det),
     Sample(
         "det-singular", determinants.det, [fixed([[1.0, 2.0], [2.0, 4.0]])], np.linalg.det, order=1
     ),
-    Sample("slogdet", determinants.slogdet, [normal(2, 3, 3)], np.linalg.slogdet),
+    named(determinants.slogdet, [normal(2, 3, 3)], np.linalg.slogdet),
     Sample("slogdet-complex", determinants.slogdet, [complex_normal(3, 3)], np.linalg.slogdet),
-    Sample(
-        "logdet", determinants.logdet, [positive_definite(3)], lambda x: np.linalg.slogdet(x)[1]
-    ),
+    named(determinants.logdet, [positive_definite(3)], lambda x: np.linalg.slogdet(x)[1]),
 ]

@@ -8,7 +8,16 @@ import numpy as np
 
 from tapegrad.ops import cross_entropy, losses
 from tapegrad.ops import regression_losses as regression
-from tapegrad.testing.sample import Sample, ValueSample, alike, fixed, integers, normal, uniform
+from tapegrad.testing.sample import (
+    Sample,
+    ValueSample,
+    alike,
+    fixed,
+    integers,
+    named,
+    normal,
+    uniform,
+)
 
 
 def _log_softmax(x: Any, axis: int = -1) -> Any:
@@ -50,12 +59,7 @@ _sparse_loss = losses.sparse_softmax_cross_entropy_with_logits
 _dense_loss = losses.softmax_cross_entropy_with_logits
 
 SAMPLES = [
-    Sample(
-        "sparse_softmax_cross_entropy_with_logits",
-        _sparse_loss,
-        [integers(0, 4, 3), normal(3, 4)],
-        _sparse,
-    ),
+    named(_sparse_loss, [integers(0, 4, 3), normal(3, 4)], _sparse),
     Sample(
         "sparse_softmax_cross_entropy_with_logits-3d",
         _sparse_loss,
@@ -68,8 +72,7 @@ SAMPLES = [
         [integers(0, 4), normal(4)],
         _sparse,
     ),
-    Sample(
-        "softmax_cross_entropy_with_logits",
+    named(
         _dense_loss,
         [uniform(0.1, 1, 3, 4), normal(3, 4)],
         lambda y, x: -(y * _log_softmax(x)).sum(-1),
@@ -110,8 +113,7 @@ SAMPLES = [
         [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
         _dense_gradient,
     ),
-    Sample(
-        "sigmoid_cross_entropy_with_logits",
+    named(
         losses.sigmoid_cross_entropy_with_logits,
         [uniform(0, 1, 3), normal(2, 3)],
         lambda y, x: np.logaddexp(0, x) - x * y,
@@ -122,58 +124,46 @@ SAMPLES = [
         [uniform(0, 1, 3), fixed([0.0, 300.0, -300.0])],
         lambda y, x: np.logaddexp(0, x) - x * y,
     ),
-    Sample(
-        "weighted_cross_entropy_with_logits",
+    named(
         losses.weighted_cross_entropy_with_logits,
         [uniform(0, 1, 3), normal(3), uniform(0.5, 2)],
         lambda y, x, q: (1 - y) * x + (1 + (q - 1) * y) * np.logaddexp(0, -x),
     ),
-    Sample("l2_loss", losses.l2_loss, [normal(2, 3)], lambda x: (x * x).sum() / 2),
-    Sample(
-        "log_poisson_loss",
-        losses.log_poisson_loss,
-        [uniform(0, 3, 4), normal(4)],
-        lambda z, c: np.exp(c) - z * c,
-    ),
+    named(losses.l2_loss, [normal(2, 3)], lambda x: (x * x).sum() / 2),
+    named(losses.log_poisson_loss, [uniform(0, 3, 4), normal(4)], lambda z, c: np.exp(c) - z * c),
     Sample(
         "log_poisson_loss-full",
         lambda z, c: losses.log_poisson_loss(z, c, True),
         [fixed([0.0, 0.5, 1.5, 4.0]), normal(4)],
         _full_poisson,
     ),
-    Sample(
-        "mean_squared_error",
+    named(
         regression.mean_squared_error,
         [normal(2, 3), normal(2, 3)],
         lambda y, p: ((y - p) ** 2).mean(-1),
     ),
-    Sample(
-        "mean_absolute_error",
+    named(
         regression.mean_absolute_error,
         [normal(2, 3), normal(2, 3)],
         lambda y, p: np.abs(y - p).mean(-1),
     ),
-    Sample(
-        "mean_absolute_percentage_error",
+    named(
         regression.mean_absolute_percentage_error,
         [normal(2, 3), normal(2, 3)],
         lambda y, p: 100 * np.abs((y - p) / y).mean(-1),
     ),
-    Sample(
-        "mean_squared_logarithmic_error",
+    named(
         regression.mean_squared_logarithmic_error,
         [uniform(0.1, 2, 2, 3), uniform(0.1, 2, 2, 3)],
         lambda y, p: ((np.log1p(y) - np.log1p(p)) ** 2).mean(-1),
     ),
     alike("huber", regression.huber, [normal(2, 3), normal(2, 3)], _huber, 0.7),
-    Sample(
-        "log_cosh",
+    named(
         regression.log_cosh,
         [normal(2, 3), normal(2, 3)],
         lambda y, p: np.log(np.cosh(p - y)).mean(-1),
     ),
-    Sample(
-        "hinge",
+    named(
         regression.hinge,
         [fixed([[1.0, -1.0, 1.0]]), normal(2, 3)],
         lambda y, p: np.maximum(1 - y * p, 0).mean(-1),
@@ -184,8 +174,7 @@ SAMPLES = [
         [normal(2, 3)],
         lambda p: np.maximum(1 - np.array([-1, 1, 1]) * p, 0).mean(-1),
     ),
-    Sample(
-        "squared_hinge",
+    named(
         regression.squared_hinge,
         [fixed([[1.0, -1.0, 1.0]]), normal(2, 3)],
         lambda y, p: (np.maximum(1 - y * p, 0) ** 2).mean(-1),
@@ -196,8 +185,7 @@ SAMPLES = [
         [normal(2, 3)],
         lambda p: _categorical_hinge(np.array([[0, 1, 0]]), p),
     ),
-    Sample(
-        "kl_divergence",
+    named(
         regression.kl_divergence,
         [uniform(0.1, 0.9, 2, 3)] * 2,
         lambda y, p: (y * np.log(y / p)).sum(-1),
@@ -208,7 +196,5 @@ SAMPLES = [
         [uniform(0, 3, 2, 3), uniform(0.5, 2, 2, 3)],
         lambda y, p: (p - y * np.log(p + 1e-7)).mean(-1),
     ),
-    Sample(
-        "cosine_similarity", regression.cosine_similarity, [normal(2, 3), normal(2, 3)], _cosine
-    ),
+    named(regression.cosine_similarity, [normal(2, 3), normal(2, 3)], _cosine),
 ]

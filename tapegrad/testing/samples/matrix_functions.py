@@ -16,7 +16,9 @@ from tapegrad.testing.sample import (
     complex_normal,
     distinct,
     fixed,
+    named,
     normal,
+    of_a_list,
     positive_definite,
 )
 
@@ -54,26 +56,24 @@ def _cross_reference(a: Any, b: Any) -> Any:
 
 
 SAMPLES = [
-    Sample("trace", traces.trace, [normal(2, 3, 3)], lambda x: np.trace(x, axis1=1, axis2=2)),
+    named(traces.trace, [normal(2, 3, 3)], lambda x: np.trace(x, axis1=1, axis2=2)),
     Sample("trace-wide", traces.trace, [normal(2, 4)], np.trace),
     Sample("trace-tall", traces.trace, [complex_normal(4, 2)], np.trace),
-    Sample("cross", traces.cross, [normal(2, 3), normal(3)], _cross_reference),
+    named(traces.cross, [normal(2, 3), normal(3)], _cross_reference),
     alike("cross-axis", traces.cross, [normal(3, 2), normal(3, 2)], np.cross, axis=0),
-    Sample(
+    of_a_list(
         "multi_dot",
-        lambda *xs: traces.multi_dot(xs),
+        traces.multi_dot,
         [normal(2, 4), normal(4, 3), normal(3, 2)],
-        lambda *xs: np.linalg.multi_dot(xs),
+        np.linalg.multi_dot,
     ),
-    Sample(
+    of_a_list(
         "multi_dot-vectors",
-        lambda *xs: traces.multi_dot(xs),
+        traces.multi_dot,
         [normal(4), normal(4, 3), normal(3, 2), normal(2)],
-        lambda *xs: np.linalg.multi_dot(xs),
+        np.linalg.multi_dot,
     ),
-    Sample(
-        "tensorsolve", traces.tensorsolve, [normal(2, 3, 6), normal(2, 3)], np.linalg.tensorsolve
-    ),
+    named(traces.tensorsolve, [normal(2, 3, 6), normal(2, 3)], np.linalg.tensorsolve),
     alike(
         "tensorsolve-axes",
         traces.tensorsolve,
@@ -81,8 +81,8 @@ SAMPLES = [
         np.linalg.tensorsolve,
         axes=(0,),
     ),
-    Sample("tensorinv", traces.tensorinv, [normal(2, 3, 6)], np.linalg.tensorinv),
-    Sample("expm", functions.expm, [normal(2, 3, 3)], _scipy("expm")),
+    named(traces.tensorinv, [normal(2, 3, 6)], np.linalg.tensorinv),
+    named(functions.expm, [normal(2, 3, 3)], _scipy("expm")),
     Sample("expm-complex", functions.expm, [complex_normal(3, 3)], _scipy("expm")),
     Sample(
         "expm-large",
@@ -91,9 +91,9 @@ SAMPLES = [
         lambda x: _scipy("expm")(4 * x),
     ),
     Sample("expm-nilpotent", functions.expm, [fixed([[0.0, 1.0], [0.0, 0.0]])], _scipy("expm")),
-    Sample("sqrtm", functions.sqrtm, [positive_definite(3)], _scipy("sqrtm")),
+    named(functions.sqrtm, [positive_definite(3)], _scipy("sqrtm")),
     Sample("sqrtm-jordan", functions.sqrtm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("sqrtm")),
-    Sample("logm", functions.logm, [positive_definite(3)], _scipy("logm")),
+    named(functions.logm, [positive_definite(3)], _scipy("logm")),
     Sample("logm-jordan", functions.logm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("logm")),
     alike("matrix_power", functions.matrix_power, [normal(2, 3, 3)], np.linalg.matrix_power, 5),
     alike(
@@ -140,7 +140,7 @@ SAMPLES = [
         axis=(2, 0),
         keepdims=True,
     ),
-    Sample("norm", norms.norm, [normal(2, 3)], np.linalg.norm),
+    named(norms.norm, [normal(2, 3)], np.linalg.norm),
     alike("norm-axis", norms.norm, [normal(2, 3)], np.linalg.norm, 1, axis=0, keepdims=True),
     Sample(
         "norm-matrix",
@@ -175,6 +175,6 @@ SAMPLES = [
         [normal(2, 3), normal(4)],
         lambda a, b: np.sqrt((a * a).sum() + (b * b).sum()),
     ),
-    Sample("cond", norms.cond, [normal(3, 4)], np.linalg.cond),
+    named(norms.cond, [normal(3, 4)], np.linalg.cond),
     alike("cond-fro", norms.cond, [positive_definite(3)], np.linalg.cond, "fro"),
 ]

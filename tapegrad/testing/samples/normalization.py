@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import norm_functions as norms
-from tapegrad.testing.sample import Sample, normal, uniform
+from tapegrad.testing.sample import Sample, named, normal, uniform
 
 
 def _standard(x: Any, axes: Any, epsilon: float = 1e-5) -> Any:
@@ -42,8 +42,7 @@ def _fused_inference(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) 
 
 
 SAMPLES = [
-    Sample(
-        "layer_norm",
+    named(
         norms.layer_norm,
         [normal(2, 3, 4), normal(4), normal(4)],
         lambda x, g, b: _standard(x, -1) * g + b,
@@ -73,16 +72,14 @@ SAMPLES = [
         [normal(0, 4), normal(4), normal(4)],
         lambda x, g, b: x,
     ),
-    Sample("rms_norm", norms.rms_norm, [normal(2, 3), normal(3)], lambda x, g: _rms(x) * g),
+    named(norms.rms_norm, [normal(2, 3), normal(3)], lambda x, g: _rms(x) * g),
     Sample("rms_norm-plain", norms.rms_norm, [normal(2, 3)], _rms),
-    Sample(
-        "batch_norm",
+    named(
         norms.batch_norm,
         [normal(2, 3, 2), normal(2), normal(2)],
         lambda x, g, b: _standard(x, (0, 1)) * g + b,
     ),
-    Sample(
-        "instance_norm",
+    named(
         norms.instance_norm,
         [normal(2, 3, 2, 2), normal(2), normal(2)],
         lambda x, g, b: _standard(x, (1, 2)) * g + b,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import pooling
-from tapegrad.testing.sample import Sample, distinct, normal
+from tapegrad.testing.sample import Sample, distinct, named, normal
 
 
 def _pooled(x: Any, reduce: Any, window: Any, strides: Any, low: Any, counts: Any) -> Any:
@@ -104,9 +104,7 @@ SAMPLES = [
         [normal(1, 3, 4, 1)],
         lambda x: _pooled(x, np.mean, (2, 2), (1, 2), (0, 0), (2, 2)),
     ),
-    Sample(
-        "global_avg_pool", pooling.global_avg_pool, [normal(2, 3, 2, 2)], lambda x: x.mean((1, 2))
-    ),
+    named(pooling.global_avg_pool, [normal(2, 3, 2, 2)], lambda x: x.mean((1, 2))),
     Sample(
         "global_max_pool",
         lambda x: pooling.global_max_pool(x, keepdims=True),

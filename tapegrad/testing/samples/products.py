@@ -6,7 +6,7 @@ import numpy as np
 
 from tapegrad.ops import einsum as einsums
 from tapegrad.ops import products
-from tapegrad.testing.sample import Sample, alike, complex_normal, normal
+from tapegrad.testing.sample import Sample, alike, complex_normal, named, normal
 
 
 def _transposed(transpose_a: bool, transpose_b: bool) -> Sample:
@@ -30,7 +30,7 @@ def _einsum(name: str, equation: str, *args: object) -> Sample:
 
 
 SAMPLES = [
-    Sample("matmul", products.matmul, [normal(3, 4), normal(4, 2)], np.matmul),
+    named(products.matmul, [normal(3, 4), normal(4, 2)], np.matmul),
     *[_transposed(a, b) for a in (False, True) for b in (False, True)],
     Sample("matmul-batch", products.matmul, [normal(2, 3, 4), normal(2, 4, 2)], np.matmul),
     Sample("matmul-broadcast", products.matmul, [normal(2, 1, 3, 4), normal(3, 4, 2)], np.matmul),
@@ -64,35 +64,25 @@ SAMPLES = [
         lambda a, b: a.conj().T @ b.T,
     ),
     Sample("matmul-operator", lambda a, b: a @ b, [normal(3, 4), normal(4, 2)], np.matmul),
-    Sample(
-        "adjoint", products.adjoint, [complex_normal(2, 3, 4)], lambda x: x.conj().swapaxes(-1, -2)
+    named(products.adjoint, [complex_normal(2, 3, 4)], lambda x: x.conj().swapaxes(-1, -2)),
+    named(
+        products.matvec, [normal(2, 3, 4), normal(2, 4)], lambda a, b: (a @ b[..., None])[..., 0]
     ),
-    Sample(
-        "matvec",
-        products.matvec,
-        [normal(2, 3, 4), normal(2, 4)],
-        lambda a, b: (a @ b[..., None])[..., 0],
-    ),
-    Sample(
-        "vecmat",
-        products.vecmat,
-        [complex_normal(3), complex_normal(2, 3, 4)],
-        lambda a, b: a.conj() @ b,
-    ),
-    Sample("vecdot", products.vecdot, [complex_normal(2, 3), complex_normal(3)], np.vecdot),
+    named(products.vecmat, [complex_normal(3), complex_normal(2, 3, 4)], lambda a, b: a.conj() @ b),
+    named(products.vecdot, [complex_normal(2, 3), complex_normal(3)], np.vecdot),
     Sample(
         "vecdot-axis",
         lambda a, b: products.vecdot(a, b, axis=0),
         [normal(3, 2), normal(3, 2)],
         lambda a, b: (a * b).sum(0),
     ),
-    Sample("dot", products.dot, [normal(2, 3), normal(4, 3, 2)], np.dot),
+    named(products.dot, [normal(2, 3), normal(4, 3, 2)], np.dot),
     Sample("dot-vectors", products.dot, [normal(3), normal(3)], np.dot),
     Sample("dot-number", products.dot, [normal(), normal(3)], np.dot),
-    Sample("vdot", products.vdot, [complex_normal(2, 3), complex_normal(2, 3)], np.vdot),
-    Sample("inner", products.inner, [normal(2, 3), normal(4, 3)], np.inner),
-    Sample("outer", products.outer, [normal(3), normal(2, 2)], np.outer),
-    Sample("tensordot", products.tensordot, [normal(2, 3, 4), normal(3, 4, 2)], np.tensordot),
+    named(products.vdot, [complex_normal(2, 3), complex_normal(2, 3)], np.vdot),
+    named(products.inner, [normal(2, 3), normal(4, 3)], np.inner),
+    named(products.outer, [normal(3), normal(2, 2)], np.outer),
+    named(products.tensordot, [normal(2, 3, 4), normal(3, 4, 2)], np.tensordot),
     Sample(
         "tensordot-axes",
         lambda a, b: products.tensordot(a, b, [[0, -1], [1, 0]]),
@@ -107,7 +97,7 @@ SAMPLES = [
         (0, 1),
     ),
     alike("tensordot-none", products.tensordot, [normal(2), normal(3, 2)], np.tensordot, 0),
-    Sample("kron", products.kron, [normal(2, 3), normal(3, 2)], np.kron),
+    named(products.kron, [normal(2, 3), normal(3, 2)], np.kron),
     Sample("kron-ranks", products.kron, [normal(2), normal(2, 3)], np.kron),
     _einsum("matmul", "ij,jk->ik", normal(2, 3), normal(3, 4)),
     _einsum("swapped", "ij,jk->ki", normal(2, 3), normal(3, 4)),

@@ -17,6 +17,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
 )
 
@@ -34,21 +35,14 @@ def _norm(x: Any, axis: Any = None) -> Any:
 
 
 SAMPLES = [
-    Sample(
-        "sum-keepdims",
-        lambda x: reduction.sum(x, 1, True),
-        [normal(2, 3)],
-        lambda x: x.sum(1, keepdims=True),
-    ),
+    alike("sum-keepdims", reduction.sum, [normal(2, 3)], np.sum, 1, keepdims=True),
     Sample("sum-no-axes", lambda x: reduction.sum(x, ()), [normal(2, 3)], lambda x: x),
     Sample("sum-0d", reduction.sum, [normal()], np.sum),
-    Sample("sum-empty", lambda x: reduction.sum(x, 1), [normal(2, 0)], lambda x: x.sum(1)),
-    Sample(
-        "sum-complex", lambda x: reduction.sum(x, 0), [complex_normal(2, 3)], lambda x: x.sum(0)
-    ),
+    alike("sum-empty", reduction.sum, [normal(2, 0)], np.sum, 1),
+    alike("sum-complex", reduction.sum, [complex_normal(2, 3)], np.sum, 0),
     ValueSample("sum-integers", reduction.sum, [integers(0, 9, 2, 3)], np.sum),
     ValueSample("sum-booleans", reduction.sum, [booleans(2, 3)], np.sum),
-    Sample("mean", reduction.mean, [normal(2, 3)], np.mean),
+    named(reduction.mean, [normal(2, 3)], np.mean),
     Sample(
         "mean-axis",
         lambda x: reduction.mean(x, (0, -1), True),
@@ -57,41 +51,24 @@ SAMPLES = [
     ),
     Sample("mean-0d", reduction.mean, [normal()], np.mean),
     Sample("mean-complex", reduction.mean, [complex_normal(2, 3)], np.mean),
-    Sample("prod", reduction.prod, [normal(2, 3)], np.prod),
-    Sample(
-        "prod-axis",
-        lambda x: reduction.prod(x, (0, 2)),
-        [normal(2, 3, 2)],
-        lambda x: x.prod((0, 2)),
-    ),
-    Sample(
-        "prod-one-zero",
-        lambda x: reduction.prod(x, 1, True),
-        [ONE_ZERO],
-        lambda x: x.prod(1, keepdims=True),
-    ),
-    Sample("prod-two-zeros", lambda x: reduction.prod(x, 1), [TWO_ZEROS], lambda x: x.prod(1)),
+    named(reduction.prod, [normal(2, 3)], np.prod),
+    alike("prod-axis", reduction.prod, [normal(2, 3, 2)], np.prod, (0, 2)),
+    alike("prod-one-zero", reduction.prod, [ONE_ZERO], np.prod, 1, keepdims=True),
+    alike("prod-two-zeros", reduction.prod, [TWO_ZEROS], np.prod, 1),
     Sample("prod-all-zeros", lambda x: reduction.prod(x), [fixed([0.0, 0.0])], np.prod),
-    Sample(
-        "prod-complex", lambda x: reduction.prod(x, 0), [complex_normal(3, 2)], lambda x: x.prod(0)
-    ),
+    alike("prod-complex", reduction.prod, [complex_normal(3, 2)], np.prod, 0),
     Sample("prod-0d", reduction.prod, [normal()], np.prod),
     ValueSample("prod-integers", reduction.prod, [integers(1, 4, 3)], np.prod),
-    Sample("max", reduction.max, [distinct(2, 3)], np.max),
-    Sample(
-        "max-axis",
-        lambda x: reduction.max(x, (0, 2), True),
-        [distinct(2, 3, 2)],
-        lambda x: x.max((0, 2), keepdims=True),
-    ),
+    named(reduction.max, [distinct(2, 3)], np.max),
+    alike("max-axis", reduction.max, [distinct(2, 3, 2)], np.max, (0, 2), keepdims=True),
     Sample(
         "max-last", lambda x: reduction.max(x * x, -1), [distinct(2, 3)], lambda x: (x * x).max(-1)
     ),
     ValueSample(
         "max-integers", lambda x: reduction.max(x, 0), [integers(0, 9, 2, 3)], lambda x: x.max(0)
     ),
-    Sample("min", reduction.min, [distinct(2, 3)], np.min),
-    Sample("min-axis", lambda x: reduction.min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
+    named(reduction.min, [distinct(2, 3)], np.min),
+    alike("min-axis", reduction.min, [distinct(2, 3)], np.min, 1),
     ValueSample(
         "ties",
         lambda x: reduction.ties_p(x, reduction.max(x, 1), axis=(1,), keepdims=False),
@@ -124,7 +101,7 @@ SAMPLES = [
     ValueSample(
         "argmin-axis", lambda x: reduction.argmin(x, 0), [distinct(2, 3)], lambda x: x.argmin(0)
     ),
-    Sample("logsumexp", logsumexp.logsumexp, [normal(2, 3)], _logsumexp),
+    named(logsumexp.logsumexp, [normal(2, 3)], _logsumexp),
     alike("logsumexp-axis", logsumexp.logsumexp, [normal(2, 3, 2)], _logsumexp, (0, 2), True),
     Sample("logsumexp-0d", logsumexp.logsumexp, [normal()], _logsumexp),
     alike("logsumexp-lowest", logsumexp.logsumexp, [LOWEST], _logsumexp, 1),
@@ -134,7 +111,7 @@ SAMPLES = [
         [normal(2, 3), normal(3)],
         lambda x, y: np.exp(x - y),
     ),
-    Sample("sum_of_squares", squares.sum_of_squares, [normal(2, 3)], lambda x: (x * x).sum()),
+    named(squares.sum_of_squares, [normal(2, 3)], lambda x: (x * x).sum()),
     Sample(
         "sum_of_squares-axis",
         lambda x: squares.sum_of_squares(x, 0, True),
@@ -147,7 +124,7 @@ SAMPLES = [
         [complex_normal(2, 3)],
         lambda x: (np.abs(x) ** 2).sum(0),
     ),
-    Sample("euclidean_norm", squares.euclidean_norm, [normal(2, 3)], _norm),
+    named(squares.euclidean_norm, [normal(2, 3)], _norm),
     alike("euclidean_norm-axis", squares.euclidean_norm, [normal(2, 3)], _norm, 1),
     alike("euclidean_norm-complex", squares.euclidean_norm, [complex_normal(2, 3)], _norm, 1),
     Sample(

@@ -17,7 +17,7 @@ from tapegrad.ops.linalg.common import triangle
 from tapegrad.ops.linalg.schur import hessenberg, schur
 from tapegrad.ops.products import adjoint, matmul
 from tapegrad.ops.reduction import sum as total
-from tapegrad.testing.sample import Maker, Sample, ValueSample, complex_normal, fixed, normal
+from tapegrad.testing.sample import Maker, Sample, ValueSample, complex_normal, fixed, named, normal
 
 
 def _scipy(name: str) -> Callable[[Any], Any]:
@@ -77,7 +77,7 @@ SAMPLES = [
     Sample("schur", _squared, [normal(3, 3)], _squared_reference),
     Sample("schur-complex", _squared, [complex_normal(3, 3)], _squared_reference, order=1),
     ValueSample("schur-real", _rebuilt_real, [normal(2, 4, 4)], _rebuilt_reference),
-    Sample("hessenberg", hessenberg, [normal(4, 4)], _hessenberg),
+    named(hessenberg, [normal(4, 4)], _hessenberg),
     Sample("hessenberg-complex", _hessenberg_sizes, [complex_normal(4, 4)], _hessenberg_reference),
     # Of order 1, since every order doubles the matrix; tests/scipy has the second.
     Sample("sqrtm-complex", functions.sqrtm, [_mixed([1j, -2 - 1j])], _scipy("sqrtm"), order=1),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.scipy import special
-from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, integers, uniform
+from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, integers, named, uniform
 
 
 def _scipy(name: str, *before: Any) -> Callable[..., Any]:
@@ -114,7 +114,7 @@ SAMPLES = [
         _scipy("hyp2f1"),
     ),
     Sample("airy", lambda x: special.airy(x), [fixed([-4.0, 0.3, 2.0])], _scipy("airy")),
-    Sample("lambertw", special.lambertw, [complex_normal(3)], _scipy("lambertw")),
+    named(special.lambertw, [complex_normal(3)], _scipy("lambertw")),
     Sample(
         "diric",
         lambda x: special.diric(x, 4),
@@ -124,10 +124,7 @@ SAMPLES = [
     Sample(
         "zeta-exponent", special.zeta, [uniform(1.5, 4.0, 3), uniform(0.5, 3.0, 3)], _scipy("zeta")
     ),
-    Sample(
-        "bdtr",
-        special.bdtr,
-        [integers(0, 4, 3), integers(5, 8, 3), uniform(0.1, 0.9, 3)],
-        _scipy("bdtr"),
+    named(
+        special.bdtr, [integers(0, 4, 3), integers(5, 8, 3), uniform(0.1, 0.9, 3)], _scipy("bdtr")
     ),
 ]

@@ -12,7 +12,9 @@ from tapegrad.testing.sample import (
     complex_normal,
     fixed,
     integers,
+    named,
     normal,
+    of_a_list,
 )
 
 _BLOCKS = fixed(np.arange(1.0, 33.0).reshape(1, 4, 4, 2))
@@ -35,40 +37,28 @@ def _band_rows(x: np.ndarray) -> np.ndarray:
 
 
 SHAPES = [
-    Sample("reshape-0d", lambda x: shape.reshape(x, (1, 1)), [normal()], lambda x: x.reshape(1, 1)),
-    Sample(
-        "reshape-empty",
-        lambda x: shape.reshape(x, (0, 2)),
-        [normal(2, 0)],
-        lambda x: x.reshape(0, 2),
-    ),
-    Sample("ravel", shape.ravel, [normal(2, 3)], np.ravel),
+    alike("reshape-0d", shape.reshape, [normal()], np.reshape, (1, 1)),
+    alike("reshape-empty", shape.reshape, [normal(2, 0)], np.reshape, (0, 2)),
+    named(shape.ravel, [normal(2, 3)], np.ravel),
     alike("broadcast_to-0d", shape.broadcast_to, [normal()], np.broadcast_to, (2, 3)),
-    Sample(
-        "broadcast_arrays", shape.broadcast_arrays, [normal(2, 1), normal(3)], np.broadcast_arrays
-    ),
-    Sample("transpose", shape.transpose, [normal(2, 3, 4)], np.transpose),
+    named(shape.broadcast_arrays, [normal(2, 1), normal(3)], np.broadcast_arrays),
+    named(shape.transpose, [normal(2, 3, 4)], np.transpose),
     Sample(
         "transpose-conjugate",
         lambda x: shape.transpose(x, (1, 0), conjugate=True),
         [complex_normal(2, 3)],
         lambda x: x.conj().T,
     ),
-    Sample(
-        "matrix_transpose",
-        shape.matrix_transpose,
-        [normal(2, 3, 4)],
-        lambda x: np.swapaxes(x, -1, -2),
-    ),
+    named(shape.matrix_transpose, [normal(2, 3, 4)], lambda x: np.swapaxes(x, -1, -2)),
     alike("swapaxes", shape.swapaxes, [normal(2, 3, 4)], np.swapaxes, 0, -1),
     alike("moveaxis", shape.moveaxis, [normal(2, 3, 4)], np.moveaxis, (0, 1), (-1, 0)),
     alike("rollaxis", shape.rollaxis, [normal(2, 3, 4)], np.rollaxis, 0, 3),
     alike("expand_dims", shape.expand_dims, [normal(2, 3)], np.expand_dims, (0, -1)),
-    Sample("squeeze", shape.squeeze, [normal(1, 2, 1)], np.squeeze),
+    named(shape.squeeze, [normal(1, 2, 1)], np.squeeze),
     alike("squeeze-axis", shape.squeeze, [normal(1, 2, 1)], np.squeeze, -1),
-    Sample("atleast_1d", shape.atleast_1d, [normal()], np.atleast_1d),
-    Sample("atleast_2d", shape.atleast_2d, [normal(3)], np.atleast_2d),
-    Sample("atleast_3d", shape.atleast_3d, [normal(3)], np.atleast_3d),
+    named(shape.atleast_1d, [normal()], np.atleast_1d),
+    named(shape.atleast_2d, [normal(3)], np.atleast_2d),
+    named(shape.atleast_3d, [normal(3)], np.atleast_3d),
     Sample("atleast_3d-matrix", shape.atleast_3d, [normal(2, 3)], np.atleast_3d),
     Sample("ensure_shape", lambda x: shape.ensure_shape(x, (None, 3)), [normal(2, 3)], lambda x: x),
     Sample(
@@ -90,20 +80,20 @@ SHAPES = [
 ]
 
 REARRANGED = [
-    Sample("flip", rearranging.flip, [normal(2, 3)], np.flip),
+    named(rearranging.flip, [normal(2, 3)], np.flip),
     Sample("reverse", lambda x: rearranging.reverse(x, [-1]), [normal(2, 3)], lambda x: x[:, ::-1]),
-    Sample("fliplr", rearranging.fliplr, [normal(2, 3)], np.fliplr),
-    Sample("flipud", rearranging.flipud, [normal(2, 3)], np.flipud),
-    Sample("rot90", rearranging.rot90, [normal(2, 3)], np.rot90),
+    named(rearranging.fliplr, [normal(2, 3)], np.fliplr),
+    named(rearranging.flipud, [normal(2, 3)], np.flipud),
+    named(rearranging.rot90, [normal(2, 3)], np.rot90),
     alike("rot90-back", rearranging.rot90, [normal(2, 3, 4)], np.rot90, -1, (1, 2)),
     alike("roll", rearranging.roll, [normal(2, 3)], np.roll, (1, -2), (0, 1)),
     alike("roll-flat", rearranging.roll, [normal(2, 3)], np.roll, 4),
     alike("tile", rearranging.tile, [normal(2, 2)], np.tile, (2, 1, 3)),
-    Sample("tile-0d", lambda x: rearranging.tile(x, (3,)), [normal()], lambda x: np.tile(x, 3)),
+    alike("tile-0d", rearranging.tile, [normal()], np.tile, (3,)),
     alike("repeat", rearranging.repeat, [normal(2, 3)], np.repeat, 2, 1),
     alike("repeat-flat", rearranging.repeat, [normal(2, 3)], np.repeat, 2),
     alike("repeat-counts", rearranging.repeat, [normal(2, 3)], np.repeat, [2, 0, 1], 1),
-    Sample("meshgrid", rearranging.meshgrid, [normal(2), normal(3), normal(4)], np.meshgrid),
+    named(rearranging.meshgrid, [normal(2), normal(3), normal(4)], np.meshgrid),
     alike("meshgrid-ij", rearranging.meshgrid, [normal(2), normal(3)], np.meshgrid, indexing="ij"),
     Sample(
         "space_to_depth", lambda x: rearranging.space_to_depth(x, 2), [_BLOCKS], _space_to_depth
@@ -143,18 +133,8 @@ JOINED = [
         [normal(2, 3), normal(1, 3)],
         lambda a, b: np.concatenate([a, b, a]),
     ),
-    Sample(
-        "concat-empty",
-        lambda a, b: joining.concat([a, b]),
-        [normal(0, 3), normal(1, 3)],
-        lambda a, b: np.concatenate([a, b]),
-    ),
-    Sample(
-        "stack-0d",
-        lambda a, b: joining.stack([a, b]),
-        [normal(), normal()],
-        lambda a, b: np.stack([a, b]),
-    ),
+    of_a_list("concat-empty", joining.concat, [normal(0, 3), normal(1, 3)], np.concatenate),
+    of_a_list("stack-0d", joining.stack, [normal(), normal()], np.stack),
     alike("split", joining.split, [normal(2, 4)], np.split, 2, -1),
     Sample(
         "split-sizes",
@@ -174,30 +154,10 @@ JOINED = [
     alike("vsplit", joining.vsplit, [normal(4, 2)], np.vsplit, 2),
     alike("hsplit", joining.hsplit, [normal(2, 4)], np.hsplit, 2),
     alike("dsplit", joining.dsplit, [normal(2, 1, 3)], np.dsplit, [1]),
-    Sample(
-        "vstack",
-        lambda a, b: joining.vstack([a, b]),
-        [normal(3), normal(2, 3)],
-        lambda a, b: np.vstack([a, b]),
-    ),
-    Sample(
-        "hstack",
-        lambda a, b: joining.hstack([a, b]),
-        [normal(3), normal()],
-        lambda a, b: np.hstack([a, b]),
-    ),
-    Sample(
-        "dstack",
-        lambda a, b: joining.dstack([a, b]),
-        [normal(3), normal(1, 3)],
-        lambda a, b: np.dstack([a, b]),
-    ),
-    Sample(
-        "column_stack",
-        lambda a, b: joining.column_stack([a, b]),
-        [normal(3), normal(3, 2)],
-        lambda a, b: np.column_stack([a, b]),
-    ),
+    of_a_list("vstack", joining.vstack, [normal(3), normal(2, 3)], np.vstack),
+    of_a_list("hstack", joining.hstack, [normal(3), normal()], np.hstack),
+    of_a_list("dstack", joining.dstack, [normal(3), normal(1, 3)], np.dstack),
+    of_a_list("column_stack", joining.column_stack, [normal(3), normal(3, 2)], np.column_stack),
     Sample(
         "list-of-tensors",
         lambda a, b: shape.ravel([[a, b], [b, a]]),
@@ -285,24 +245,17 @@ DIAGONALS = [
         lambda x, v: x * (1 - np.eye(3)) + v[..., None] * np.eye(3),
     ),
     alike("diagonal", diagonal.diagonal, [normal(3, 2, 4)], np.diagonal, -1, 0, 2),
-    Sample("diag", diagonal.diag, [normal(3)], np.diag),
+    named(diagonal.diag, [normal(3)], np.diag),
     alike("diag-matrix", diagonal.diag, [normal(3, 4)], np.diag, 1),
-    Sample("diag_part", diagonal.diag_part, [complex_normal(3, 3)], np.diag),
-    Sample("diagflat", diagonal.diagflat, [normal(2, 2)], np.diagflat),
-    Sample(
-        "tensor_diag",
-        diagonal.tensor_diag,
-        [normal(2, 2)],
-        lambda x: np.diag(x.ravel()).reshape(2, 2, 2, 2),
-    ),
-    Sample(
-        "tensor_diag_part",
+    named(diagonal.diag_part, [complex_normal(3, 3)], np.diag),
+    named(diagonal.diagflat, [normal(2, 2)], np.diagflat),
+    named(diagonal.tensor_diag, [normal(2, 2)], lambda x: np.diag(x.ravel()).reshape(2, 2, 2, 2)),
+    named(
         diagonal.tensor_diag_part,
         [normal(2, 2, 2, 2)],
         lambda x: np.diag(x.reshape(4, 4)).reshape(2, 2),
     ),
-    Sample(
-        "fill_diagonal",
+    named(
         diagonal.fill_diagonal,
         [normal(3, 2), normal()],
         lambda x, v: np.where(np.eye(3, 2, dtype=bool), v, x),

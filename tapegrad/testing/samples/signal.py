@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import convolve, signal, window_functions
-from tapegrad.testing.sample import Maker, Sample, alike, complex_normal, fixed, normal, uniform
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    alike,
+    complex_normal,
+    fixed,
+    named,
+    normal,
+    uniform,
+)
 
 
 def _frames(x: Any, length: int, step: int) -> Any:
@@ -135,12 +144,7 @@ SAMPLES = [
         [uniform(0.0, 2.0, 2, 9)],
         _mel_weights,
     ),
-    Sample(
-        "mfccs_from_log_mel_spectrograms",
-        window_functions.mfccs_from_log_mel_spectrograms,
-        [normal(2, 5)],
-        _mfccs,
-    ),
+    named(window_functions.mfccs_from_log_mel_spectrograms, [normal(2, 5)], _mfccs),
     _pair("convolve", "full", normal(5), normal(3)),
     _pair("convolve", "full", complex_normal(2), complex_normal(4), "complex"),
     _pair("convolve", "same", normal(4), normal(5)),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import softmax
-from tapegrad.testing.sample import Sample, ValueSample, fixed, normal
+from tapegrad.testing.sample import Sample, ValueSample, fixed, named, normal
 
 
 def _softmax(x: Any, axis: int = -1) -> Any:
@@ -18,7 +18,7 @@ def _softmax(x: Any, axis: int = -1) -> Any:
 _MASKED = [[0.3, -np.inf, -0.2], [-np.inf, 1.1, -np.inf]]
 
 SAMPLES = [
-    Sample("softmax", softmax.softmax, [normal(2, 3)], _softmax),
+    named(softmax.softmax, [normal(2, 3)], _softmax),
     Sample("softmax-1d", softmax.softmax, [normal(4)], _softmax),
     Sample(
         "softmax-axis",
@@ -40,7 +40,7 @@ SAMPLES = [
     ValueSample(
         "softmax-all-masked", softmax.softmax, [fixed([[-np.inf] * 3])], lambda x: np.zeros((1, 3))
     ),
-    Sample("log_softmax", softmax.log_softmax, [normal(2, 3)], lambda x: np.log(_softmax(x))),
+    named(softmax.log_softmax, [normal(2, 3)], lambda x: np.log(_softmax(x))),
     Sample(
         "log_softmax-axis",
         lambda x: softmax.log_softmax(x, axis=0),

@@ -14,6 +14,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
     uniform,
 )
@@ -27,7 +28,7 @@ def _top(x: Any, k: int) -> tuple[Any, Any]:
 
 
 SAMPLES = [
-    Sample("sort", sorting.sort, [distinct(2, 5)], np.sort),
+    named(sorting.sort, [distinct(2, 5)], np.sort),
     Sample(
         "sort-descending",
         lambda x: sorting.sort(x, 0, "DESCENDING"),

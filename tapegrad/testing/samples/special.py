@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import bessel, special
-from tapegrad.testing.sample import Maker, Sample, ValueSample, fixed, integers, normal, uniform
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    ValueSample,
+    fixed,
+    integers,
+    named,
+    normal,
+    uniform,
+)
 
 
 def _scipy(name: str) -> Callable[..., Any]:
@@ -59,36 +68,27 @@ SAMPLES = [
         for function, name, maker in _UNARY
     ],
     Sample("erf-0d", special.erf, [normal()], _scipy("erf")),
-    Sample("fresnel_sin", special.fresnel_sin, [normal(4)], lambda x: _scipy("fresnel")(x)[0]),
-    Sample("fresnel_cos", special.fresnel_cos, [normal(4)], lambda x: _scipy("fresnel")(x)[1]),
+    named(special.fresnel_sin, [normal(4)], lambda x: _scipy("fresnel")(x)[0]),
+    named(special.fresnel_cos, [normal(4)], lambda x: _scipy("fresnel")(x)[1]),
     Sample("bessel_i1-at-zero", bessel.bessel_i1, [fixed([0.0, 1.0])], _scipy("i1")),
     Sample("bessel_j1-at-zero", bessel.bessel_j1, [fixed([0.0, 1.0])], _scipy("j1")),
     Sample("spence-at-one", special.spence, [fixed([1.0])], _scipy("spence"), order=1),
-    Sample(
-        "polygamma",
-        special.polygamma,
-        [integers(0, 4, 3), uniform(0.5, 4.0, 2, 3)],
-        _scipy("polygamma"),
-    ),
+    named(special.polygamma, [integers(0, 4, 3), uniform(0.5, 4.0, 2, 3)], _scipy("polygamma")),
     Sample(
         "polygamma-number",
         lambda x: special.polygamma(1, x),
         [_POSITIVE],
         lambda x: _scipy("polygamma")(1, x),
     ),
-    Sample("zeta", special.zeta, [integers(2, 5, 3), uniform(0.5, 4.0, 2, 3)], _scipy("zeta")),
-    Sample(
-        "igamma", special.igamma, [_POSITIVE, uniform(0.5, 5.0, 3)], _scipy("gammainc"), order=1
-    ),
+    named(special.zeta, [integers(2, 5, 3), uniform(0.5, 4.0, 2, 3)], _scipy("zeta")),
+    named(special.igamma, [_POSITIVE, uniform(0.5, 5.0, 3)], _scipy("gammainc"), order=1),
     Sample(
         "igamma-x",
         lambda x: special.igamma(2.5, x),
         [_POSITIVE],
         lambda x: _scipy("gammainc")(2.5, x),
     ),
-    Sample(
-        "igammac", special.igammac, [_POSITIVE, uniform(0.5, 5.0, 3)], _scipy("gammaincc"), order=1
-    ),
+    named(special.igammac, [_POSITIVE, uniform(0.5, 5.0, 3)], _scipy("gammaincc"), order=1),
     Sample(
         "igamma_grad_a",
         lambda x: special.igamma_grad_a(1.5, x),
@@ -101,9 +101,8 @@ SAMPLES = [
         [_POSITIVE, uniform(0.5, 5.0, 3)],
         lambda a, x: _gamma_gradient(a, x),
     ),
-    Sample("betaln", special.betaln, [_POSITIVE, uniform(0.5, 2.0, 3)], _scipy("betaln")),
-    Sample(
-        "lbeta",
+    named(special.betaln, [_POSITIVE, uniform(0.5, 2.0, 3)], _scipy("betaln")),
+    named(
         special.lbeta,
         [_POSITIVE],
         lambda x: _scipy("gammaln")(x).sum(-1) - _scipy("gammaln")(x.sum(-1)),

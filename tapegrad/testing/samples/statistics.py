@@ -17,6 +17,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    named,
     normal,
     uniform,
 )
@@ -47,32 +48,17 @@ def _finished(a: Any, b: Any) -> Any:
 
 
 REDUCE = [
-    Sample("reduce_sum", lambda x: reduce.reduce_sum(x, -1), [normal(2, 3)], lambda x: x.sum(-1)),
-    Sample("reduce_mean", lambda x: reduce.reduce_mean(x, 0), [normal(2, 3)], lambda x: x.mean(0)),
-    Sample("reduce_prod", reduce.reduce_prod, [normal(2, 2)], np.prod),
-    Sample("reduce_max", lambda x: reduce.reduce_max(x, 1), [distinct(2, 3)], lambda x: x.max(1)),
-    Sample("reduce_min", lambda x: reduce.reduce_min(x, 1), [distinct(2, 3)], lambda x: x.min(1)),
+    alike("reduce_sum", reduce.reduce_sum, [normal(2, 3)], np.sum, -1),
+    alike("reduce_mean", reduce.reduce_mean, [normal(2, 3)], np.mean, 0),
+    named(reduce.reduce_prod, [normal(2, 2)], np.prod),
+    alike("reduce_max", reduce.reduce_max, [distinct(2, 3)], np.max, 1),
+    alike("reduce_min", reduce.reduce_min, [distinct(2, 3)], np.min, 1),
     ValueSample("reduce_any", reduce.reduce_any, [booleans(3)], np.any),
     ValueSample("reduce_all", reduce.reduce_all, [booleans(3)], np.all),
-    Sample(
-        "reduce_variance",
-        lambda x: reduce.reduce_variance(x, 0),
-        [normal(4, 2)],
-        lambda x: x.var(0),
-    ),
-    Sample(
-        "reduce_std",
-        lambda x: reduce.reduce_std(x, 0, True),
-        [normal(4, 2)],
-        lambda x: x.std(0, keepdims=True),
-    ),
+    alike("reduce_variance", reduce.reduce_variance, [normal(4, 2)], np.var, 0),
+    alike("reduce_std", reduce.reduce_std, [normal(4, 2)], np.std, 0, keepdims=True),
     alike("reduce_logsumexp", reduce.reduce_logsumexp, [normal(2, 3)], _log_sum, 1),
-    Sample(
-        "reduce_euclidean_norm",
-        reduce.reduce_euclidean_norm,
-        [normal(2, 3)],
-        lambda x: np.sqrt((x * x).sum()),
-    ),
+    named(reduce.reduce_euclidean_norm, [normal(2, 3)], lambda x: np.sqrt((x * x).sum())),
     ValueSample("argmax-tensorflow", reduce.argmax, [distinct(3, 2)], lambda x: x.argmax(0)),
     ValueSample(
         "argmin-tensorflow",
@@ -89,16 +75,14 @@ REDUCE = [
 ]
 
 STATISTICS = [
-    Sample("var", statistics.var, [normal(5)], np.var),
+    named(statistics.var, [normal(5)], np.var),
     Sample(
         "var-correction",
         lambda x: statistics.var(x, 1, 1, True),
         [normal(2, 4)],
         lambda x: x.var(1, ddof=1, keepdims=True),
     ),
-    Sample(
-        "var-complex", lambda x: statistics.var(x, 0), [complex_normal(4, 2)], lambda x: x.var(0)
-    ),
+    alike("var-complex", statistics.var, [complex_normal(4, 2)], np.var, 0),
     Sample("var-constant", statistics.var, [fixed([2.0, 2.0, 2.0])], np.var),
     Sample("std", lambda x: statistics.std(x, 0, 1), [normal(4, 2)], lambda x: x.std(0, ddof=1)),
     Sample("std-complex", statistics.std, [complex_normal(4)], np.std),
@@ -143,7 +127,7 @@ STATISTICS = [
         lambda x, w: np.average(x, weights=w),
     ),
     alike("ptp", statistics.ptp, [distinct(4, 2)], np.ptp, 0),
-    Sample("cov", statistics.cov, [normal(3, 5)], np.cov),
+    named(statistics.cov, [normal(3, 5)], np.cov),
     Sample(
         "cov-columns",
         lambda x: statistics.cov(x, False, 0),
@@ -151,35 +135,25 @@ STATISTICS = [
         lambda x: np.cov(x, rowvar=False, ddof=0),
     ),
     Sample("cov-vector", statistics.cov, [normal(5)], np.cov),
-    Sample("corrcoef", statistics.corrcoef, [normal(3, 5)], np.corrcoef),
+    named(statistics.corrcoef, [normal(3, 5)], np.corrcoef),
     alike("trapezoid", statistics.trapezoid, [normal(4, 2)], np.trapezoid, dx=0.5, axis=0),
     Sample("trapezoid-points", statistics.trapezoid, [normal(2, 4), normal(4)], np.trapezoid),
-    Sample("median", quantile.median, [distinct(2, 3)], np.median),
-    Sample(
-        "median-odd",
-        lambda x: quantile.median(x, 1, True),
-        [distinct(2, 5)],
-        lambda x: np.median(x, 1, keepdims=True),
-    ),
+    named(quantile.median, [distinct(2, 3)], np.median),
+    alike("median-odd", quantile.median, [distinct(2, 5)], np.median, 1, keepdims=True),
     alike("quantile", quantile.quantile, [distinct(6, 2)], np.quantile, [0.1, 0.5, 1.0], 0),
     alike("percentile", quantile.percentile, [distinct(2, 3, 2)], np.percentile, 30.0, (0, 2)),
 ]
 
 WITHOUT_NAN = [
     alike("nansum", nan_reduction.nansum, [GAPS], np.nansum, 1),
-    Sample("nanprod", nan_reduction.nanprod, [GAPS], np.nanprod),
-    Sample(
-        "nanmean",
-        lambda x: nan_reduction.nanmean(x, 0, True),
-        [GAPS],
-        lambda x: np.nanmean(x, 0, keepdims=True),
-    ),
+    named(nan_reduction.nanprod, [GAPS], np.nanprod),
+    alike("nanmean", nan_reduction.nanmean, [GAPS], np.nanmean, 0, keepdims=True),
     Sample(
         "nanvar", lambda x: nan_reduction.nanvar(x, 1, 1), [GAPS], lambda x: np.nanvar(x, 1, ddof=1)
     ),
     alike("nanstd", nan_reduction.nanstd, [GAPS], np.nanstd, 1),
     alike("nanmax", nan_reduction.nanmax, [GAPS], np.nanmax, 1),
-    Sample("nanmin", nan_reduction.nanmin, [GAPS], np.nanmin),
+    named(nan_reduction.nanmin, [GAPS], np.nanmin),
     ValueSample("nansum-integers", nan_reduction.nansum, [integers(0, 5, 4)], np.sum),
 ]
 

@@ -1,7 +1,5 @@
 """Flattening, optimizers, fixed points and graphs."""
 
-from __future__ import annotations
-
 from tapegrad.compat.autograd.misc.flatten import flatten
 from tapegrad.compat.autograd.misc.tracers import const_graph
 

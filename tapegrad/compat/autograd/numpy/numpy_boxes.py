@@ -1,7 +1,5 @@
 """`ArrayBox`, for scripts that ask whether a value is a traced array."""
 
-from __future__ import annotations
-
 from tapegrad.compat.autograd.tracer import Box
 
 __all__ = ["ArrayBox"]

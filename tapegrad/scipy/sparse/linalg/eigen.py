@@ -60,7 +60,7 @@ def eigsh(
     entries, or to all that the operator reads; complex vectors have none.
 
     >>> values = eigsh(coo_array(np.diag([1.0, 5.0, 3.0, 2.0])), 2, return_eigenvectors=False)
-    >>> values.numpy().round(6).tolist()
+    >>> values.round(6).tolist()
     [3.0, 5.0]
     """
     apply, size, like = _operator(A, "eigsh")
@@ -261,7 +261,7 @@ def svds(
     largest are less exact. Gradients go to the stored entries.
 
     >>> _, s, _ = svds(coo_array([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]), 2)
-    >>> s.numpy().round(6).tolist()
+    >>> s.round(6).tolist()
     [2.0, 3.0]
     """
     check_choice("which", which, ("LM", "SM"))

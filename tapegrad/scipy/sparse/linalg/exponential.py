@@ -25,7 +25,7 @@ def expm_multiply(A: Any, B: Any) -> Any:
     Gradients go to the stored entries of A, and to B.
 
     >>> from tapegrad.scipy.sparse import coo_array
-    >>> expm_multiply(coo_array([[0.0, 1.0], [0.0, 0.0]]), [1.0, 2.0]).numpy().tolist()
+    >>> expm_multiply(coo_array([[0.0, 1.0], [0.0, 0.0]]), [1.0, 2.0]).tolist()
     [3.0, 2.0]
     """
     matrix = square(A, "expm_multiply")

@@ -45,7 +45,7 @@ def cg(
     in the same way.
 
     >>> x, info = cg(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0])
-    >>> x.numpy().tolist(), int(info)
+    >>> x.tolist(), int(info)
     ([1.0, 0.5], 0)
     """
 
@@ -69,7 +69,7 @@ def bicgstab(
     """Return x with A x = b by stabilised biconjugate gradients, and 0 or the rounds that failed.
 
     >>> x, info = bicgstab(coo_array([[2.0, 1.0], [0.0, 4.0]]), [2.0, 4.0])
-    >>> x.numpy().round(6).tolist(), int(info)
+    >>> x.round(6).tolist(), int(info)
     ([0.5, 1.0], 0)
     """
 
@@ -97,7 +97,7 @@ def gmres(
     `maxiter` counts restarts, each after `restart` products (20 by default).
 
     >>> x, info = gmres(coo_array([[2.0, 1.0], [0.0, 4.0]]), [2.0, 4.0])
-    >>> x.numpy().round(6).tolist(), int(info)
+    >>> x.round(6).tolist(), int(info)
     ([0.5, 1.0], 0)
     """
     count = 20 if restart is None else int(restart)
@@ -123,7 +123,7 @@ def minres(
     A is Hermitian and may be indefinite. There is no preconditioner.
 
     >>> x, info = minres(coo_array([[2.0, 0.0], [0.0, -4.0]]), [2.0, 2.0])
-    >>> x.numpy().round(6).tolist(), int(info)
+    >>> x.round(6).tolist(), int(info)
     ([1.0, -0.5], 0)
     """
     if M is not None:
@@ -219,7 +219,7 @@ def _goal(b: Any, rtol: float, atol: float) -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     """Return the Frobenius norm of a sparse matrix, or its largest sum of a column or row.
 
-    >>> norm(coo_array([[3.0, 0.0], [0.0, 4.0]])).numpy().tolist()
+    >>> norm(coo_array([[3.0, 0.0], [0.0, 4.0]])).tolist()
     5.0
     """
     matrix = x if isinstance(x, SparseArray) else coo_array(x)
