@@ -21,11 +21,14 @@ from tapegrad.core.device import device, list_devices
 from tapegrad.core.dtypes import (
     DType,
     as_dtype,
+    bool_ as bool,
     complex64,
     complex128,
     float16,
+    float16 as half,
     float32,
     float64,
+    float64 as double,
     int8,
     int16,
     int32,
@@ -35,9 +38,6 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.core.dtypes import bool_ as bool
-from tapegrad.core.dtypes import float16 as half
-from tapegrad.core.dtypes import float64 as double
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor, TensorShape
 from tapegrad.core.variable import Variable
@@ -85,9 +85,15 @@ if TYPE_CHECKING:
         vjp,
     )
     from tapegrad.debug.memory import memory_info, reset_peak_memory
-    from tapegrad.ops.arithmetic import add, divide, multiply, negative, subtract
-    from tapegrad.ops.arithmetic import divide as realdiv
-    from tapegrad.ops.arithmetic import divide as truediv
+    from tapegrad.ops.arithmetic import (
+        add,
+        divide,
+        divide as realdiv,
+        divide as truediv,
+        multiply,
+        negative,
+        subtract,
+    )
     from tapegrad.ops.cast import cast
     from tapegrad.ops.clipping import clip_by_global_norm, clip_by_norm
     from tapegrad.ops.comparison import (
@@ -147,14 +153,13 @@ if TYPE_CHECKING:
         boolean_mask,
         dynamic_partition,
         sequence_mask,
+        slice_tensor as slice,
         strided_slice,
         unravel_index,
         where,
     )
-    from tapegrad.ops.picking import slice_tensor as slice
     from tapegrad.ops.placement import identity
-    from tapegrad.ops.powers import power as pow
-    from tapegrad.ops.powers import sqrt, square
+    from tapegrad.ops.powers import power as pow, sqrt, square
     from tapegrad.ops.products import matmul, tensordot
     from tapegrad.ops.rearranging import (
         batch_to_space,
@@ -177,10 +182,14 @@ if TYPE_CHECKING:
         reduce_prod,
         reduce_sum,
     )
-    from tapegrad.ops.rounding import floor, round, truncatediv
-    from tapegrad.ops.rounding import floor_divide as floordiv
-    from tapegrad.ops.rounding import fmod as truncatemod
-    from tapegrad.ops.rounding import mod as math_mod
+    from tapegrad.ops.rounding import (
+        floor,
+        floor_divide as floordiv,
+        fmod as truncatemod,
+        mod as math_mod,
+        round,
+        truncatediv,
+    )
     from tapegrad.ops.scatter import (
         dynamic_stitch,
         scatter_nd,

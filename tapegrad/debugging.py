@@ -31,7 +31,7 @@ __all__ = [
     "check_numerics",
 ]
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 Test = Callable[..., Any]
 
 

@@ -3,6 +3,7 @@
 from tapegrad.core.dtypes import (
     DType,
     as_dtype,
+    bool_ as bool,
     complex64,
     complex128,
     float16,
@@ -17,7 +18,6 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.core.dtypes import bool_ as bool
 from tapegrad.ops.cast import cast
 from tapegrad.ops.complex_numbers import complex
 

@@ -1,14 +1,18 @@
 """TensorFlow's `tf.linalg` names: solvers, decompositions, norms."""
 
 from tapegrad.ops.creation import eye
-from tapegrad.ops.diagonal import band_part, set_diag, tensor_diag, tensor_diag_part
-from tapegrad.ops.diagonal import matrix_diag as diag
-from tapegrad.ops.diagonal import matrix_diag_part as diag_part
+from tapegrad.ops.diagonal import (
+    band_part,
+    matrix_diag as diag,
+    matrix_diag_part as diag_part,
+    set_diag,
+    tensor_diag,
+    tensor_diag_part,
+)
 from tapegrad.ops.einsum import einsum
 from tapegrad.ops.linalg.decompositions import cholesky, lu, qr
 from tapegrad.ops.linalg.determinants import det, logdet, slogdet
-from tapegrad.ops.linalg.eigen import eig, eigh, eigvals, eigvalsh, svdvals
-from tapegrad.ops.linalg.eigen import tf_svd as svd
+from tapegrad.ops.linalg.eigen import eig, eigh, eigvals, eigvalsh, svdvals, tf_svd as svd
 from tapegrad.ops.linalg.functions import expm, logm, matrix_power, matrix_rank, sqrtm
 from tapegrad.ops.linalg.norms import (
     cond,

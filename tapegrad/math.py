@@ -1,8 +1,15 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
 from tapegrad import special
-from tapegrad.ops.arithmetic import add, conj, divide, multiply, negative, subtract
-from tapegrad.ops.arithmetic import divide as truediv
+from tapegrad.ops.arithmetic import (
+    add,
+    conj,
+    divide,
+    divide as truediv,
+    multiply,
+    negative,
+    subtract,
+)
 from tapegrad.ops.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
 from tapegrad.ops.bits import nextafter
 from tapegrad.ops.comparison import (
@@ -10,6 +17,9 @@ from tapegrad.ops.comparison import (
     equal,
     greater,
     greater_equal,
+    isfinite as is_finite,
+    isinf as is_inf,
+    isnan as is_nan,
     less,
     less_equal,
     logical_and,
@@ -18,9 +28,6 @@ from tapegrad.ops.comparison import (
     logical_xor,
     not_equal,
 )
-from tapegrad.ops.comparison import isfinite as is_finite
-from tapegrad.ops.comparison import isinf as is_inf
-from tapegrad.ops.comparison import isnan as is_nan
 from tapegrad.ops.complex_numbers import angle, imag, real
 from tapegrad.ops.composed import (
     confusion_matrix,
@@ -37,8 +44,16 @@ from tapegrad.ops.exponential import exp, expm1, log, log1p, logaddexp, xlog1py,
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.magnitude import abs, sign
 from tapegrad.ops.no_nan import divide_no_nan, multiply_no_nan, xdivy
-from tapegrad.ops.powers import cbrt, hypot, reciprocal, rsqrt, sqrt, square, squared_difference
-from tapegrad.ops.powers import power as pow
+from tapegrad.ops.powers import (
+    cbrt,
+    hypot,
+    power as pow,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    square,
+    squared_difference,
+)
 from tapegrad.ops.reduce import (
     argmax,
     argmin,
@@ -55,10 +70,17 @@ from tapegrad.ops.reduce import (
     reduce_sum,
     reduce_variance,
 )
-from tapegrad.ops.rounding import ceil, floor, mod, rint, round, truncatediv
-from tapegrad.ops.rounding import floor_divide as floordiv
-from tapegrad.ops.rounding import fmod as truncatemod
-from tapegrad.ops.rounding import mod as floormod
+from tapegrad.ops.rounding import (
+    ceil,
+    floor,
+    floor_divide as floordiv,
+    fmod as truncatemod,
+    mod,
+    mod as floormod,
+    rint,
+    round,
+    truncatediv,
+)
 from tapegrad.ops.segment_functions import (
     segment_max,
     segment_mean,

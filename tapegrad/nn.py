@@ -52,9 +52,9 @@ from tapegrad.ops.norm_functions import (
     instance_norm,
     layer_norm,
     local_response_normalization,
+    local_response_normalization as lrn,
     rms_norm,
 )
-from tapegrad.ops.norm_functions import local_response_normalization as lrn
 from tapegrad.ops.pooling import (
     avg_pool,
     avg_pool1d,
@@ -74,12 +74,12 @@ from tapegrad.ops.sigmoids import (
     mish,
     sigmoid,
     silu,
+    silu as swish,
     softplus,
     softsign,
     squareplus,
     tanh_shrink,
 )
-from tapegrad.ops.sigmoids import silu as swish
 from tapegrad.ops.softmax import log_softmax, softmax
 from tapegrad.ops.sorting import in_top_k, top_k
 from tapegrad.ops.statistics import (

@@ -14,7 +14,7 @@ from tapegrad.core.convert import to_tensor
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
-Matrix = np.ndarray[Any, Any]
+Matrix = np.ndarray
 
 __all__ = ["compute_gradient", "max_error"]
 

@@ -36,11 +36,11 @@ class CupyBackend:
         dtype: np.dtype[Any] = array.dtype
         return dtype
 
-    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Any:
+    def from_host(self, value: np.ndarray, device: str) -> Any:
         with cupy.cuda.Device(self._devices.index(device)):
             return copy_to_device(value)
 
-    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Any) -> np.ndarray:
         return copy_to_host(array)
 
     def memory(self, device: str) -> CudaMemory:

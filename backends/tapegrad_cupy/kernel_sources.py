@@ -30,8 +30,7 @@ from tapegrad_cupy import copies, kernel_table, multi_casts, multi_copies, shape
 from tapegrad_cupy.attention import attention_tiles
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.convolution import grouped, patches, pooling
-from tapegrad_cupy.elementwise import accumulate, conversions
-from tapegrad_cupy.elementwise import vjp as elementwise_vjp
+from tapegrad_cupy.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.indexing import gather, host_rows, scatter
 from tapegrad_cupy.loops import examples as loop_examples
 from tapegrad_cupy.products import small
@@ -39,7 +38,7 @@ from tapegrad_cupy.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.reduction import reduction
 from tapegrad_cupy.rows import column_launch, losses_with_gradients, normalization, rows
 from tapegrad_cupy.special import special
-from tapegrad_cupy.updates import moments, multi_norms, multi_updates, row_updates, tally, updates
+from tapegrad_cupy.updates import moments, multi_norms, multi_updates, row_updates, updates
 
 MODULES: tuple[ModuleType, ...] = (
     accumulate,
@@ -72,7 +71,6 @@ MODULES: tuple[ModuleType, ...] = (
     shape,
     small,
     special,
-    tally,
     updates,
 )
 

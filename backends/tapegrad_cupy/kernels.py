@@ -29,7 +29,6 @@ from tapegrad_cupy.updates.moments import KERNELS as MOMENTS
 from tapegrad_cupy.updates.multi_norms import KERNELS as MULTI_NORMS
 from tapegrad_cupy.updates.multi_updates import KERNELS as MULTI_UPDATES
 from tapegrad_cupy.updates.row_updates import KERNELS as ROW_UPDATES
-from tapegrad_cupy.updates.tally import KERNELS as TALLY
 from tapegrad_cupy.updates.updates import KERNELS as UPDATES
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -53,7 +52,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **PHILOX,
     **UPDATES,
     **MOMENTS,
-    **TALLY,
     **ROW_UPDATES,
     **MULTI_CASTS,
     **CAST_GROUPS,

@@ -109,7 +109,7 @@ class Stage:
         self._waiting: deque[tuple[Any, Any]] = deque()
         self._lock = threading.Lock()
 
-    def copy(self, value: np.ndarray[Any, Any]) -> Any:
+    def copy(self, value: np.ndarray) -> Any:
         """Return a copy of `value` on the current device."""
         value = value.astype(value.dtype.newbyteorder("="), copy=False)
         target = cupy.empty(value.shape, value.dtype)
@@ -147,7 +147,7 @@ class Stage:
 _stage = Stage()
 
 
-def copy_to_device(value: np.ndarray[Any, Any]) -> Any:
+def copy_to_device(value: np.ndarray) -> Any:
     """Return a copy of a host array on the current device; the host does not wait for it.
 
     The copy takes its turn on the current stream. Until then the values are kept in page-locked

@@ -11,10 +11,10 @@ import numpy as np
 from tapegrad.errors import TransferError
 
 
-def copy_to_host(array: Any) -> np.ndarray[Any, Any]:
+def copy_to_host(array: Any) -> np.ndarray:
     """Return a copy of an array on the host, which waits for it."""
     refuse_capture("Reading", array)
-    value: np.ndarray[Any, Any] = cupy.asnumpy(array)
+    value: np.ndarray = cupy.asnumpy(array)
     return value
 
 
@@ -39,10 +39,10 @@ class CudaReading:
     def done(self) -> bool:
         return bool(self._event.done)
 
-    def result(self) -> np.ndarray[Any, Any]:
+    def result(self) -> np.ndarray:
         self._event.synchronize()
         raw = np.frombuffer(self._buffer, np.uint8, self._nbytes).copy()
-        value: np.ndarray[Any, Any] = raw.view(self._dtype).reshape(self._shape)
+        value: np.ndarray = raw.view(self._dtype).reshape(self._shape)
         return value
 
 

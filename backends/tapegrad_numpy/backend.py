@@ -57,10 +57,10 @@ class NumpyBackend:
         dtype: np.dtype[Any] = array.dtype
         return dtype
 
-    def from_host(self, value: np.ndarray[Any, Any], device: str) -> np.ndarray[Any, Any]:
+    def from_host(self, value: np.ndarray, device: str) -> np.ndarray:
         return np.array(value)
 
-    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Any) -> np.ndarray:
         return np.array(array)
 
     def memory(self, device: str) -> TracedMemory:

@@ -100,8 +100,8 @@ def _fit_seed(seed: Any, target: Any, position: int) -> Any:
         seed = cast.cast(seed, target.dtype)
     if tuple(seed.shape) != tuple(target.shape):
         raise ShapeError(
-            f"output_gradients[{position}] must have its target's shape {tuple(target.shape)}. "
-            f"Got {tuple(seed.shape)}."
+            f"output_gradients[{position}] must have its target's shape {target.shape}. "
+            f"Got {seed.shape}."
         )
     return _recorded_like(seed, target)
 

@@ -17,8 +17,7 @@ from tapegrad.core.dtypes import DType
 from tapegrad.core.primitive import INTERPRETERS, Primitive, bind
 from tapegrad.core.tensor import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import joining
-from tapegrad.ops import shape as shapes
+from tapegrad.ops import joining, shape as shapes
 from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.examples import register_spread
 from tapegrad.ops.operators import bind_operators
@@ -91,7 +90,7 @@ class Batched:
     numpy = item = __bool__ = __float__ = __int__ = __index__ = __array__ = _refuse
 
     def __repr__(self) -> str:
-        return f"<batched tensor: {self.tensor.shape[0]} x {tuple(self.shape)}, {self.dtype}>"
+        return f"<batched tensor: {self.tensor.shape[0]} x {self.shape}, {self.dtype}>"
 
 
 def is_batched(value: Any) -> bool:
@@ -327,7 +326,7 @@ def vectorized_map(
     TensorFlow's spelling of `vmap`: one structure in, so a tuple of inputs arrives as a tuple.
 
     >>> import tapegrad
-    >>> vectorized_map(lambda x: x * x, tapegrad.constant([1.0, 2.0])).numpy().tolist()
+    >>> vectorized_map(lambda x: x * x, tapegrad.constant([1.0, 2.0])).tolist()
     [1.0, 4.0]
     """
     return vmap(fn)(elems)
@@ -346,7 +345,7 @@ def _leaf(value: Any) -> Any:
 
 def _move_axis(tensor: Any, source: int, target: int) -> Any:
     if not -len(tensor.shape) <= source < len(tensor.shape):
-        raise ShapeError(f"vmap got axis {source} for an argument of shape {tuple(tensor.shape)}.")
+        raise ShapeError(f"vmap got axis {source} for an argument of shape {tensor.shape}.")
     source, target = source % len(tensor.shape), target % len(tensor.shape)
     if source == target:
         return tensor

@@ -233,7 +233,7 @@ class _Backward:
         if tuple(grad.shape) != slot.shape:
             raise ShapeError(
                 f"The gradient function of {self.name} must return a gradient of shape "
-                f"{slot.shape} for input {k}. It returned one of shape {tuple(grad.shape)}."
+                f"{slot.shape} for input {k}. It returned one of shape {grad.shape}."
             )
         if grad.dtype != slot.dtype:
             grad = cast.cast(grad, slot.dtype)

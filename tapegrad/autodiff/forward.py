@@ -24,8 +24,7 @@ from tapegrad.core.recorder import (
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, MissingRuleError, ShapeError
-from tapegrad.ops import arithmetic, cast, creation
-from tapegrad.ops import shape as shapes
+from tapegrad.ops import arithmetic, cast, creation, shape as shapes
 from tapegrad.ops.basic import broadcast_p
 from tapegrad.ops.diagonal import diagonal
 
@@ -186,8 +185,7 @@ def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
         tangent = cast.cast(tangent, primal.dtype)
     if tuple(tangent.shape) != tuple(primal.shape):
         raise ShapeError(
-            f"Tangent {position} must have its primal's shape {tuple(primal.shape)}. "
-            f"Got {tuple(tangent.shape)}."
+            f"Tangent {position} must have its primal's shape {primal.shape}. Got {tangent.shape}."
         )
     return tangent
 

@@ -397,7 +397,7 @@ class GradientTape:
         >>> with GradientTape(persistent=True) as tape:
         ...     tape.watch(x)
         ...     y = x[0] ** 2 * x[1]
-        >>> tape.hessian(y, x).numpy().tolist()
+        >>> tape.hessian(y, x).tolist()
         [[4.0, 2.0], [2.0, 0.0]]
         """
         outer, grad = self._recorded_gradient(target, source, "hessian")
@@ -415,7 +415,7 @@ class GradientTape:
         >>> with GradientTape(persistent=True) as tape:
         ...     tape.watch(x)
         ...     y = x[0] ** 2 * x[1]
-        >>> tape.hvp(y, x, tapegrad.constant([1.0, 0.0])).numpy().tolist()
+        >>> tape.hvp(y, x, tapegrad.constant([1.0, 0.0])).tolist()
         [4.0, 2.0]
         """
         outer, grad = self._recorded_gradient(target, source, "hvp")
@@ -430,7 +430,7 @@ class GradientTape:
         check_tensors([target], "target")
         check_tensors([source], "source")
         if tuple(target.shape):
-            raise ShapeError(f"{method}() needs a scalar target. Got shape {tuple(target.shape)}.")
+            raise ShapeError(f"{method}() needs a scalar target. Got shape {target.shape}.")
         if self._recording:
             return self, self.gradient(target, source)
         with self:

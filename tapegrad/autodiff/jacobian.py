@@ -12,8 +12,7 @@ from tapegrad.autodiff.batching import Batched, is_batched, lift, new_level
 from tapegrad.core.host import place_like
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import creation, joining
-from tapegrad.ops import shape as shapes
+from tapegrad.ops import creation, joining, shape as shapes
 
 CHUNK_BYTES = 256 * 2**20
 """By default as many rows are swept at a time as keep the seeds below this size."""
@@ -93,7 +92,7 @@ def check_batch(target: Any, source: Any) -> None:
     for name, value in (("target", target), ("source", source)):
         if len(value.shape) < 2:
             raise ShapeError(
-                f"batch_jacobian needs {name} of rank at least 2. Got shape {tuple(value.shape)}."
+                f"batch_jacobian needs {name} of rank at least 2. Got shape {value.shape}."
             )
     if target.shape[0] != source.shape[0]:
         raise ShapeError(

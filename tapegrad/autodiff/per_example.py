@@ -20,8 +20,7 @@ from tapegrad.core.host import place_like
 from tapegrad.core.recorder import Node
 from tapegrad.core.tensor import wrap
 from tapegrad.core.variable import Variable
-from tapegrad.ops import arithmetic, creation, selection
-from tapegrad.ops import shape as shapes
+from tapegrad.ops import arithmetic, creation, selection, shape as shapes
 
 Sizes = dict[int, int]
 """The number of examples per level of batching, leading axis first."""

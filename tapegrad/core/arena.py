@@ -10,13 +10,13 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tapegrad.errors import ArgumentError
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 ALIGNMENT = 256
 """Offsets are multiples of so many bytes, which suits every device."""

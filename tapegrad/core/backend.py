@@ -25,20 +25,20 @@ class Reading(Protocol):
     def done(self) -> bool:
         """Whether `result` would return at once."""
 
-    def result(self) -> np.ndarray[Any, Any]:
+    def result(self) -> np.ndarray:
         """Wait for the copy and return it."""
 
 
 class ReadAtOnce:
     """A `Reading` of values that need no waiting for."""
 
-    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+    def __init__(self, value: np.ndarray) -> None:
         self._value = value
 
     def done(self) -> bool:
         return True
 
-    def result(self) -> np.ndarray[Any, Any]:
+    def result(self) -> np.ndarray:
         return self._value
 
 
@@ -103,10 +103,10 @@ class Backend(Protocol):
     def dtype_of(self, array: Array) -> np.dtype[Any]:
         """The NumPy dtype that describes `array`."""
 
-    def from_host(self, value: np.ndarray[Any, Any], device: str) -> Array:
+    def from_host(self, value: np.ndarray, device: str) -> Array:
         """A new array on `device` with the host's values; later changes to `value` do not show."""
 
-    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Array) -> np.ndarray:
         """A new NumPy array with the values of `array`."""
 
     def memory(self, device: str) -> Memory:

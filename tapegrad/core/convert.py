@@ -138,13 +138,13 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
     return _with_default_dtype(array)
 
 
-def _what_it_holds(value: Any, array: np.ndarray[Any, Any]) -> str:
+def _what_it_holds(value: Any, array: np.ndarray) -> str:
     if type(value).__module__.startswith(("scipy.sparse", "cupyx.scipy.sparse")):
         return "is sparse. Give it to tapegrad.scipy.sparse.csr_array, or take toarray()"
     return f"holds {array.dtype} values, not numbers"
 
 
-def read_on_host(value: Any, how: str) -> np.ndarray[Any, Any]:
+def read_on_host(value: Any, how: str) -> np.ndarray:
     """Return the values of anything as a NumPy array, for a function that needs to look at them.
 
     `how` names it. On a device this waits for all work before, so it is for results whose shape
@@ -158,7 +158,7 @@ def read_on_host(value: Any, how: str) -> np.ndarray[Any, Any]:
     return host.fetch(value, None, how) if is_raw else np.asarray(value)
 
 
-def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
+def _fits(array: np.ndarray, like: Tensor) -> bool:
     """Whether the reference's dtype is of the same or a wider kind, and has room for integers."""
     dtype = backend_of(like.array).dtype_of(like.array)
     kind = "f" if dtype.kind == "V" else dtype.kind  # bfloat16 has NumPy's kind "V"
@@ -167,7 +167,7 @@ def _fits(array: np.ndarray[Any, Any], like: Tensor) -> bool:
     return kind not in "iu" or array.dtype.kind == "b" or _has_room(dtype, array)
 
 
-def _has_room(dtype: np.dtype[Any], integers: np.ndarray[Any, Any]) -> bool:
+def _has_room(dtype: np.dtype[Any], integers: np.ndarray) -> bool:
     given = integers.dtype
     if not integers.size or (given.kind == dtype.kind and given.itemsize <= dtype.itemsize):
         return True
@@ -176,7 +176,7 @@ def _has_room(dtype: np.dtype[Any], integers: np.ndarray[Any, Any]) -> bool:
     return lowest <= int(integers.min()) and int(integers.max()) < 1 << bits
 
 
-def _refuse_to_wrap(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
+def _refuse_to_wrap(array: np.ndarray, dtype: np.dtype[Any]) -> None:
     """Refuse Python's integers for a dtype that would turn them into others, as NumPy does."""
     if array.dtype.kind in "iu" and dtype.kind in "iu" and not _has_room(dtype, array):
         raise ArgumentError(
@@ -213,7 +213,7 @@ def _first_of(value: Any) -> Any:
     return value
 
 
-def _with_default_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _with_default_dtype(array: np.ndarray) -> np.ndarray:
     wanted = _DEFAULTS.get(array.dtype.name)
     if wanted is None:
         return array

@@ -53,7 +53,7 @@ def guarded_by(guard: Guard) -> Iterator[None]:
         _guards.reset(token)
 
 
-def fetch(array: Array, node: Node | None, how: str) -> np.ndarray[Any, Any]:
+def fetch(array: Array, node: Node | None, how: str) -> np.ndarray:
     """Copy a device array to the host; `how` names the user's call.
 
     `node` is the value's node when the copy may feed further computation that no tape sees.
@@ -118,19 +118,19 @@ def note_read(array: Array, how: str, nbytes: int | None = None, waits: bool = T
         guard.note(transfer, guard is guards[-1])
 
 
-def place(value: np.ndarray[Any, Any], device: str | None = None) -> Array:
+def place(value: np.ndarray, device: str | None = None) -> Array:
     """Copy a host array to `device` (by default the current one)."""
     name = resolve_device(device) if device is not None else current_device()
     return _put(backend_for(name), value, name)
 
 
-def place_like(value: np.ndarray[Any, Any], array: Array) -> Array:
+def place_like(value: np.ndarray, array: Array) -> Array:
     """Copy a host array to the device that holds `array`."""
     backend = backend_of(array)
     return _put(backend, value, backend.device_of(array))
 
 
-def _put(backend: Backend, value: np.ndarray[Any, Any], device: str) -> Array:
+def _put(backend: Backend, value: np.ndarray, device: str) -> Array:
     try:
         return backend.from_host(value, device)
     except MemoryError as error:

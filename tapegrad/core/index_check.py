@@ -55,7 +55,7 @@ def check_range(
 
 
 def refuse_out_of_range(
-    name: str, indices: np.ndarray[Any, Any], length: int, axis: int, lowest: float | None = None
+    name: str, indices: np.ndarray, length: int, axis: int, lowest: float | None = None
 ) -> None:
     """Raise a sentence about the first of the host's indices that is out of range, if one is."""
     low = -length if lowest is None else lowest

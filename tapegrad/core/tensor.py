@@ -166,7 +166,7 @@ class Tensor(HasOperators):
         """Return a hashable reference to this tensor, for sets and dictionary keys."""
         return TensorRef(self)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ArgumentError(
                 "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
@@ -275,18 +275,18 @@ class Tensor(HasOperators):
         if self.size != 1:
             raise ArgumentTypeError(
                 f"The format {spec!r} is for one number. Got a tensor of shape "
-                f"{tuple(self.shape)}: format the elements of x.tolist(), or str(x)."
+                f"{self.shape}: format the elements of x.tolist(), or str(x)."
             )
         return format(host.fetch(self.array, None, "format()").item(), spec)
 
     def __repr__(self) -> str:
         value = host.fetch(self.array, None, "repr()")
         body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
-        return f"<tapegrad.Tensor: shape={tuple(self.shape)}, dtype={self.dtype}, numpy={body}>"
+        return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, numpy={body}>"
 
     def __str__(self) -> str:
         value = host.fetch(self.array, None, "str()")
-        return f"tapegrad.Tensor({value}, shape={tuple(self.shape)}, dtype={self.dtype})"
+        return f"tapegrad.Tensor({value}, shape={self.shape}, dtype={self.dtype})"
 
     def __copy__(self) -> Tensor:
         """Return another handle on the value: writing to a part of one leaves the other alone."""
@@ -324,7 +324,7 @@ def _warn_of_leaving(node: Node, became: str, way: str) -> None:
             return  # the body of a custom gradient: what it does inside is its own affair
 
 
-def _rebuild(value: np.ndarray[Any, Any], device: str) -> Tensor:
+def _rebuild(value: np.ndarray, device: str) -> Tensor:
     return Tensor(host.place(value, device))
 
 

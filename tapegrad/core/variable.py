@@ -172,7 +172,7 @@ class Variable(HasOperators):
         if not _accepts(self._declared_shape, value.shape):
             raise ShapeError(
                 f"{method} on {self.name!r} expects shape {self._declared_shape}. "
-                f"Got {tuple(value.shape)}."
+                f"Got {value.shape}."
             )
         if value.node is not None:
             note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
@@ -262,8 +262,7 @@ class Variable(HasOperators):
     def __repr__(self) -> str:
         value = repr(wrap(self.array)).partition("numpy=")[2]
         return (
-            f"<tapegrad.Variable {self.name!r} shape={tuple(self.shape)} "
-            f"dtype={self.dtype}, numpy={value}"
+            f"<tapegrad.Variable {self.name!r} shape={self.shape} dtype={self.dtype}, numpy={value}"
         )
 
     def __copy__(self) -> Variable:

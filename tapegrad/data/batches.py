@@ -171,9 +171,7 @@ def _keys(like: Any) -> str:
     return f"a tuple of {len(like)} entries"
 
 
-def _padded(
-    leaves: Sequence[np.ndarray[Any, Any]], shape: Sequence[int | None], value: Any
-) -> np.ndarray[Any, Any]:
+def _padded(leaves: Sequence[np.ndarray], shape: Sequence[int | None], value: Any) -> np.ndarray:
     if any(leaf.ndim != len(shape) for leaf in leaves):
         ranks = sorted({leaf.ndim for leaf in leaves})
         raise ShapeError(f"padded_batch needs arrays of rank {len(shape)}. Got ranks {ranks}.")

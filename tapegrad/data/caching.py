@@ -204,7 +204,7 @@ class _FileKeeper:
             self._write(f"{self._count}.{place}", leaf)
         self._count += 1
 
-    def _write(self, name: str, array: np.ndarray[Any, Any]) -> None:
+    def _write(self, name: str, array: np.ndarray) -> None:
         if array.dtype.name == "bfloat16":  # NumPy's files know it as two bytes only
             array = array.view(np.uint16)
         with self._archive.open(f"{name}.npy", "w", force_zip64=True) as entry:

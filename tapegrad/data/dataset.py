@@ -37,7 +37,7 @@ class Dataset(Readable):
     >>> dataset = Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [0, 1, 0]))
     >>> dataset = dataset.map(lambda x, y: (10 * x, y)).batch(2)
     >>> for x, y in dataset:
-    ...     x.numpy().tolist(), y.numpy().tolist()
+    ...     x.tolist(), y.tolist()
     ([10.0, 20.0], [0, 1])
     ([30.0], [0])
     """
@@ -288,7 +288,7 @@ class Dataset(Readable):
     ) -> Dataset:
         """Stack elements in groups of `batch_size`, with a smaller one at the end if need be.
 
-        >>> [x.numpy().tolist() for x in Dataset.range(5).batch(2)]
+        >>> [x.tolist() for x in Dataset.range(5).batch(2)]
         [[0, 1], [2, 3], [4]]
         """
         size = checked_count(batch_size, "batch", "batch_size", 1)
@@ -306,7 +306,7 @@ class Dataset(Readable):
         """Stack elements of different shapes, each filled up to the longest or a given shape.
 
         >>> rows = Dataset.from_generator(lambda: ([1], [2, 3]))
-        >>> next(iter(rows.padded_batch(2))).numpy().tolist()
+        >>> next(iter(rows.padded_batch(2))).tolist()
         [[1, 0], [2, 3]]
         """
         size = checked_count(batch_size, "padded_batch", "batch_size", 1)
@@ -332,7 +332,7 @@ class Dataset(Readable):
         """Make datasets of `size` neighbours, `stride` apart, each `shift` after the last.
 
         >>> windows = Dataset.range(5).window(3, shift=1, drop_remainder=True)
-        >>> [x.numpy().tolist() for x in windows.flat_map(lambda window: window.batch(3))]
+        >>> [x.tolist() for x in windows.flat_map(lambda window: window.batch(3))]
         [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
         """
         length = checked_count(size, "window", "size", 1)

@@ -24,7 +24,7 @@ class DatasetIterator:
     >>> first = dataset.iterator()
     >>> _ = next(first)
     >>> second = dataset.iterator(first.state())
-    >>> next(second).numpy().tolist() == next(first).numpy().tolist()
+    >>> next(second).tolist() == next(first).tolist()
     True
     """
 

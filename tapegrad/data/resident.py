@@ -37,7 +37,7 @@ class Resident:
         """Tell whether the arrays may stay where the array `like` lies."""
         return self._is_small and _is_on_device(like)
 
-    def rows(self, indices: np.ndarray[Any, Any], like: Any) -> Any:
+    def rows(self, indices: np.ndarray, like: Any) -> Any:
         """Return rows as tensors beside the array `like`; None if the host has to gather them."""
         if not _is_on_device(like):
             return None
@@ -48,7 +48,7 @@ class Resident:
             except MemoryError as error:
                 return run_again("A batch", (like,), attempt, error)
 
-    def _rows(self, indices: np.ndarray[Any, Any], like: Any) -> Any:
+    def _rows(self, indices: np.ndarray, like: Any) -> Any:
         kernels = backend_of(like).kernels
         if not self._is_small:
             place = kernels.get("rows.place")

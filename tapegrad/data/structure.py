@@ -71,7 +71,7 @@ def to_host(value: Any, how: str) -> Any:
     return value if isinstance(value, Nested) else leaf_to_host(value, how)
 
 
-def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray[Any, Any]:
+def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     """Return a number, list, array or tensor as an array of the host, not copied if it is one."""
     if isinstance(value, np.ndarray) and dtype is None:
         return to_host_array(value)  # type: ignore[no-any-return]  # refuses text and objects
@@ -174,7 +174,7 @@ def _built(element: Any) -> str:
     return "an array" if isinstance(element, np.ndarray) else "a dataset"
 
 
-def _stack(leaves: Sequence[np.ndarray[Any, Any]], step: str) -> np.ndarray[Any, Any]:
+def _stack(leaves: Sequence[np.ndarray], step: str) -> np.ndarray:
     _refuse_differing(leaves, step)
     return np.stack(leaves)
 

@@ -26,7 +26,7 @@ class Constraint(Configured, ABC):
     ...     def __call__(self, w):
     ...         return tf.round(w)
     >>> import tapegrad as tf
-    >>> Rounded()(tf.constant([0.9])).numpy().tolist()
+    >>> Rounded()(tf.constant([0.9])).tolist()
     [1.0]
     """
 
@@ -89,7 +89,7 @@ class MinMaxNorm(Constraint):
 class NonNeg(Constraint):
     """Replace negative weights by 0.
 
-    >>> NonNeg()([-1.0, 2.0]).numpy().tolist()
+    >>> NonNeg()([-1.0, 2.0]).tolist()
     [0.0, 2.0]
     """
 

@@ -116,7 +116,7 @@ class OrthogonalRegularizer(Regularizer):
     def __call__(self, x: Any) -> Any:
         x = as_operand(x)
         if len(x.shape) != 2:
-            raise ShapeError(f"OrthogonalRegularizer takes a matrix. Got shape {tuple(x.shape)}.")
+            raise ShapeError(f"OrthogonalRegularizer takes a matrix. Got shape {x.shape}.")
         by_rows = self.mode == "rows"
         unit = l2_normalize(x, axis=1 if by_rows else 0)
         cosines = matmul(unit, unit, transpose_a=not by_rows, transpose_b=by_rows)

@@ -9,8 +9,7 @@ import numpy as np
 
 from tapegrad.core.backend import backend_of
 from tapegrad.core.convert import NUMBERS
-from tapegrad.core.device import device as on_device
-from tapegrad.core.device import resolve_device
+from tapegrad.core.device import device as on_device, resolve_device
 from tapegrad.core.dlpack import import_array
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.primitive import INTERPRETERS

@@ -24,8 +24,7 @@ from tapegrad.numpy.values import (
 )
 from tapegrad.ops import cumulative, reduction, rounding
 from tapegrad.ops.comparison import not_equal
-from tapegrad.ops.convolve import convolve as _convolve
-from tapegrad.ops.convolve import correlate as _correlate
+from tapegrad.ops.convolve import convolve as _convolve, correlate as _correlate
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.selection import where as choose

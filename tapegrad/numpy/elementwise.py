@@ -31,8 +31,7 @@ from tapegrad.ops import (
     trigonometric,
 )
 from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import complex as complex_of
-from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.complex_numbers import complex as complex_of, imag, real
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.logsumexp import logsumexp
 from tapegrad.ops.selection import where as choose

@@ -9,8 +9,7 @@ import numpy as np
 from tapegrad.core.device import device as on_device
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
-from tapegrad.ops import fft as transforms
-from tapegrad.ops import spectra
+from tapegrad.ops import fft as transforms, spectra
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.linalg.common import dtype_of

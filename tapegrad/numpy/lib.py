@@ -1,6 +1,5 @@
 """NumPy's `lib`, as far as it holds functions of arrays."""
 
-from tapegrad.numpy import emath as scimath
-from tapegrad.numpy import stride_tricks
+from tapegrad.numpy import emath as scimath, stride_tricks
 
 __all__ = ["scimath", "stride_tricks"]

@@ -11,10 +11,14 @@ from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
-from tapegrad.numpy.products import cross as _cross
-from tapegrad.numpy.products import diagonal as _diagonal
-from tapegrad.numpy.products import matmul, tensordot, vecdot
-from tapegrad.numpy.products import outer as _outer
+from tapegrad.numpy.products import (
+    cross as _cross,
+    diagonal as _diagonal,
+    matmul,
+    outer as _outer,
+    tensordot,
+    vecdot,
+)
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
@@ -30,8 +34,7 @@ from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.diagonal import band_p
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.linalg import decompositions, determinants, eigen, traces
-from tapegrad.ops.linalg import solve as solve_module
+from tapegrad.ops.linalg import decompositions, determinants, eigen, solve as solve_module, traces
 from tapegrad.ops.linalg.common import adjoint_of, as_row
 from tapegrad.ops.linalg.solve import solve_p
 from tapegrad.ops.magnitude import abs as magnitude

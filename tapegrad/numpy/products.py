@@ -21,8 +21,7 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops import einsum as einsum_module
-from tapegrad.ops import products, reduction
+from tapegrad.ops import einsum as einsum_module, products, reduction
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.diagonal import diagonal as diagonal_of
 from tapegrad.ops.joining import stack

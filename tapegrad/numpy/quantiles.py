@@ -18,8 +18,7 @@ from tapegrad.ops.along_axis import take_along_axis_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.cumulative import cumsum
 from tapegrad.ops.indexing import getitem
-from tapegrad.ops.selection import clip, maximum, minimum
-from tapegrad.ops.selection import where as choose
+from tapegrad.ops.selection import clip, maximum, minimum, where as choose
 from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
 from tapegrad.ops.sorting import argsort_p, sort_p
 

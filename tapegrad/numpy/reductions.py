@@ -34,8 +34,7 @@ from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.joining import concat
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.selection import where as choose
+from tapegrad.ops.selection import maximum, minimum, where as choose
 from tapegrad.ops.shape import broadcast_to, ravel, reshape
 
 

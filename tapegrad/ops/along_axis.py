@@ -72,7 +72,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     end.
 
     >>> x = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-    >>> take_along_axis(x, [[2, 0], [1, 1]], axis=1).numpy().tolist()
+    >>> take_along_axis(x, [[2, 0], [1, 1]], axis=1).tolist()
     [[3.0, 1.0], [5.0, 5.0]]
     """
     x, indices, axis = _prepare("take_along_axis", x, indices, axis)
@@ -90,14 +90,14 @@ def scatter_along_axis(updates: Any, indices: Any, axis: int, size: int) -> Any:
     It is the transpose of `take_along_axis`.
 
     >>> updates = [1.0, 2.0, 4.0]
-    >>> scatter_along_axis(updates, [0, 2, 2], axis=0, size=4).numpy().tolist()
+    >>> scatter_along_axis(updates, [0, 2, 2], axis=0, size=4).tolist()
     [1.0, 0.0, 6.0, 0.0]
     """
     updates, indices, axis = _prepare("scatter_along_axis", updates, indices, axis)
-    if tuple(updates.shape) != tuple(indices.shape):
+    if updates.shape != indices.shape:
         raise ShapeError(
             "scatter_along_axis needs updates and indices of one shape. "
-            f"Got {tuple(updates.shape)} and {tuple(indices.shape)}."
+            f"Got {updates.shape} and {indices.shape}."
         )
     if is_checking():
         check_range("scatter_along_axis", indices, int(size), axis)
@@ -121,11 +121,11 @@ def _common_shape(name: str, x: Any, indices: Any, axis: int) -> tuple[int, ...]
     pairs = list(zip(x.shape, indices.shape))
     if any(a != b and 1 not in (a, b) for i, (a, b) in enumerate(pairs) if i != axis):
         raise ShapeError(
-            f"{name} cannot match indices of shape {tuple(indices.shape)} with x of shape "
-            f"{tuple(x.shape)} outside axis {axis}."
+            f"{name} cannot match indices of shape {indices.shape} with x of shape "
+            f"{x.shape} outside axis {axis}."
         )
     return tuple(b if a == 1 else a for a, b in pairs)
 
 
 def _stretch(x: Any, shape: tuple[int, ...]) -> Any:
-    return x if tuple(x.shape) == shape else broadcast_p(x, shape=shape)
+    return x if x.shape == shape else broadcast_p(x, shape=shape)

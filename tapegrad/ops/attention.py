@@ -76,7 +76,7 @@ def _check_shapes(q: Any, k: Any, v: Any) -> None:
         raise ShapeError(
             "scaled_dot_product_attention takes query [..., queries, depth], key [..., keys, "
             "depth] and value [..., keys, width] of one rank. Got shapes "
-            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}."
+            f"{q.shape}, {k.shape} and {v.shape}."
         )
 
 
@@ -134,8 +134,7 @@ def rotary_embedding(
     x = as_operand(x)
     if len(x.shape) < 2 or x.shape[-1] % 2:
         raise ShapeError(
-            "rotary_embedding takes [..., length, depth] with an even depth. "
-            f"Got shape {tuple(x.shape)}."
+            f"rotary_embedding takes [..., length, depth] with an even depth. Got shape {x.shape}."
         )
     length, half = x.shape[-2], x.shape[-1] // 2
     places = as_operand(np.arange(length) if positions is None else positions)

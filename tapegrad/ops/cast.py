@@ -52,7 +52,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
     What has the dtype already is not copied.
 
-    >>> cast([1.5, 2.5], "int32").numpy().tolist()
+    >>> cast([1.5, 2.5], "int32").tolist()
     [1, 2]
     """
     known = _by_name.get(dtype) if type(dtype) is str else None

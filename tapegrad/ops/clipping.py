@@ -31,7 +31,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     A negative limit counts as 0; zero vectors and infinite limits are safe. Repeated rows of an
     IndexedSlices are added up first, so that the norm is that of the tensor it stands for.
 
-    >>> clip_by_norm([3.0, 4.0], 2.5).numpy().tolist()
+    >>> clip_by_norm([3.0, 4.0], 2.5).tolist()
     [1.5, 2.0]
     """
     if isinstance(t, IndexedSlices):

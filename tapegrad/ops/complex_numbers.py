@@ -32,7 +32,7 @@ join: Function = binary(
 def complex(real: Any, imag: Any, name: str | None = None) -> Any:  # TF's name
     """Return the complex tensor with the given parts, which broadcast.
 
-    >>> complex([1.0], [2.0]).numpy().tolist()
+    >>> complex([1.0], [2.0]).tolist()
     [(1+2j)]
     """
     return join(as_operand(real), as_operand(imag))
@@ -49,7 +49,7 @@ _imag: Function = unary(
 def real(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the real part; real tensors come back as they are.
 
-    >>> real([1 + 2j]).numpy().tolist()
+    >>> real([1 + 2j]).tolist()
     [1.0]
     """
     x = as_operand(input)
@@ -59,7 +59,7 @@ def real(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def imag(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the imaginary part: zeros for a real tensor.
 
-    >>> imag([1 + 2j]).numpy().tolist()
+    >>> imag([1 + 2j]).tolist()
     [2.0]
     """
     x = as_operand(input)
@@ -69,7 +69,7 @@ def imag(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 def angle(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the angle in radians between each number and the positive real axis.
 
-    >>> angle([-1.0, 1.0]).numpy().tolist()
+    >>> angle([-1.0, 1.0]).tolist()
     [3.1415927410125732, 0.0]
     """
     x = as_operand(input)

@@ -42,7 +42,7 @@ def is_tensor(x: Any) -> bool:
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """Return a number times a tensor; the rows of an IndexedSlices stay sparse.
 
-    >>> scalar_mul(2.0, [1.0, 2.0]).numpy().tolist()
+    >>> scalar_mul(2.0, [1.0, 2.0]).tolist()
     [2.0, 4.0]
     """
     shape = tuple(getattr(scalar, "shape", ()))
@@ -56,7 +56,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
     """Return 1 / x, and 0 where x is 0.
 
-    >>> reciprocal_no_nan([2.0, 0.0]).numpy().tolist()
+    >>> reciprocal_no_nan([2.0, 0.0]).tolist()
     [0.5, 0.0]
     """
     return divide_no_nan(1.0, as_operand(x))
@@ -80,7 +80,7 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Any:
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
     """Cast to another dtype; what does not fit becomes the nearest number that does.
 
-    >>> saturate_cast([-5.0, 7.0, 300.0], "uint8").numpy().tolist()
+    >>> saturate_cast([-5.0, 7.0, 300.0], "uint8").tolist()
     [0, 7, 255]
     """
     value = as_operand(value)
@@ -102,7 +102,7 @@ def _float_at_most(value: int, dtype: np.dtype[Any]) -> float:
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
     """Add one number per channel.
 
-    >>> bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy().tolist()
+    >>> bias_add([[1.0, 2.0]], [10.0, 20.0]).tolist()
     [[11.0, 22.0]]
     """
     value, bias = as_operand(value), as_operand(bias)
@@ -113,7 +113,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     if len(bias.shape) != 1 or spatial < 0 or bias.shape[0] != value.shape[axis]:
         raise ShapeError(
             "bias_add needs a bias with one number per channel. Got shapes "
-            f"{tuple(value.shape)} and {tuple(bias.shape)}."
+            f"{value.shape} and {bias.shape}."
         )
     return value + reshape_p(bias, shape=(bias.shape[0], *[1] * (len(value.shape) - axis - 1)))
 
@@ -121,7 +121,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 def invert_permutation(x: Any, name: str | None = None) -> Any:
     """Return where each number of a permutation stands.
 
-    >>> invert_permutation([2, 0, 1]).numpy().tolist()
+    >>> invert_permutation([2, 0, 1]).tolist()
     [1, 2, 0]
     """
     return cast(argsort(as_operand(x)), as_operand(x).dtype)
@@ -161,14 +161,14 @@ def confusion_matrix(
 ) -> Any:
     """Count how often each label (row) meets each prediction (column).
 
-    >>> confusion_matrix([0, 1, 1], [0, 1, 0]).numpy().tolist()
+    >>> confusion_matrix([0, 1, 1], [0, 1, 0]).tolist()
     [[1, 0], [1, 1]]
     """
     labels, predictions = _flat(labels), _flat(predictions)
-    if tuple(labels.shape) != tuple(predictions.shape):
+    if labels.shape != predictions.shape:
         raise ShapeError(
             "confusion_matrix needs as many labels as predictions. Got "
-            f"{tuple(labels.shape)} and {tuple(predictions.shape)}."
+            f"{labels.shape} and {predictions.shape}."
         )
     if num_classes is None:
         num_classes = 1 + max(int(reduction.max(labels)), int(reduction.max(predictions)))
@@ -186,18 +186,18 @@ def reverse_sequence(
 ) -> Any:
     """Reverse the first `seq_lengths[i]` entries of each example; what follows stays.
 
-    >>> reverse_sequence([[1.0, 2.0, 3.0]], [2], seq_axis=1, batch_axis=0).numpy().tolist()
+    >>> reverse_sequence([[1.0, 2.0, 3.0]], [2], seq_axis=1, batch_axis=0).tolist()
     [[2.0, 1.0, 3.0]]
     """
     x, lengths = as_operand(input), as_operand(seq_lengths)
     rank = len(x.shape)
     along = normalize_axis(1 if seq_axis is None else seq_axis, rank, "reverse_sequence")
     batch = normalize_axis(0 if batch_axis is None else batch_axis, rank, "reverse_sequence")
-    if along == batch or tuple(lengths.shape) != (x.shape[batch],):
+    if along == batch or lengths.shape != (x.shape[batch],):
         raise ShapeError(
             "reverse_sequence needs one length per example and different axes. Got lengths of "
-            f"shape {tuple(lengths.shape)}, seq_axis {along} and batch_axis {batch} for "
-            f"shape {tuple(x.shape)}."
+            f"shape {lengths.shape}, seq_axis {along} and batch_axis {batch} for "
+            f"shape {x.shape}."
         )
     lengths = reshape_p(cast(lengths, "int64"), shape=_alone(rank, batch, x.shape[batch]))
     place = np.arange(x.shape[along]).reshape(_alone(rank, along, x.shape[along]))

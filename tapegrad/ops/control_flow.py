@@ -201,7 +201,7 @@ def map_fn(
     `vectorized_map` and `vmap` do the same for all entries at once.
 
     >>> import tapegrad
-    >>> map_fn(lambda x: x * x, tapegrad.constant([1.0, 2.0, 3.0])).numpy().tolist()
+    >>> map_fn(lambda x: x * x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
     return _stacked([fn(entry) for entry in _entries(elems, "map_fn")])
@@ -245,7 +245,7 @@ def scan(
     """Combine the entries along axis 0 one after the other and stack all results on the way.
 
     >>> import tapegrad
-    >>> scan(lambda total, x: total + x, tapegrad.constant([1.0, 2.0, 3.0])).numpy().tolist()
+    >>> scan(lambda total, x: total + x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
     [1.0, 3.0, 6.0]
     """
     entries = _entries(elems, "scan")

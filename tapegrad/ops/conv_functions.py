@@ -199,10 +199,10 @@ def _transposed(
         for size, (low, high), extent, step, stride in zip(spatial, pairs, window, dilation, steps)
     )
     made = (shape[0], *counts, w.shape[-1])
-    if tuple(t.shape) != made or w.shape[-2] == 0 or shape[-1] % w.shape[-2]:
+    if t.shape != made or w.shape[-2] == 0 or shape[-1] % w.shape[-2]:
         raise ShapeError(
             f"{name} with output_shape {tuple(output_shape)} and filters of shape "
-            f"{tuple(w.shape)} takes channels-last input of shape {made}. Got {tuple(t.shape)}."
+            f"{w.shape} takes channels-last input of shape {made}. Got {t.shape}."
         )
     y = conv_input_gradient_p(
         t,
@@ -300,7 +300,7 @@ def depthwise_conv2d(
     if len(w.shape) != 4 or w.shape[2] != channels:
         raise ShapeError(
             "depthwise_conv2d takes filters of shape (height, width, channels, multiplier) with "
-            f"the data's {channels} channels. Got {tuple(w.shape)}."
+            f"the data's {channels} channels. Got {w.shape}."
         )
     height, width, _, multiplier = w.shape
     w = reshape_p(w, shape=(height, width, 1, channels * multiplier))

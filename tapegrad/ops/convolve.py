@@ -56,7 +56,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     The mode is 'full' (wherever they overlap), 'same' (as long as the longer one) or 'valid'
     (where they overlap wholly).
 
-    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
     x, w = _sequences(a, v, "convolve")
@@ -69,7 +69,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 
     The modes are those of `convolve`.
 
-    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0]).numpy().tolist()
+    >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0]).tolist()
     [2.0, 3.0]
     """
     x, w = _sequences(a, v, "correlate")
@@ -83,7 +83,7 @@ def _sequences(a: Any, v: Any, name: str) -> tuple[Any, Any]:
     if len(x.shape) != 1 or len(w.shape) != 1 or 0 in (*x.shape, *w.shape):
         raise ShapeError(
             f"{name} needs two sequences (one dimension, at least one entry). "
-            f"Got shapes {tuple(x.shape)} and {tuple(w.shape)}; for images use nn.convolution."
+            f"Got shapes {x.shape} and {w.shape}; for images use nn.convolution."
         )
     return x, w
 

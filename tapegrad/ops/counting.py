@@ -55,7 +55,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     The gradient of a value goes to its first appearance.
 
     >>> y, idx = unique([5.0, 3.0, 5.0])
-    >>> y.numpy().tolist(), idx.numpy().tolist()
+    >>> y.tolist(), idx.tolist()
     ([5.0, 3.0], [0, 1, 0])
     """
     return Unique(*_distinct("unique", x, out_idx)[:2])
@@ -64,7 +64,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
     """Return what `unique` does, and how often each value appears.
 
-    >>> unique_with_counts([5.0, 3.0, 5.0]).count.numpy().tolist()
+    >>> unique_with_counts([5.0, 3.0, 5.0]).count.tolist()
     [2, 1]
     """
     return UniqueWithCounts(*_distinct("unique_with_counts", x, out_idx))
@@ -73,7 +73,7 @@ def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) ->
 def _distinct(name: str, x: Any, out_idx: Any) -> tuple[Any, Any, Any]:
     x = as_operand(x)
     if len(x.shape) != 1:
-        raise ShapeError(f"{name} needs one dimension. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"{name} needs one dimension. Got shape {x.shape}.")
     # The library reads the number of distinct values to know the shape of the result.
     host.note_read(x.array if isinstance(x, Tensor) else x, f"{name}()", nbytes=8)
     place, number, count = unique_p(x)
@@ -95,7 +95,7 @@ def bincount(
     Numbers from `maxlength` on are left out. With `axis=-1` each row of a matrix is counted by
     itself. The derivative is with respect to the weights.
 
-    >>> bincount([1, 1, 3], weights=[0.5, 0.25, 2.0]).numpy().tolist()
+    >>> bincount([1, 1, 3], weights=[0.5, 0.25, 2.0]).tolist()
     [0.0, 0.75, 0.0, 2.0]
     """
     arr = as_operand(arr)
@@ -106,7 +106,7 @@ def bincount(
     if axis not in (None, 0, -1) or (axis == -1 and len(arr.shape) > 2):
         raise ArgumentError(
             f"bincount needs axis None, 0 or -1, and at most two dimensions for -1. Got {axis} "
-            f"for shape {tuple(arr.shape)}."
+            f"for shape {arr.shape}."
         )
     by_row = axis == -1 and len(arr.shape) == 2
     num = _bins(arr, minlength, maxlength)
@@ -139,7 +139,7 @@ def histogram_fixed_width_bins(
     """Return the bin of each value among `nbins` equal ones; those outside go to the end bins.
 
     >>> values = [-1.0, 2.5, 9.0]
-    >>> histogram_fixed_width_bins(values, [0.0, 5.0], 5).numpy().tolist()
+    >>> histogram_fixed_width_bins(values, [0.0, 5.0], 5).tolist()
     [0, 2, 4]
     """
     values = as_operand(values)
@@ -159,7 +159,7 @@ def histogram_fixed_width(
 ) -> Any:
     """Return how many values lie in each of `nbins` equal bins over `value_range`.
 
-    >>> histogram_fixed_width([-1.0, 2.5, 9.0], [0.0, 5.0], 5).numpy().tolist()
+    >>> histogram_fixed_width([-1.0, 2.5, 9.0], [0.0, 5.0], 5).tolist()
     [1, 0, 1, 0, 1]
     """
     bins = histogram_fixed_width_bins(values, value_range, nbins)

@@ -92,7 +92,7 @@ def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
     """Return zeros of the input's shape, dtype and device.
 
-    >>> zeros_like(constant([1.0, 2.0])).numpy().tolist()
+    >>> zeros_like(constant([1.0, 2.0])).tolist()
     [0.0, 0.0]
     """
     return full_like(input, 0, dtype)
@@ -101,7 +101,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
 def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
     """Return ones of the input's shape, dtype and device.
 
-    >>> ones_like(constant([1.0, 2.0])).numpy().tolist()
+    >>> ones_like(constant([1.0, 2.0])).tolist()
     [1.0, 1.0]
     """
     return full_like(input, 1, dtype)
@@ -122,7 +122,7 @@ def numpy_dtype_of(x: Any) -> np.dtype[Any]:
     return kind.dtype if hasattr(kind, "dtype") else backend_of(x).dtype_of(x)
 
 
-def as_constant(value: np.ndarray[Any, Any]) -> Tensor:
+def as_constant(value: np.ndarray) -> Tensor:
     """Return a fresh host array as a tensor on the current device."""
     return wrap(host.place(value))
 
@@ -153,7 +153,7 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Return a tensor of ones.
 
-    >>> ones(2).numpy().tolist()
+    >>> ones(2).tolist()
     [1.0, 1.0]
     """
     return _filled(shape, 1, dtype)
@@ -162,19 +162,19 @@ def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
 def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     """Return a tensor of shape `dims` with one value everywhere, differentiable in that value.
 
-    >>> fill((2,), 3.0).numpy().tolist()
+    >>> fill((2,), 3.0).tolist()
     [3.0, 3.0]
     """
     value = as_operand(value)
     if len(value.shape):
-        raise ShapeError(f"fill needs a single value. Got shape {tuple(value.shape)}.")
+        raise ShapeError(f"fill needs a single value. Got shape {value.shape}.")
     return broadcast_p(value, shape=as_shape(dims))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """Return a tensor of a shape, filled with a value that may broadcast to it.
 
-    >>> full((2,), 3.0).numpy().tolist()
+    >>> full((2,), 3.0).tolist()
     [3.0, 3.0]
     """
     value = as_operand(fill_value)
@@ -193,7 +193,7 @@ def eye(
 ) -> Any:
     """Return ones on diagonal `k` of a matrix of zeros, repeated along `batch_shape`.
 
-    >>> eye(2).numpy().tolist()
+    >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     columns = num_rows if num_columns is None else num_columns
@@ -210,7 +210,7 @@ def range(  # TensorFlow's name
 
     Python ints give int32 and floats float32; tensors and arrays keep their dtype.
 
-    >>> range(3).numpy().tolist(), range(1.0, 2.0, 0.5).dtype
+    >>> range(3).tolist(), range(1.0, 2.0, 0.5).dtype
     ([0, 1, 2], <dtype: 'float32'>)
     """
     if limit is None:
@@ -236,7 +236,7 @@ def _plain(value: Any) -> Any:
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
     """Return evenly spaced numbers; `range` under NumPy's name.
 
-    >>> arange(1, 7, 2).numpy().tolist()
+    >>> arange(1, 7, 2).tolist()
     [1, 3, 5]
     """
     return range(start, stop, step, dtype)
@@ -245,7 +245,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
 def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis: int = 0) -> Any:
     """Return `num` numbers from `start` to `stop`, both included, along a new axis.
 
-    >>> linspace(0.0, 1.0, 3).numpy().tolist()
+    >>> linspace(0.0, 1.0, 3).tolist()
     [0.0, 0.5, 1.0]
     """
     start, stop, num = as_operand(start), as_operand(stop), int(num)
@@ -269,7 +269,7 @@ def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis
     return arithmetic.add(arithmetic.multiply(left, down), arithmetic.multiply(right, up))
 
 
-def _beside(x: Any, value: np.ndarray[Any, Any]) -> Tensor:
+def _beside(x: Any, value: np.ndarray) -> Tensor:
     """Return a host array as a tensor on the device of `x`, whatever stands for many examples."""
     while type(x) in INTERPRETERS:
         x = x.tensor
@@ -311,7 +311,7 @@ def one_hot(
 
     An index out of range gives `off_value` only. There is no derivative.
 
-    >>> one_hot([1, 0], 2).numpy().tolist()
+    >>> one_hot([1, 0], 2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     x = as_operand(indices)

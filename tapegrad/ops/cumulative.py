@@ -146,7 +146,7 @@ def cumsum(
 ) -> Any:
     """Return the running sum along `axis`: with `exclusive` without the element itself.
 
-    >>> cumsum([1.0, 2.0, 4.0], exclusive=True).numpy().tolist()
+    >>> cumsum([1.0, 2.0, 4.0], exclusive=True).tolist()
     [0.0, 1.0, 3.0]
     """
     x = as_operand(x)
@@ -159,7 +159,7 @@ def cumprod(
 ) -> Any:
     """Return the running product along `axis`; its derivatives are right where elements are 0.
 
-    >>> cumprod([1.0, 2.0, 4.0], reverse=True).numpy().tolist()
+    >>> cumprod([1.0, 2.0, 4.0], reverse=True).tolist()
     [8.0, 8.0, 4.0]
     """
     x = as_operand(x)
@@ -170,7 +170,7 @@ def cumprod(
 def cumulative_sum(x: Any, axis: int | None = None, include_initial: bool = False) -> Any:
     """Return the running sum, with `include_initial` after a 0 (the Array API's function).
 
-    >>> cumulative_sum([1.0, 2.0], include_initial=True).numpy().tolist()
+    >>> cumulative_sum([1.0, 2.0], include_initial=True).tolist()
     [0.0, 1.0, 3.0]
     """
     x, axis = _only_axis("cumulative_sum", x, axis)
@@ -181,7 +181,7 @@ def cumulative_sum(x: Any, axis: int | None = None, include_initial: bool = Fals
 def cumulative_prod(x: Any, axis: int | None = None, include_initial: bool = False) -> Any:
     """Return the running product, with `include_initial` after a 1 (the Array API's function).
 
-    >>> cumulative_prod([2.0, 3.0], include_initial=True).numpy().tolist()
+    >>> cumulative_prod([2.0, 3.0], include_initial=True).tolist()
     [1.0, 2.0, 6.0]
     """
     x, axis = _only_axis("cumulative_prod", x, axis)
@@ -217,7 +217,7 @@ def cumulative_logsumexp(
 def cummax(x: Any, axis: int = 0) -> Any:
     """Return the running maximum along `axis`; of elements that tie, the first has the gradient.
 
-    >>> cummax([1.0, 3.0, 2.0]).numpy().tolist()
+    >>> cummax([1.0, 3.0, 2.0]).tolist()
     [1.0, 3.0, 3.0]
     """
     return _running_extreme("cummax", x, axis, largest=True)
@@ -226,7 +226,7 @@ def cummax(x: Any, axis: int = 0) -> Any:
 def cummin(x: Any, axis: int = 0) -> Any:
     """Return the running minimum along `axis`; of elements that tie, the first has the gradient.
 
-    >>> cummin([2.0, 3.0, 1.0]).numpy().tolist()
+    >>> cummin([2.0, 3.0, 1.0]).tolist()
     [2.0, 2.0, 1.0]
     """
     return _running_extreme("cummin", x, axis, largest=False)
@@ -242,7 +242,7 @@ def _running_extreme(name: str, x: Any, axis: int, largest: bool) -> Any:
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the differences of neighbours along `axis`, `n` times over.
 
-    >>> diff([1.0, 4.0, 9.0, 16.0], n=2).numpy().tolist()
+    >>> diff([1.0, 4.0, 9.0, 16.0], n=2).tolist()
     [2.0, 2.0]
     """
     x = as_operand(x)
@@ -269,6 +269,6 @@ def _as_part(part: Any, x: Any, axis: int) -> Any:
     if len(part.shape) != len(x.shape):
         raise ShapeError(
             f"diff needs what comes before or after to have {len(x.shape)} dimensions or none. "
-            f"Got shape {tuple(part.shape)}."
+            f"Got shape {part.shape}."
         )
     return part

@@ -28,7 +28,7 @@ def einsum(equation: Any, *inputs: Any, name: str | None = None, optimize: Any =
     result first, so `optimize` (for NumPy's and TensorFlow's sake) changes nothing.
 
     >>> a = [[1.0, 2.0], [3.0, 4.0]]
-    >>> float(einsum("ii", a)), einsum("ij,kj->ik", a, a).numpy().tolist()
+    >>> float(einsum("ii", a)), einsum("ij,kj->ik", a, a).tolist()
     (5.0, [[5.0, 11.0], [11.0, 25.0]])
     """
     if not isinstance(equation, str):

@@ -227,7 +227,7 @@ def gather(
     axes of both are matched with each other. An index out of range is an error on the CPU; on a
     GPU it gives zeros, or an error inside `debug.check_indices()`.
 
-    >>> gather([10.0, 20.0, 30.0], [2, 0]).numpy().tolist()
+    >>> gather([10.0, 20.0, 30.0], [2, 0]).tolist()
     [30.0, 10.0]
     """
     params = as_operand(params)
@@ -271,7 +271,7 @@ def gather_nd(
 ) -> Any:
     """Return the slices of `params` at the coordinates along the last axis of `indices`.
 
-    >>> gather_nd([[1.0, 2.0], [3.0, 4.0]], [[1, 0], [0, 1]]).numpy().tolist()
+    >>> gather_nd([[1.0, 2.0], [3.0, 4.0]], [[1, 0], [0, 1]]).tolist()
     [3.0, 2.0]
     """
     params = as_operand(params)
@@ -300,7 +300,7 @@ def nd_index(x: Any, indices: Any, shape: tuple[int, ...], name: str) -> Any:
     if not len(indices.shape) or indices.shape[-1] > len(shape):
         raise ShapeError(
             f"{name} needs indices with at most {len(shape)} coordinates along their last axis, "
-            f"one per axis of shape {shape}. Got indices of shape {tuple(indices.shape)}."
+            f"one per axis of shape {shape}. Got indices of shape {indices.shape}."
         )
     depth = indices.shape[-1]
     if depth == 0:

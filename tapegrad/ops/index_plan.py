@@ -211,7 +211,7 @@ def _where_true(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]
     if not fits:
         raise ShapeError(
             f"A mask at axis {axis} must have the shape {tuple(shape)} of what it selects from. "
-            f"Got {tuple(mask.shape)}."
+            f"Got {mask.shape}."
         )
     if isinstance(mask, np.ndarray):
         return tuple(np.nonzero(mask))

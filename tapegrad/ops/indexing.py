@@ -152,7 +152,7 @@ def _find_place(x: Any, index: Any, value: Any) -> _Place:
 def index_update(x: Any, index: Any, value: Any) -> Any:
     """Return a copy of `x` with `x[index]` replaced; of repeated indices the last one stays.
 
-    >>> index_update([1.0, 2.0, 3.0], slice(1, None), 9.0).numpy().tolist()
+    >>> index_update([1.0, 2.0, 3.0], slice(1, None), 9.0).tolist()
     [1.0, 9.0, 9.0]
     """
     x = as_operand(x)
@@ -172,7 +172,7 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
 def index_add(x: Any, index: Any, value: Any) -> Any:
     """Return `x` with `value` added at an index; repeated indices add up.
 
-    >>> index_add([1.0, 2.0], [0, 0], 1.0).numpy().tolist()
+    >>> index_add([1.0, 2.0], [0, 0], 1.0).tolist()
     [3.0, 2.0]
     """
     x = as_operand(x)

@@ -278,7 +278,7 @@ def dstack(tup: Any) -> Any:
 def column_stack(tup: Any) -> Any:
     """Join vectors as columns, and matrices side by side.
 
-    >>> column_stack([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    >>> column_stack([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
     parts = [_with_rank(part, 1, 0) for part in as_operands(tup, "column_stack")]

@@ -46,10 +46,10 @@ def sparse_softmax_cross_entropy_with_logits(
             f"labels must be class numbers of an integer dtype. Got {y.dtype}; for weights per "
             "class use softmax_cross_entropy_with_logits."
         )
-    if not x.shape or tuple(y.shape) != tuple(x.shape[:-1]):
+    if not x.shape or y.shape != tuple(x.shape[:-1]):
         raise ShapeError(
             "labels must have the shape of the logits without its last axis. "
-            f"Got labels of shape {tuple(y.shape)} and logits of shape {tuple(x.shape)}."
+            f"Got labels of shape {y.shape} and logits of shape {x.shape}."
         )
     if is_checking():
         name = "sparse_softmax_cross_entropy_with_logits"
@@ -71,12 +71,12 @@ def softmax_cross_entropy_with_logits(
     x = as_operand(logits)
     y = like(labels, x)
     axis = normalize_axis(axis, len(x.shape), "softmax_cross_entropy_with_logits")
-    if tuple(y.shape) != tuple(x.shape):
+    if y.shape != x.shape:
         try:
             y = broadcast_p(y, shape=tuple(x.shape))
         except ValueError as error:
             raise ShapeError(
-                f"labels must have the logits' shape {tuple(x.shape)}. Got {tuple(y.shape)}."
+                f"labels must have the logits' shape {x.shape}. Got {y.shape}."
             ) from error
     if axis != len(x.shape) - 1:
         x, y = move_axis(x, axis, len(x.shape) - 1), move_axis(y, axis, len(x.shape) - 1)

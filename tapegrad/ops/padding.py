@@ -29,7 +29,7 @@ def pad(
 
     The mode is CONSTANT, REFLECT, SYMMETRIC, EDGE or WRAP, as for NumPy's pad.
 
-    >>> pad([1.0, 2.0], [(1, 2)]).numpy().tolist()
+    >>> pad([1.0, 2.0], [(1, 2)]).tolist()
     [0.0, 1.0, 2.0, 0.0, 0.0]
     """
     x = as_operand(tensor)

@@ -23,8 +23,7 @@ from tapegrad.ops.indexing import getitem, index_update
 from tapegrad.ops.joining import stack
 from tapegrad.ops.rounding import floor_divide, mod
 from tapegrad.ops.scatter import like
-from tapegrad.ops.selection import clip
-from tapegrad.ops.selection import where as choose_where
+from tapegrad.ops.selection import clip, where as choose_where
 from tapegrad.ops.shape import ravel
 from tapegrad.ops.slicing import slice_p
 
@@ -32,7 +31,7 @@ from tapegrad.ops.slicing import slice_p
 def slice_tensor(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     """Return `size[k]` entries from `begin[k]` on along each axis k; -1 means all that are left.
 
-    >>> slice_tensor([1.0, 2.0, 3.0], [1], [2]).numpy().tolist()
+    >>> slice_tensor([1.0, 2.0, 3.0], [1], [2]).tolist()
     [2.0, 3.0]
     """
     x = as_operand(input_)
@@ -70,7 +69,7 @@ def strided_slice(
 ) -> Any:
     """Return `input_[begin:end:strides]` along each axis; bit k of a mask changes entry k.
 
-    >>> strided_slice([1.0, 2.0, 3.0, 4.0], [0], [4], [2]).numpy().tolist()
+    >>> strided_slice([1.0, 2.0, 3.0, 4.0], [0], [4], [2]).tolist()
     [1.0, 3.0]
     """
     starts, ends = as_shape(begin), as_shape(end)
@@ -96,7 +95,7 @@ def strided_slice(
 def nonzero(x: Any) -> tuple[Any, ...]:
     """Return the coordinates of the elements that are not zero: one tensor per axis.
 
-    >>> [i.numpy().tolist() for i in nonzero([0.0, 2.0, 3.0])]
+    >>> [i.tolist() for i in nonzero([0.0, 2.0, 3.0])]
     [[1, 2]]
     """
     x = as_operand(x)
@@ -111,7 +110,7 @@ def nonzero(x: Any) -> tuple[Any, ...]:
 def argwhere(condition: Any, name: str | None = None) -> Any:
     """Return the coordinates of the elements that hold, one row each: `where(condition)` in TF.
 
-    >>> argwhere([[True, False], [False, True]]).numpy().tolist()
+    >>> argwhere([[True, False], [False, True]]).tolist()
     [[0, 0], [1, 1]]
     """
     return stack(nonzero(condition), axis=1)
@@ -120,7 +119,7 @@ def argwhere(condition: Any, name: str | None = None) -> Any:
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """Return `x` where the condition holds, else `y`; with a condition alone, `argwhere` of it.
 
-    >>> where([True, False], [1.0, 2.0], 0.0).numpy().tolist(), where([False, True]).shape
+    >>> where([True, False], [1.0, 2.0], 0.0).tolist(), where([False, True]).shape
     ([1.0, 0.0], (1, 1))
     """
     if x is None and y is None:
@@ -133,7 +132,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 def flatnonzero(x: Any) -> Any:
     """Return the positions in the flattened tensor of the elements that are not zero.
 
-    >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]]).numpy().tolist()
+    >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]]).tolist()
     [1, 2]
     """
     return nonzero(ravel(x))[0]
@@ -144,7 +143,7 @@ def boolean_mask(
 ) -> Any:
     """Return the entries where a mask holds; the mask's axes begin at `axis`.
 
-    >>> boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy().tolist()
+    >>> boolean_mask([1.0, 2.0, 3.0], [True, False, True]).tolist()
     [1.0, 3.0]
     """
     x = as_operand(tensor)
@@ -157,7 +156,7 @@ def boolean_mask(
 def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     """Return the entries along an axis where a vector of conditions holds.
 
-    >>> compress([False, True], [[1.0, 2.0], [3.0, 4.0]], axis=0).numpy().tolist()
+    >>> compress([False, True], [[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [[3.0, 4.0]]
     """
     x = as_operand(a)
@@ -172,7 +171,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 def extract(condition: Any, arr: Any) -> Any:
     """Return the elements where a condition of the same size holds, in one axis.
 
-    >>> extract([[True, False]], [[1.0, 2.0]]).numpy().tolist()
+    >>> extract([[True, False]], [[1.0, 2.0]]).tolist()
     [1.0]
     """
     return compress(np.ravel(read_on_host(condition, "extract()")), arr)
@@ -183,7 +182,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str | None = None)
 
     `mode` 'clip' or 'wrap' brings indices out of range back; else they are an error.
 
-    >>> take([[1.0, 2.0], [3.0, 4.0]], [3, 0]).numpy().tolist()
+    >>> take([[1.0, 2.0], [3.0, 4.0]], [3, 0]).tolist()
     [4.0, 1.0]
     """
     x = as_operand(a)
@@ -203,7 +202,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str | None = None)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> Any:
     """Return a tensor with `values` written where `indices` point along an axis.
 
-    >>> put_along_axis([[1.0, 2.0], [3.0, 4.0]], [[0], [1]], 9.0, 1).numpy().tolist()
+    >>> put_along_axis([[1.0, 2.0], [3.0, 4.0]], [[0], [1]], 9.0, 1).tolist()
     [[9.0, 2.0], [3.0, 9.0]]
     """
     x = as_operand(arr)
@@ -223,7 +222,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> Any:
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Any:
     """Turn positions in a flattened tensor into coordinates, one row per axis.
 
-    >>> unravel_index([5, 2], (2, 3)).numpy().tolist()
+    >>> unravel_index([5, 2], (2, 3)).tolist()
     [[1, 0], [2, 2]]
     """
     index, shape = as_operand(indices), as_shape(dims)
@@ -272,7 +271,7 @@ def dynamic_partition(
 ) -> list[Any]:
     """Split the rows of `data` by the number that `partitions` gives each.
 
-    >>> [part.numpy().tolist() for part in dynamic_partition([1.0, 2.0, 3.0], [1, 0, 1], 2)]
+    >>> [part.tolist() for part in dynamic_partition([1.0, 2.0, 3.0], [1, 0, 1], 2)]
     [[2.0], [1.0, 3.0]]
     """
     x = as_operand(data)
@@ -295,7 +294,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """Return, element by element, the choice whose condition holds first, else the default.
 
     >>> x = as_operand([1.0, 5.0])
-    >>> select([less(x, 3.0)], [x], -1.0).numpy().tolist()
+    >>> select([less(x, 3.0)], [x], -1.0).tolist()
     [1.0, -1.0]
     """
     if len(condlist) != len(choicelist) or not condlist:
@@ -312,7 +311,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def choose(a: Any, choices: Sequence[Any]) -> Any:
     """Return `choices[a]` element by element; all broadcast together.
 
-    >>> choose([0, 1], [[1.0, 2.0], [10.0, 20.0]]).numpy().tolist()
+    >>> choose([0, 1], [[1.0, 2.0], [10.0, 20.0]]).tolist()
     [1.0, 20.0]
     """
     options = [as_operand(choice) for choice in choices]
@@ -330,7 +329,7 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any]) -> Any:
     One more function than conditions serves where none holds; without it the result is 0 there.
 
     >>> x = as_operand([-2.0, 3.0])
-    >>> piecewise(x, [less(x, 0.0)], [lambda v: -v, lambda v: v]).numpy().tolist()
+    >>> piecewise(x, [less(x, 0.0)], [lambda v: -v, lambda v: v]).tolist()
     [2.0, 3.0]
     """
     x = as_operand(x)

@@ -18,8 +18,7 @@ from tapegrad.ops import window_kernels
 from tapegrad.ops.basic import fold_rows, lift_unbatched, unfold_rows
 from tapegrad.ops.cast import cast
 from tapegrad.ops.kinds import is_integer
-from tapegrad.ops.reduction import max as maximum_of
-from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import max as maximum_of, mean
 from tapegrad.ops.windows import (
     Padding,
     Shape,
@@ -224,7 +223,7 @@ def max_pool1d(
 ) -> Any:
     """Return the maximum of each window of sequences `[batch, width, channels]`.
 
-    >>> max_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").numpy().tolist()
+    >>> max_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").tolist()
     [[[5.0], [5.0]]]
     """
     return max_pool(input, ksize, strides, padding, data_format, rank=1)
@@ -240,7 +239,7 @@ def max_pool2d(
 ) -> Any:
     """Return the maximum of each window of images `[batch, height, width, channels]`.
 
-    >>> max_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").numpy().tolist()
+    >>> max_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").tolist()
     [[[[7.0]]]]
     """
     return max_pool(input, ksize, strides, padding, data_format, rank=2)
@@ -256,7 +255,7 @@ def max_pool3d(
 ) -> Any:
     """Return the maximum of each window of volumes `[batch, depth, height, width, channels]`.
 
-    >>> max_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").numpy().tolist()
+    >>> max_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").tolist()
     [[[[[7.0]]]]]
     """
     return max_pool(input, ksize, strides, padding, data_format, rank=3)
@@ -272,7 +271,7 @@ def avg_pool1d(
 ) -> Any:
     """Return the mean of each window of sequences `[batch, width, channels]`.
 
-    >>> avg_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").numpy().tolist()
+    >>> avg_pool1d([[[1.0], [5.0], [3.0]]], 2, 1, "VALID").tolist()
     [[[3.0], [4.0]]]
     """
     return avg_pool(input, ksize, strides, padding, data_format, rank=1)
@@ -288,7 +287,7 @@ def avg_pool2d(
 ) -> Any:
     """Return the mean of each window of images `[batch, height, width, channels]`.
 
-    >>> avg_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").numpy().tolist()
+    >>> avg_pool2d([[[[1.0], [5.0]], [[3.0], [7.0]]]], 2, 2, "VALID").tolist()
     [[[[4.0]]]]
     """
     return avg_pool(input, ksize, strides, padding, data_format, rank=2)
@@ -304,7 +303,7 @@ def avg_pool3d(
 ) -> Any:
     """Return the mean of each window of volumes `[batch, depth, height, width, channels]`.
 
-    >>> avg_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").numpy().tolist()
+    >>> avg_pool3d([[[[[1.0], [5.0]], [[3.0], [7.0]]]]], [1, 2, 2], 1, "VALID").tolist()
     [[[[[4.0]]]]]
     """
     return avg_pool(input, ksize, strides, padding, data_format, rank=3)
@@ -368,7 +367,7 @@ def global_avg_pool(input: Any, keepdims: bool = False, name: str | None = None)
     """Return the mean over all spatial dimensions of `[batch, *spatial, channels]`.
 
     >>> import numpy as np
-    >>> global_avg_pool(np.arange(4.0).reshape(1, 2, 2, 1)).numpy().tolist()
+    >>> global_avg_pool(np.arange(4.0).reshape(1, 2, 2, 1)).tolist()
     [[1.5]]
     """
     x = as_operand(input)
@@ -379,7 +378,7 @@ def global_max_pool(input: Any, keepdims: bool = False, name: str | None = None)
     """Return the maximum over all spatial dimensions of `[batch, *spatial, channels]`.
 
     >>> import numpy as np
-    >>> global_max_pool(np.arange(4.0).reshape(1, 2, 2, 1)).numpy().tolist()
+    >>> global_max_pool(np.arange(4.0).reshape(1, 2, 2, 1)).tolist()
     [[3.0]]
     """
     x = as_operand(input)

@@ -25,7 +25,7 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     `q` is a number or a list of numbers between 0 and 1; a list gives a new first axis. The
     derivative is with respect to `x` only.
 
-    >>> quantile([4.0, 1.0, 2.0], [0.5, 0.75]).numpy().tolist()
+    >>> quantile([4.0, 1.0, 2.0], [0.5, 0.75]).tolist()
     [2.0, 3.0]
     """
     return _quantile("quantile", x, _fractions("quantile", q, 1.0), axis, keepdims)
@@ -49,7 +49,7 @@ def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _quantile("median", x, np.asarray(0.5), axis, keepdims)
 
 
-def _fractions(name: str, q: Any, top: float) -> np.ndarray[Any, Any]:
+def _fractions(name: str, q: Any, top: float) -> np.ndarray:
     values = q.numpy() if isinstance(q, Tensor) else q
     fractions = np.asarray(values, dtype=float) / top
     if fractions.ndim > 1 or not np.all((fractions >= 0) & (fractions <= 1)):
@@ -57,7 +57,7 @@ def _fractions(name: str, q: Any, top: float) -> np.ndarray[Any, Any]:
     return fractions
 
 
-def _quantile(name: str, x: Any, q: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
+def _quantile(name: str, x: Any, q: np.ndarray, axis: Any, keepdims: bool) -> Any:
     x = as_operand(x)
     x = cast(x, "float64") if is_integer(x) else x
     axes = normalize_axes(axis, len(x.shape), name)

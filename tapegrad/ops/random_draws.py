@@ -202,8 +202,7 @@ def draw_categorical(source: Source, logits: Any, num_samples: int, dtype: Any) 
     x = as_operand(logits)
     if not x.shape or not x.shape[-1]:
         raise ArgumentError(
-            f"categorical takes logits [..., classes] with at least one class. Got shape "
-            f"{tuple(x.shape)}."
+            f"categorical takes logits [..., classes] with at least one class. Got shape {x.shape}."
         )
     kind = as_dtype("int64" if dtype is None else dtype)
     return _draw_with(

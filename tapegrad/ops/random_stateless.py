@@ -27,7 +27,7 @@ class SeedPair:
         if isinstance(seed, list | tuple) and all(isinstance(n, int) for n in seed):
             seed = np.array([n % _WORD for n in seed], np.uint64)
         pair = as_operand(seed)
-        if tuple(pair.shape) != (2,):
+        if pair.shape != (2,):
             raise ShapeError(f"A stateless seed is a pair of integers. Got shape {pair.shape}.")
         self.state = pair if pair.dtype == np.uint64 else cast(pair, "uint64")
 
@@ -120,7 +120,7 @@ def stateless_categorical(
 ) -> Any:
     """Draw `[..., num_samples]` class numbers with the probabilities softmax(logits).
 
-    >>> stateless_categorical([[0.0, -float("inf")]], 3, seed=[1, 2]).numpy().tolist()
+    >>> stateless_categorical([[0.0, -float("inf")]], 3, seed=[1, 2]).tolist()
     [[0, 0, 0]]
     """
     return draws.draw_categorical(SeedPair(seed), logits, num_samples, dtype)
@@ -131,7 +131,7 @@ def stateless_shuffle(
 ) -> Any:
     """Return the rows of `value` in the random order that belongs to the seed.
 
-    >>> sorted(stateless_shuffle([3, 1, 2], seed=[1, 2]).numpy().tolist())
+    >>> sorted(stateless_shuffle([3, 1, 2], seed=[1, 2]).tolist())
     [1, 2, 3]
     """
     return draws.shuffled(SeedPair(seed), value)

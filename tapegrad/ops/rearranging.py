@@ -41,7 +41,7 @@ roll_p: Primitive = linear(
 def flip(m: Any, axis: Any = None) -> Any:
     """Reverse the order of entries along axes (all by default).
 
-    >>> flip([1.0, 2.0]).numpy().tolist()
+    >>> flip([1.0, 2.0]).tolist()
     [2.0, 1.0]
     """
     x = as_operand(m)
@@ -51,7 +51,7 @@ def flip(m: Any, axis: Any = None) -> Any:
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Reverse the order of entries along the given axes.
 
-    >>> reverse([[1.0, 2.0]], [1]).numpy().tolist()
+    >>> reverse([[1.0, 2.0]], [1]).tolist()
     [[2.0, 1.0]]
     """
     return flip(tensor, tuple(as_shape(axis)))
@@ -60,7 +60,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
 def fliplr(m: Any) -> Any:
     """Reverse the second axis.
 
-    >>> fliplr([[1.0, 2.0]]).numpy().tolist()
+    >>> fliplr([[1.0, 2.0]]).tolist()
     [[2.0, 1.0]]
     """
     return flip(m, 1)
@@ -69,7 +69,7 @@ def fliplr(m: Any) -> Any:
 def flipud(m: Any) -> Any:
     """Reverse the first axis.
 
-    >>> flipud([[1.0], [2.0]]).numpy().tolist()
+    >>> flipud([[1.0], [2.0]]).tolist()
     [[2.0], [1.0]]
     """
     return flip(m, 0)
@@ -78,7 +78,7 @@ def flipud(m: Any) -> Any:
 def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """Turn by `k` quarters in the plane of two axes, from the first towards the second.
 
-    >>> rot90([[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
+    >>> rot90([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[2.0, 4.0], [1.0, 3.0]]
     """
     x = as_operand(m)
@@ -103,7 +103,7 @@ def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> A
 
     Without an axis the flattened tensor is shifted.
 
-    >>> roll([1.0, 2.0, 3.0], 1, 0).numpy().tolist()
+    >>> roll([1.0, 2.0, 3.0], 1, 0).tolist()
     [3.0, 1.0, 2.0]
     """
     x = as_operand(input)
@@ -122,7 +122,7 @@ def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> A
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # TF's name
     """Repeat a tensor as a whole along each axis.
 
-    >>> tile([1.0, 2.0], [2]).numpy().tolist()
+    >>> tile([1.0, 2.0], [2]).tolist()
     [1.0, 2.0, 1.0, 2.0]
     """
     x = as_operand(input)
@@ -140,7 +140,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # TF's na
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Any:
     """Repeat each entry along an axis, `repeats` times or as often as `repeats[k]` says.
 
-    >>> repeat([1.0, 2.0], 2).numpy().tolist()
+    >>> repeat([1.0, 2.0], 2).tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
     x = as_operand(input)
@@ -229,7 +229,7 @@ def depth_to_space(
 def _image(value: Any, data_format: str, name: str) -> Any:
     x = as_operand(value)
     if len(x.shape) != 4:
-        raise ShapeError(f"{name} needs 4 axes. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"{name} needs 4 axes. Got shape {x.shape}.")
     check_choice("data_format", data_format, ("NHWC", "NCHW"))
     return x if data_format == "NHWC" else permute_p(x, axes=(0, 2, 3, 1))
 

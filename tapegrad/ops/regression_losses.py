@@ -12,9 +12,7 @@ from tapegrad.ops.exponential import log, log1p
 from tapegrad.ops.losses import like
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import rsqrt, square, squared_difference
-from tapegrad.ops.reduction import all as all_of
-from tapegrad.ops.reduction import max as maximum_of
-from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import all as all_of, max as maximum_of, mean
 from tapegrad.ops.selection import clip, maximum, where
 from tapegrad.ops.sigmoids import softplus
 

@@ -18,7 +18,7 @@ rint: Function = unary("round", None, doc="Return the nearest integer, the even 
 def round(x: Any, decimals: int | None = 0, name: str | None = None) -> Any:  # TF's name
     """Return `x` rounded to `decimals` places, to even where two are equally near.
 
-    >>> round([0.5, 1.5, -2.5]).numpy().tolist()
+    >>> round([0.5, 1.5, -2.5]).tolist()
     [0.0, 2.0, -2.0]
     """
     if not decimals:

@@ -24,7 +24,7 @@ def merge_rows(values: Any, indices: Any) -> tuple[Any, Any]:
     >>> import tapegrad
     >>> values, indices = tapegrad.constant([[1.0], [2.0], [5.0]]), tapegrad.constant([7, 3, 7])
     >>> rows, places = merge_rows(values, indices)
-    >>> rows.numpy().tolist(), places.numpy().tolist()
+    >>> rows.tolist(), places.tolist()
     ([[2.0], [6.0], [0.0]], [3, 7, 0])
     """
     count = indices.shape[0]

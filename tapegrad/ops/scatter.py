@@ -189,10 +189,10 @@ def _prepare(tensor: Any, indices: Any, updates: Any, name: str) -> tuple[Any, A
     flat = nd_index(tensor, index, shape, name)
     depth = index.shape[-1]
     wanted = (*index.shape[:-1], *shape[depth:])
-    if tuple(updates.shape) != wanted:
+    if updates.shape != wanted:
         raise ShapeError(
-            f"{name} needs updates of shape {wanted} for indices of shape {tuple(index.shape)}. "
-            f"Got {tuple(updates.shape)}."
+            f"{name} needs updates of shape {wanted} for indices of shape {index.shape}. "
+            f"Got {updates.shape}."
         )
     count = math.prod(index.shape[:-1])
     merged = reshape_p(tensor, shape=(math.prod(shape[:depth]), *shape[depth:]))
@@ -210,7 +210,7 @@ def like(value: Any, example: Any) -> Any:
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
     """Return zeros of `shape` to which the updates are added at their coordinates.
 
-    >>> scatter_nd([[1], [1]], [1.0, 2.0], [3]).numpy().tolist()
+    >>> scatter_nd([[1], [1]], [1.0, 2.0], [3]).tolist()
     [0.0, 3.0, 0.0]
     """
     updates = as_operand(updates)
@@ -218,10 +218,10 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     wanted = tuple(int(n) for n in shape)
     flat = nd_index(updates, index, wanted, "scatter_nd")
     depth = index.shape[-1]
-    if tuple(updates.shape) != (*index.shape[:-1], *wanted[depth:]):
+    if updates.shape != (*index.shape[:-1], *wanted[depth:]):
         raise ShapeError(
             f"scatter_nd needs updates of shape {(*index.shape[:-1], *wanted[depth:])} for "
-            f"indices of shape {tuple(index.shape)}. Got {tuple(updates.shape)}."
+            f"indices of shape {index.shape}. Got {updates.shape}."
         )
     total = take_add_p(updates, flat, axis=0, size=math.prod(wanted[:depth]))
     return reshape_p(total, shape=wanted)
@@ -232,7 +232,7 @@ def tensor_scatter_nd_update(
 ) -> Any:
     """Return `tensor` with slices replaced; of repeated coordinates the last one stays.
 
-    >>> tensor_scatter_nd_update([1.0, 2.0, 3.0], [[0]], [9.0]).numpy().tolist()
+    >>> tensor_scatter_nd_update([1.0, 2.0, 3.0], [[0]], [9.0]).tolist()
     [9.0, 2.0, 3.0]
     """
     merged, rows, flat = _prepare(tensor, indices, updates, "tensor_scatter_nd_update")
@@ -245,7 +245,7 @@ def tensor_scatter_nd_add(
 ) -> Any:
     """Return `tensor` with updates added at their coordinates.
 
-    >>> tensor_scatter_nd_add([1.0, 2.0], [[0], [0]], [1.0, 1.0]).numpy().tolist()
+    >>> tensor_scatter_nd_add([1.0, 2.0], [[0], [0]], [1.0, 1.0]).tolist()
     [3.0, 2.0]
     """
     tensor = as_operand(tensor)
@@ -258,7 +258,7 @@ def tensor_scatter_nd_sub(
 ) -> Any:
     """Return `tensor` with updates subtracted at their coordinates.
 
-    >>> tensor_scatter_nd_sub([1.0, 2.0], [[1]], [1.0]).numpy().tolist()
+    >>> tensor_scatter_nd_sub([1.0, 2.0], [[1]], [1.0]).tolist()
     [1.0, 1.0]
     """
     tensor = as_operand(tensor)
@@ -276,7 +276,7 @@ def tensor_scatter_nd_max(
 ) -> Any:
     """Return `tensor` with the larger of it and the updates; ties share the gradient equally.
 
-    >>> tensor_scatter_nd_max([1.0, 2.0], [[0], [1]], [5.0, 0.0]).numpy().tolist()
+    >>> tensor_scatter_nd_max([1.0, 2.0], [[0], [1]], [5.0, 0.0]).tolist()
     [5.0, 2.0]
     """
     return _kept(tensor, indices, updates, "tensor_scatter_nd_max", largest=True)
@@ -287,7 +287,7 @@ def tensor_scatter_nd_min(
 ) -> Any:
     """Return `tensor` with the smaller of it and the updates; ties share the gradient equally.
 
-    >>> tensor_scatter_nd_min([1.0, 2.0], [[0], [1]], [5.0, 0.0]).numpy().tolist()
+    >>> tensor_scatter_nd_min([1.0, 2.0], [[0], [1]], [5.0, 0.0]).tolist()
     [1.0, 0.0]
     """
     return _kept(tensor, indices, updates, "tensor_scatter_nd_min", largest=False)
@@ -303,7 +303,7 @@ def _kept(tensor: Any, indices: Any, updates: Any, name: str, largest: bool) -> 
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
     """Join the rows of several tensors in the order that `indices` says; later ones win.
 
-    >>> dynamic_stitch([[0, 2], [1]], [[1.0, 3.0], [2.0]]).numpy().tolist()
+    >>> dynamic_stitch([[0, 2], [1]], [[1.0, 3.0], [2.0]]).tolist()
     [1.0, 2.0, 3.0]
     """
     places = [
@@ -316,10 +316,10 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
     size = 1 + max((int(place.max()) for place in places if place.size), default=-1)
     result = full_like_p(first, shape=(size, *inner), value=0, dtype=numpy_dtype(first.dtype))
     for place, part in zip(places, parts, strict=True):
-        if tuple(part.shape) != (*place.shape, *inner):
+        if part.shape != (*place.shape, *inner):
             raise ShapeError(
                 f"dynamic_stitch needs data of shape {(*place.shape, *inner)} for indices of "
-                f"shape {place.shape}. Got {tuple(part.shape)}."
+                f"shape {place.shape}. Got {part.shape}."
             )
         coordinates = place.reshape(*place.shape, 1)
         result = tensor_scatter_nd_update(result, coordinates, part)

@@ -20,7 +20,7 @@ from tapegrad.ops.selection import maximum
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the sums of the rows of each segment; ids are sorted and begin at 0.
 
-    >>> segment_sum([1.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
+    >>> segment_sum([1.0, 2.0, 4.0], [0, 0, 1]).tolist()
     [3.0, 4.0]
     """
     data, ids, num = _sorted("segment_sum", data, segment_ids)
@@ -30,7 +30,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the means of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> segment_mean([1.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
+    >>> segment_mean([1.0, 2.0, 4.0], [0, 0, 1]).tolist()
     [1.5, 4.0]
     """
     data, ids, num = _sorted("segment_mean", data, segment_ids)
@@ -40,7 +40,7 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the products of the rows of each segment (1 for an empty one); ids are sorted.
 
-    >>> segment_prod([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
+    >>> segment_prod([3.0, 2.0, 4.0], [0, 0, 1]).tolist()
     [6.0, 4.0]
     """
     data, ids, num = _sorted("segment_prod", data, segment_ids)
@@ -50,7 +50,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the largest of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> segment_max([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
+    >>> segment_max([3.0, 2.0, 4.0], [0, 0, 1]).tolist()
     [3.0, 4.0]
     """
     data, ids, num = _sorted("segment_max", data, segment_ids)
@@ -60,7 +60,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Return the smallest of the rows of each segment (0 for an empty one); ids are sorted.
 
-    >>> segment_min([3.0, 2.0, 4.0], [0, 0, 1]).numpy().tolist()
+    >>> segment_min([3.0, 2.0, 4.0], [0, 0, 1]).tolist()
     [2.0, 4.0]
     """
     data, ids, num = _sorted("segment_min", data, segment_ids)
@@ -72,7 +72,7 @@ def unsorted_segment_sum(
 ) -> Any:
     """Return the sums of the rows of each of `num_segments`; rows with a negative id are left out.
 
-    >>> unsorted_segment_sum([1.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_sum([1.0, 2.0, 4.0], [2, 0, 2], 3).tolist()
     [2.0, 0.0, 5.0]
     """
     data, ids, num = _unsorted("unsorted_segment_sum", data, segment_ids, num_segments)
@@ -84,7 +84,7 @@ def unsorted_segment_mean(
 ) -> Any:
     """Return the means of the rows of each segment, 0 for an empty one.
 
-    >>> unsorted_segment_mean([1.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_mean([1.0, 2.0, 4.0], [2, 0, 2], 3).tolist()
     [2.0, 0.0, 2.5]
     """
     data, ids, num = _unsorted("unsorted_segment_mean", data, segment_ids, num_segments)
@@ -97,7 +97,7 @@ def unsorted_segment_sqrt_n(
     """Return the sums of the rows of each segment over the square root of their number.
 
     >>> data = [1.0, 1.0, 1.0, 1.0]
-    >>> unsorted_segment_sqrt_n(data, [0, 0, 0, 0], 1).numpy().tolist()
+    >>> unsorted_segment_sqrt_n(data, [0, 0, 0, 0], 1).tolist()
     [2.0]
     """
     data, ids, num = _unsorted("unsorted_segment_sqrt_n", data, segment_ids, num_segments)
@@ -109,7 +109,7 @@ def unsorted_segment_prod(
 ) -> Any:
     """Return the products of the rows of each segment, 1 for an empty one.
 
-    >>> unsorted_segment_prod([3.0, 2.0, 4.0], [2, 0, 2], 3).numpy().tolist()
+    >>> unsorted_segment_prod([3.0, 2.0, 4.0], [2, 0, 2], 3).tolist()
     [2.0, 1.0, 12.0]
     """
     data, ids, num = _unsorted("unsorted_segment_prod", data, segment_ids, num_segments)
@@ -121,7 +121,7 @@ def unsorted_segment_max(
 ) -> Any:
     """Return the largest of the rows of each segment; an empty one has the dtype's lowest number.
 
-    >>> unsorted_segment_max([3.0, 2.0, 4.0], [1, 0, 1], 2).numpy().tolist()
+    >>> unsorted_segment_max([3.0, 2.0, 4.0], [1, 0, 1], 2).tolist()
     [2.0, 4.0]
     """
     data, ids, num = _unsorted("unsorted_segment_max", data, segment_ids, num_segments)
@@ -133,7 +133,7 @@ def unsorted_segment_min(
 ) -> Any:
     """Return the smallest of the rows of each segment; an empty one has the highest number.
 
-    >>> unsorted_segment_min([3.0, 2.0, 4.0], [1, 0, 1], 2).numpy().tolist()
+    >>> unsorted_segment_min([3.0, 2.0, 4.0], [1, 0, 1], 2).tolist()
     [2.0, 3.0]
     """
     data, ids, num = _unsorted("unsorted_segment_min", data, segment_ids, num_segments)
@@ -156,7 +156,7 @@ def _operands(name: str, data: Any, ids: Any) -> tuple[Any, Any]:
     if tuple(data.shape[:rank]) != tuple(ids.shape):
         raise ShapeError(
             f"{name} needs segment_ids whose shape begins that of data. Got "
-            f"{tuple(ids.shape)} for data of shape {tuple(data.shape)}."
+            f"{ids.shape} for data of shape {data.shape}."
         )
     return data, ids
 
@@ -179,7 +179,7 @@ def _unsorted(name: str, data: Any, ids: Any, num_segments: Any) -> tuple[Any, A
 def _sorted(name: str, data: Any, segment_ids: Any) -> tuple[Any, Any, int]:
     data, ids = _operands(name, data, segment_ids)
     if len(ids.shape) != 1:
-        raise ShapeError(f"{name} needs one-dimensional segment_ids. Got {tuple(ids.shape)}.")
+        raise ShapeError(f"{name} needs one-dimensional segment_ids. Got {ids.shape}.")
     values = read_on_host(segment_ids, f"{name}()")
     if values.size and (values[0] < 0 or (values[1:] < values[:-1]).any()):
         raise ArgumentError(

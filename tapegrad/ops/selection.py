@@ -34,7 +34,7 @@ where_p: Primitive = elementwise(
 def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Any:
     """Return elements of `x` where `condition` holds and of `y` elsewhere; all three broadcast.
 
-    >>> where([True, False], [1.0, 2.0], 0.0).numpy().tolist()
+    >>> where([True, False], [1.0, 2.0], 0.0).tolist()
     [1.0, 0.0]
     """
     condition = as_operand(condition)
@@ -127,7 +127,7 @@ def clip(
     The bounds broadcast against `x`, but not the other way round. On a bound the gradient
     passes to `x`.
 
-    >>> clip([-1.0, 0.5, 2.0], 0, 1).numpy().tolist()
+    >>> clip([-1.0, 0.5, 2.0], 0, 1).tolist()
     [0.0, 0.5, 1.0]
     """
     x = as_operand(x)
@@ -140,10 +140,10 @@ def clip(
         result = maximum(result, min)
     if max is not None:
         result = minimum(result, max)
-    if tuple(result.shape) != tuple(x.shape):
+    if result.shape != x.shape:
         raise ShapeError(
-            f"The bounds of clip must broadcast to the tensor's shape {tuple(x.shape)}. "
-            f"Together they have shape {tuple(result.shape)}; broadcast the tensor first."
+            f"The bounds of clip must broadcast to the tensor's shape {x.shape}. "
+            f"Together they have shape {result.shape}; broadcast the tensor first."
         )
     return result
 
@@ -155,7 +155,7 @@ def _is_real_number(bound: Any) -> bool:
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Return `t` limited to the interval from `clip_value_min` to `clip_value_max`.
 
-    >>> clip_by_value([-1.0, 0.5, 2.0], 0, 1).numpy().tolist()
+    >>> clip_by_value([-1.0, 0.5, 2.0], 0, 1).tolist()
     [0.0, 0.5, 1.0]
     """
     return clip(t, clip_value_min, clip_value_max)
@@ -185,7 +185,7 @@ def nan_to_num(
     By default infinities become the largest finite numbers. `copy` is for NumPy's sake: tensors
     are never changed in place.
 
-    >>> nan_to_num([1.0, float("nan")], nan=5.0).numpy().tolist()
+    >>> nan_to_num([1.0, float("nan")], nan=5.0).tolist()
     [1.0, 5.0]
     """
     return nan_to_num_p(as_operand(x), nan=nan, posinf=posinf, neginf=neginf)

@@ -71,7 +71,7 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # TF'
     if len(wanted) < ndim or any(
         have not in (1, want) for have, want in zip(x.shape, tail, strict=True)
     ):
-        raise ShapeError(f"broadcast_to cannot stretch shape {tuple(x.shape)} to {wanted}.")
+        raise ShapeError(f"broadcast_to cannot stretch shape {x.shape} to {wanted}.")
     return broadcast_p(x, shape=wanted)
 
 
@@ -91,7 +91,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """Return the shape that two shapes broadcast to, as a tensor.
 
-    >>> broadcast_dynamic_shape((2, 1), (3,)).numpy().tolist()
+    >>> broadcast_dynamic_shape((2, 1), (3,)).tolist()
     [2, 3]
     """
     return as_constant(np.asarray(broadcast_static_shape(shape_x, shape_y), np.int32))
@@ -146,7 +146,7 @@ def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: b
     x = as_operand(a)
     ndim = len(x.shape)
     if ndim < 2:
-        raise ShapeError(f"matrix_transpose needs at least 2 axes. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"matrix_transpose needs at least 2 axes. Got shape {x.shape}.")
     return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2), conjugate)
 
 
@@ -280,7 +280,7 @@ def _each(values: tuple[Any, ...], new_shape: Any) -> Any:
 def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
     """Return the shape as an integer tensor.
 
-    >>> shape([[1.0, 2.0]]).numpy().tolist()
+    >>> shape([[1.0, 2.0]]).tolist()
     [1, 2]
     """
     return as_constant(np.asarray(as_operand(input).shape, numpy_dtype(out_type)))

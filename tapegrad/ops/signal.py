@@ -97,7 +97,7 @@ def frame(
     The axis becomes two, frames and entries. With `pad_end`, frames that begin inside the signal
     and end outside it are filled up with `pad_value`; without, they are left out.
 
-    >>> frame([1.0, 2.0, 3.0, 4.0, 5.0], 3, 2).numpy().tolist()
+    >>> frame([1.0, 2.0, 3.0, 4.0, 5.0], 3, 2).tolist()
     [[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]
     """
     x = as_operand(signal)
@@ -117,14 +117,14 @@ def frame(
 def overlap_and_add(signal: Any, frame_step: int, name: str | None = None) -> Any:
     """Return the signal whose frames `[..., frames, frame_length]` overlap and add up.
 
-    >>> overlap_and_add([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], 2).numpy().tolist()
+    >>> overlap_and_add([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], 2).tolist()
     [1.0, 1.0, 3.0, 2.0, 2.0]
     """
     x = as_operand(signal)
     if len(x.shape) < 2:
         raise ShapeError(
             "overlap_and_add needs frames of shape [..., frames, frame_length]. "
-            f"Got shape {tuple(x.shape)}."
+            f"Got shape {x.shape}."
         )
     return overlap_p(x, step=_positive(frame_step, "frame_step", "overlap_and_add"))
 
@@ -171,13 +171,13 @@ def inverse_stft(
     `inverse_stft_window_fn`.
 
     >>> bins = stft([1.0, 2.0, 3.0, 4.0], 2, 2, window_fn=None)
-    >>> inverse_stft(bins, 2, 2, window_fn=None).numpy().tolist()
+    >>> inverse_stft(bins, 2, 2, window_fn=None).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
     x = as_complex(stfts)
     if len(x.shape) < 2:
         raise ShapeError(
-            f"inverse_stft needs transforms of shape [..., frames, bins]. Got {tuple(x.shape)}."
+            f"inverse_stft needs transforms of shape [..., frames, bins]. Got {x.shape}."
         )
     length = _positive(frame_length, "frame_length", "inverse_stft")
     framed = irfft(x, fft_length=[_fft_length(fft_length, length, "inverse_stft")])
@@ -192,7 +192,7 @@ def inverse_stft_window_fn(
 ) -> Window:
     """Return the window function for `inverse_stft` that undoes the one given to `stft`.
 
-    >>> inverse_stft_window_fn(2)(4).numpy().tolist()
+    >>> inverse_stft_window_fn(2)(4).tolist()
     [0.0, 1.0, 1.0, 1.0]
     """
     step = _positive(frame_step, "frame_step", "inverse_stft_window_fn")

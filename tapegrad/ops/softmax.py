@@ -102,7 +102,7 @@ def _prepare(logits: Any, axis: int | None, name: str) -> tuple[Any, int]:
 def softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> Any:
     """Return exp(logits) divided by its sum along `axis`; -inf masks an element out.
 
-    >>> softmax([1.0, 1.0, -float("inf")]).numpy().tolist()
+    >>> softmax([1.0, 1.0, -float("inf")]).tolist()
     [0.5, 0.5, 0.0]
     """
     x, axis = _prepare(logits, axis, "softmax")
@@ -112,7 +112,7 @@ def softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> Any:
 def log_softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> Any:
     """Return the logarithm of softmax, computed without forming it.
 
-    >>> log_softmax([0.0, 1000.0]).numpy().tolist()
+    >>> log_softmax([0.0, 1000.0]).tolist()
     [-1000.0, 0.0]
     """
     x, axis = _prepare(logits, axis, "log_softmax")

@@ -85,7 +85,7 @@ class TopK(NamedTuple):
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """Return the values in order along `axis`; direction is 'ASCENDING' or 'DESCENDING'.
 
-    >>> sort([3.0, 1.0, 2.0], direction="DESCENDING").numpy().tolist()
+    >>> sort([3.0, 1.0, 2.0], direction="DESCENDING").tolist()
     [3.0, 2.0, 1.0]
     """
     values = as_operand(values)
@@ -104,7 +104,7 @@ def argsort(
 
     Elements that tie stay in their order where `stable` is set.
 
-    >>> argsort([3.0, 1.0, 2.0]).numpy().tolist()
+    >>> argsort([3.0, 1.0, 2.0]).tolist()
     [1, 2, 0]
     """
     values = as_operand(values)
@@ -133,13 +133,13 @@ def top_k(
     Of elements that tie the first come first. They are sorted in any case.
 
     >>> values, indices = top_k([1.0, 4.0, 2.0], k=2)
-    >>> values.numpy().tolist(), indices.numpy().tolist()
+    >>> values.tolist(), indices.tolist()
     ([4.0, 2.0], [1, 2])
     """
     x = as_operand(input)
     if not x.shape or not 0 <= int(k) <= x.shape[-1]:
         raise ArgumentError(
-            f"top_k needs a last axis of at least k = {k} elements. Got shape {tuple(x.shape)}."
+            f"top_k needs a last axis of at least k = {k} elements. Got shape {x.shape}."
         )
     values, indices = top_k_p(x, k=int(k))
     return TopK(values, cast(indices, index_type))
@@ -171,14 +171,14 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: str | None = None) ->
     Predictions that tie at the border are all in; a row that holds NaN or infinity has none.
 
     >>> predictions = [[0.1, 0.9, 0.2], [0.5, 0.1, 0.2]]
-    >>> in_top_k([1, 1], predictions, k=1).numpy().tolist()
+    >>> in_top_k([1, 1], predictions, k=1).tolist()
     [True, False]
     """
     targets, predictions = as_operand(targets), as_operand(predictions)
-    if len(predictions.shape) != 2 or tuple(targets.shape) != (predictions.shape[0],):
+    if len(predictions.shape) != 2 or targets.shape != (predictions.shape[0],):
         raise ShapeError(
             "in_top_k needs predictions of shape (batch, classes) and targets of shape (batch,). "
-            f"Got {tuple(predictions.shape)} and {tuple(targets.shape)}."
+            f"Got {predictions.shape} and {targets.shape}."
         )
     return in_top_k_p(targets, predictions, k=int(k))
 
@@ -211,7 +211,7 @@ def searchsorted(
 
     Leading axes of both are the same; with a one-dimensional sequence `values` may have any shape.
 
-    >>> searchsorted([1.0, 3.0, 5.0], [3.0, 4.0]).numpy().tolist()
+    >>> searchsorted([1.0, 3.0, 5.0], [3.0, 4.0]).tolist()
     [1, 2]
     """
     sequence, values = as_operand(sorted_sequence), as_operand(values)
@@ -222,8 +222,7 @@ def searchsorted(
         values = reshape_p(values, shape=(math.prod(shape),))
     elif tuple(sequence.shape[:-1]) != shape[:-1] or not sequence.shape:
         raise ShapeError(
-            "searchsorted needs the same leading axes in both. Got "
-            f"{tuple(sequence.shape)} and {shape}."
+            f"searchsorted needs the same leading axes in both. Got {sequence.shape} and {shape}."
         )
     found = reshape_p(searchsorted_p(sequence, values, right=side == "right"), shape=shape)
     return found if as_dtype(out_type) == found.dtype else cast(found, out_type)

@@ -72,7 +72,7 @@ def moments(
     Half precision is computed in single. `shift` is TensorFlow's argument, unused there too.
 
     >>> mean, variance = moments([[1.0, 2.0], [3.0, 6.0]], axes=[0])
-    >>> mean.numpy().tolist(), variance.numpy().tolist()
+    >>> mean.tolist(), variance.tolist()
     ([2.0, 4.0], [1.0, 4.0])
     """
     x, over = _prepare("moments", x, axes)
@@ -172,11 +172,11 @@ def average(a: Any, axis: Any = None, weights: Any = None, keepdims: bool = Fals
     if weights is None:
         return mean_p(a, axis=axes, keepdims=bool(keepdims))
     weights = _like(weights, a)
-    if tuple(weights.shape) != tuple(a.shape):
+    if weights.shape != a.shape:
         if len(weights.shape) != 1 or len(axes) != 1 or weights.shape[0] != a.shape[axes[0]]:
             raise ShapeError(
-                f"average needs weights of shape {tuple(a.shape)}, or as many as there are "
-                f"elements along one axis. Got shape {tuple(weights.shape)} and axis {axis}."
+                f"average needs weights of shape {a.shape}, or as many as there are "
+                f"elements along one axis. Got shape {weights.shape} and axis {axis}."
             )
         lengths = tuple(n if i in axes else 1 for i, n in enumerate(a.shape))
         weights = reshape_p(weights, shape=lengths)
@@ -196,13 +196,13 @@ def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def cov(m: Any, rowvar: bool = True, ddof: float = 1) -> Any:
     """Return the covariance matrix of variables in rows (or columns), observations across.
 
-    >>> cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).numpy().tolist()
+    >>> cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     m, _ = _prepare("cov", m, None)
     rank = len(m.shape)
     if rank > 2:
-        raise ShapeError(f"cov needs one or two dimensions. Got shape {tuple(m.shape)}.")
+        raise ShapeError(f"cov needs one or two dimensions. Got shape {m.shape}.")
     rows = reshape_p(m, shape=(1, *m.shape)) if rank < 2 else m
     rows = rows if rowvar or rank < 2 else swap_last(rows)
     rows = _centred(rows, (1,))

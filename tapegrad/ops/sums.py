@@ -28,7 +28,7 @@ def _add_tangents(ts: tuple[Any, ...]) -> Any:
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Any:
     """Return the sum of tensors of one shape.
 
-    >>> add_n([[1.0], [2.0]]).numpy().tolist()
+    >>> add_n([[1.0], [2.0]]).tolist()
     [3.0]
     """
     values = [as_operand(value) for value in _listed(inputs)]
@@ -49,13 +49,13 @@ def accumulate_n(
 ) -> Any:
     """Return the sum of tensors of one shape, as `add_n` does.
 
-    >>> accumulate_n([[1.0], [2.0]]).numpy().tolist()
+    >>> accumulate_n([[1.0], [2.0]]).tolist()
     [3.0]
     """
     total = add_n(inputs)
-    if shape is not None and tuple(shape) != tuple(total.shape):
+    if shape is not None and tuple(shape) != total.shape:
         raise ShapeError(
-            f"accumulate_n was told shape {tuple(shape)}. The tensors have {tuple(total.shape)}."
+            f"accumulate_n was told shape {tuple(shape)}. The tensors have {total.shape}."
         )
     return total
 

@@ -157,7 +157,7 @@ def _repeatedly(function: Callable[..., Any], tensor: Any, indices: Any, updates
     return tensor
 
 
-def _occurrences(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _occurrences(values: np.ndarray) -> np.ndarray:
     """Number each value by how often it came before."""
     seen: dict[int, int] = {}
     turns = np.zeros(values.size, np.int64)

@@ -74,7 +74,7 @@ def fold_batch(x: Any, rank: int, name: str) -> tuple[Any, Shape]:
     if lead < 1:
         raise ShapeError(
             f"{name} takes data of at least {rank + 2} dimensions: batch, {rank} spatial ones and "
-            f"channels. Got shape {tuple(x.shape)}."
+            f"channels. Got shape {x.shape}."
         )
     batch = tuple(x.shape[:lead])
     if lead == 1:

@@ -84,7 +84,7 @@ class Optimizer:
             return
         rate = to_tensor(value, "float32")
         if tuple(rate.shape):
-            raise ShapeError(f"learning_rate must be a number. Got shape {tuple(rate.shape)}.")
+            raise ShapeError(f"learning_rate must be a number. Got shape {rate.shape}.")
         self._schedule = None
         rate = rate if rate.dtype == "float32" else cast(rate, "float32")
         self._rate.assign(rate, read_value=False)

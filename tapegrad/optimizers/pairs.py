@@ -66,8 +66,8 @@ def _checked_gradient(gradient: Any, variable: Variable) -> Any:
         gradient = to_tensor(gradient, like=variable.value())
     if tuple(gradient.shape) != tuple(variable.shape):
         raise ShapeError(
-            f"The gradient of {variable.name!r} must have shape {tuple(variable.shape)}. "
-            f"Got {tuple(gradient.shape)}."
+            f"The gradient of {variable.name!r} must have shape {variable.shape}. "
+            f"Got {gradient.shape}."
         )
     if gradient.dtype.is_complex and not variable.dtype.is_complex:
         raise ArgumentTypeError(

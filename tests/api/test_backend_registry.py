@@ -7,8 +7,7 @@ import sys
 import pytest
 
 import tapegrad as tf
-from tapegrad.core import backend as backends
-from tapegrad.core import device as devices
+from tapegrad.core import backend as backends, device as devices
 from tapegrad.core.backend import backend_names, get_backend, unregister_backend
 from tapegrad.errors import BackendUnavailableError
 

@@ -9,8 +9,7 @@ import tapegrad
 from tapegrad.autodiff.batching import vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import random
-from tapegrad.ops import random_stateless as stateless
+from tapegrad.ops import random, random_stateless as stateless
 from tapegrad.ops.random_generator import Generator, get_global_generator, set_seed
 
 

@@ -10,8 +10,7 @@ import pytest
 
 import tapegrad.compat.autograd.numpy as np
 from tapegrad.compat.autograd import grad, hessian, jacobian, make_jvp, make_vjp
-from tapegrad.compat.autograd.builtins import isinstance as is_instance
-from tapegrad.compat.autograd.builtins import type as type_of
+from tapegrad.compat.autograd.builtins import isinstance as is_instance, type as type_of
 from tapegrad.compat.autograd.core import backward_pass
 from tapegrad.compat.autograd.extend import (
     Box,

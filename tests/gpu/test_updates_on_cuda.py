@@ -11,7 +11,6 @@ cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 updates = pytest.importorskip("tapegrad_cupy.updates.updates")
 moments = pytest.importorskip("tapegrad_cupy.updates.moments")
-tally = pytest.importorskip("tapegrad_cupy.updates.tally")
 row_updates = pytest.importorskip("tapegrad_cupy.updates.row_updates")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -162,7 +161,7 @@ def test_a_tally_counts_and_what_came_in_stays(shape, dtype) -> None:
     arrays = [np.full(shape, value).astype(dtype) for value in (2.5, 3.0, -0.75)]
     given = [cupy.asarray(array) for array in arrays]
 
-    new = tally.tally_update(*given, weight=8.0)
+    new = moments.tally_update(*given, weight=8.0)
 
     assert [(array.shape, array.dtype) for array in new] == [(shape, dtype)] * 2
     assert [float(array.ravel()[0]) for array in new] == [-3.5, 11.0]

@@ -6,8 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tapegrad.core.arena import ALIGNMENT, Plan, Request, check, plan
 from tapegrad.errors import ArgumentError

@@ -8,8 +8,17 @@ from tapegrad.autodiff.batching import vmap
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.errors import ArgumentTypeError, IndexOutOfRangeError, ShapeError
-from tapegrad.ops import creation, diagonal, gather, indexing, joining, padding, picking, scatter
-from tapegrad.ops import shape as shapes
+from tapegrad.ops import (
+    creation,
+    diagonal,
+    gather,
+    indexing,
+    joining,
+    padding,
+    picking,
+    scatter,
+    shape as shapes,
+)
 from tapegrad.ops.reduction import sum as reduce_sum
 
 X = np.arange(24.0).reshape(2, 3, 4)

@@ -6,8 +6,7 @@ import pytest
 import tapegrad
 import tapegrad.numpy as tnp
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import einsum as einsums
-from tapegrad.ops import fft, products, spectra
+from tapegrad.ops import einsum as einsums, fft, products, spectra
 from tapegrad.ops.linalg import decompositions, determinants, eigen, functions, norms, solve
 from tapegrad.ops.linalg.common import as_row
 

@@ -13,8 +13,15 @@ import tapegrad
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import attention, conv_functions, dropout, losses, norm_functions, pooling
-from tapegrad.ops import softmax as softmaxes
+from tapegrad.ops import (
+    attention,
+    conv_functions,
+    dropout,
+    losses,
+    norm_functions,
+    pooling,
+    softmax as softmaxes,
+)
 from tapegrad.ops.random_generator import Generator
 
 sparse_loss = losses.sparse_softmax_cross_entropy_with_logits

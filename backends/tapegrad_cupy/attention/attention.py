@@ -17,8 +17,7 @@ import cupy
 import numpy as np
 
 from tapegrad.core.primitive import PRIMITIVES
-from tapegrad_cupy.attention import attention_tiles as tiles
-from tapegrad_cupy.attention import cudnn_attention
+from tapegrad_cupy.attention import attention_tiles as tiles, cudnn_attention
 from tapegrad_cupy.attention.cudnn_attention import Call, Operand
 from tapegrad_cupy.compiled import FLOATS, MOST_BLOCKS, wide_dtype
 from tapegrad_cupy.namespace import CupyNamespace

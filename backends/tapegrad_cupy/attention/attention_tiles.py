@@ -10,8 +10,10 @@ import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tapegrad_cupy.attention import attention_scalar_source as scalar
-from tapegrad_cupy.attention import attention_tensor_source as tensor
+from tapegrad_cupy.attention import (
+    attention_scalar_source as scalar,
+    attention_tensor_source as tensor,
+)
 from tapegrad_cupy.compiled import C_TYPES, FLOATS, Source, compiled, complete
 from tapegrad_cupy.launch import Kernel
 

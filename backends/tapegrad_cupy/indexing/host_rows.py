@@ -21,7 +21,7 @@ from tapegrad_cupy.reading import keep_until_copied, refuse_capture
 from tapegrad_cupy.updates.multi_tensors import device_of, on_device
 
 Array = Any
-HostArray = np.ndarray[Any, Any]
+HostArray = np.ndarray
 
 _ARRAYS = 8
 _ROWS = (128, 896)

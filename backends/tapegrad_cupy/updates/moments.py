@@ -1,4 +1,4 @@
-"""The moving averages of a batch's mean and variance, both in one launch."""
+"""Means that follow what is seen, in one launch: moving ones of batches, running ones of metrics."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Array = Any
 
 _current_device = cupy.cuda.runtime.getDevice
 
-_SOURCE = r"""
-extern "C" __global__ void __launch_bounds__(256) move(
+_MOVE = r"""
+extern "C" __global__ void __launch_bounds__(256) moments_update(
     const P* __restrict__ mean, const P* __restrict__ variance,
     const P* __restrict__ seen_mean, const P* __restrict__ seen_variance,
     P* __restrict__ new_mean, P* __restrict__ new_variance, i64 count, double share
@@ -40,30 +40,62 @@ extern "C" __global__ void __launch_bounds__(256) move(
     }
 }
 """
+_TALLY = r"""
+extern "C" __global__ void tally_update(
+    const P* total, const P* count, const P* value, P* new_total, P* new_count, double weight
+) {
+    *new_total = narrow<P>(widen(*total) + widen(*value) * (S)weight);
+    *new_count = narrow<P>(widen(*count) + (S)weight);
+}
+"""
+_KERNELS = {"moments_update": (_MOVE, "6Pqd"), "tally_update": (_TALLY, "5Pd")}
+"""Sources and arguments."""
 
 
 def moments_update(*arrays: Array, share: float) -> tuple[Array, ...]:
     """Move two averages towards what was seen; the arrays that come in are not written to."""
-    first = arrays[0]
-    shape, dtype = first.shape, first.dtype
-    for array in arrays:
-        if array.dtype != dtype or array.shape != shape or not array._c_contiguous:
-            return generic("moments_update", *arrays, share=share)
-    launch = _launch(dtype, first.size, _current_device()) if first.size else None
+    size = arrays[0].size
+    launch = _launch("moments_update", arrays, size) if size else None
     if launch is None:
         return generic("moments_update", *arrays, share=share)
-    new = cupy.ndarray(shape, dtype), cupy.ndarray(shape, dtype)
-    launch(*[array.data.ptr for array in (*arrays, *new)], first.size, share)
+    new = _pair_like(arrays[0])
+    launch(*[array.data.ptr for array in (*arrays, *new)], size, share)
     return new
 
 
+def tally_update(*arrays: Array, weight: float) -> tuple[Array, ...]:
+    """Add a number that counts `weight` times to the total and the count of a mean."""
+    launch = _launch("tally_update", arrays, 1) if arrays[0].size == 1 else None
+    if launch is None:
+        return generic("tally_update", *arrays, weight=weight)
+    new = _pair_like(arrays[0])
+    launch(*[array.data.ptr for array in (*arrays, *new)], weight)
+    return new
+
+
+def _pair_like(array: Array) -> tuple[Array, Array]:
+    return cupy.ndarray(array.shape, array.dtype), cupy.ndarray(array.shape, array.dtype)
+
+
+def _launch(name: str, arrays: tuple[Array, ...], count: int) -> Callable[..., None] | None:
+    """Return the launch for so many elements, if all arrays are alike and in order."""
+    shape, dtype = arrays[0].shape, arrays[0].dtype
+    for array in arrays:
+        if array.dtype != dtype or array.shape != shape or not array._c_contiguous:
+            return None
+    return _launch_on(_current_device(), name, dtype, count)
+
+
 @functools.cache
-def _launch(dtype: np.dtype[Any], count: int, device: int) -> Callable[..., None] | None:
-    """Return the launch for so many elements on the current device, if the kernel takes them."""
+def _launch_on(
+    device: int, name: str, dtype: np.dtype[Any], count: int
+) -> Callable[..., None] | None:
+    """Return the launch on the current device, if the kernel takes the dtype."""
     if dtype.name not in FLOATS:
         return None
-    kernel = Kernel(lambda: compiled(_SOURCE, "move", **_macros(dtype.name)), "6Pqd")
-    return kernel.launcher(blocks_for(count), THREADS)
+    source, arguments = _KERNELS[name]
+    kernel = Kernel(lambda: compiled(source, name, **_macros(dtype.name)), arguments)
+    return kernel.launcher(blocks_for(count), THREADS if count > 1 else 1)
 
 
 def _macros(dtype: str) -> dict[str, str]:
@@ -72,8 +104,12 @@ def _macros(dtype: str) -> dict[str, str]:
 
 def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
-    for dtype in FLOATS:
-        yield Source(f"moments_update {dtype}", complete(_SOURCE, **_macros(dtype)))
+    for name, (source, _) in _KERNELS.items():
+        for dtype in FLOATS:
+            yield Source(f"{name} {dtype}", complete(source, **_macros(dtype)))
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"moments_update": moments_update}
+KERNELS: dict[str, Callable[..., Any]] = {
+    "moments_update": moments_update,
+    "tally_update": tally_update,
+}

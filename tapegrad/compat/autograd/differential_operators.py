@@ -11,9 +11,12 @@ import numpy as np
 
 from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.compat.autograd.primitives import primitive
-from tapegrad.compat.autograd.tracing import Recording, pushed
-from tapegrad.compat.autograd.tracing import make_jvp as unary_make_jvp
-from tapegrad.compat.autograd.tracing import make_vjp as unary_make_vjp
+from tapegrad.compat.autograd.tracing import (
+    Recording,
+    make_jvp as unary_make_jvp,
+    make_vjp as unary_make_vjp,
+    pushed,
+)
 from tapegrad.compat.autograd.values import is_traced, own_structure, plain_structure
 from tapegrad.compat.autograd.vspaces import vspace
 from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary

@@ -30,13 +30,13 @@ from tapegrad.compat.autograd.values import (
 from tapegrad.core import nest
 from tapegrad.core.recorder import (
     EMPTY,
+    Node as TapeNode,
     Operation,
     Token,
     enter_recorder,
     leave_recorder,
     using_stack,
 )
-from tapegrad.core.recorder import Node as TapeNode
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError
 

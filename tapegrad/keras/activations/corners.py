@@ -14,7 +14,7 @@ def relu(
 ) -> Any:
     """Return x above `threshold`, at most `max_value`; below, `negative_slope * (x - threshold)`.
 
-    >>> relu([-4.0, 2.0, 9.0], negative_slope=0.5, max_value=6.0).numpy().tolist()
+    >>> relu([-4.0, 2.0, 9.0], negative_slope=0.5, max_value=6.0).tolist()
     [-2.0, 2.0, 6.0]
     """
     if not threshold and not negative_slope and max_value is None:
@@ -32,7 +32,7 @@ def relu(
 def relu6(x: Any) -> Any:
     """Return x limited to the interval from 0 to 6.
 
-    >>> relu6([-4.0, 2.0, 9.0]).numpy().tolist()
+    >>> relu6([-4.0, 2.0, 9.0]).tolist()
     [0.0, 2.0, 6.0]
     """
     return ops.relu6(x)
@@ -41,7 +41,7 @@ def relu6(x: Any) -> Any:
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
     """Return x where it is positive and `negative_slope * x` elsewhere.
 
-    >>> leaky_relu([-4.0, 2.0], negative_slope=0.5).numpy().tolist()
+    >>> leaky_relu([-4.0, 2.0], negative_slope=0.5).tolist()
     [-2.0, 2.0]
     """
     return ops.leaky_relu(x, negative_slope)
@@ -50,7 +50,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
 def threshold(x: Any, threshold: float, default_value: float) -> Any:
     """Return x where it is above `threshold` and `default_value` elsewhere.
 
-    >>> threshold([-4.0, 2.0], 0.0, 7.0).numpy().tolist()
+    >>> threshold([-4.0, 2.0], 0.0, 7.0).tolist()
     [7.0, 2.0]
     """
     return ops.threshold(x, threshold, default_value)
@@ -59,7 +59,7 @@ def threshold(x: Any, threshold: float, default_value: float) -> Any:
 def hard_sigmoid(x: Any) -> Any:
     """Return 0 up to -3, 1 from 3 on, and the line x / 6 + 1 / 2 between them.
 
-    >>> hard_sigmoid([-4.0, 0.0, 3.0]).numpy().tolist()
+    >>> hard_sigmoid([-4.0, 0.0, 3.0]).tolist()
     [0.0, 0.5, 1.0]
     """
     return ops.hard_sigmoid(x)
@@ -68,7 +68,7 @@ def hard_sigmoid(x: Any) -> Any:
 def hard_silu(x: Any) -> Any:
     """Return x * hard_sigmoid(x), also called hard swish.
 
-    >>> hard_silu([0.0, 3.0]).numpy().tolist()
+    >>> hard_silu([0.0, 3.0]).tolist()
     [0.0, 3.0]
     """
     return ops.hard_swish(x)
@@ -77,7 +77,7 @@ def hard_silu(x: Any) -> Any:
 def hard_tanh(x: Any) -> Any:
     """Return x limited to the interval from -1 to 1.
 
-    >>> hard_tanh([-4.0, 0.5]).numpy().tolist()
+    >>> hard_tanh([-4.0, 0.5]).tolist()
     [-1.0, 0.5]
     """
     return ops.hard_tanh(x)
@@ -86,7 +86,7 @@ def hard_tanh(x: Any) -> Any:
 def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
     """Return x where |x| is above `threshold` and 0 elsewhere.
 
-    >>> hard_shrink([-2.0, 0.1]).numpy().tolist()
+    >>> hard_shrink([-2.0, 0.1]).tolist()
     [-2.0, 0.0]
     """
     return ops.hard_shrink(x, threshold)
@@ -95,7 +95,7 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
 def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
     """Return x moved towards 0 by `threshold`, and 0 where it would pass it.
 
-    >>> soft_shrink([-2.0, 0.1]).numpy().tolist()
+    >>> soft_shrink([-2.0, 0.1]).tolist()
     [-1.5, 0.0]
     """
     return ops.soft_shrink(x, threshold)
@@ -104,7 +104,7 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
 def sparse_plus(x: Any) -> Any:
     """Return 0 up to -1, x from 1 on, and the parabola (x + 1)² / 4 between them.
 
-    >>> sparse_plus([-2.0, 0.0, 3.0]).numpy().tolist()
+    >>> sparse_plus([-2.0, 0.0, 3.0]).tolist()
     [0.0, 0.25, 3.0]
     """
     return ops.sparse_plus(x)
@@ -113,7 +113,7 @@ def sparse_plus(x: Any) -> Any:
 def sparse_sigmoid(x: Any) -> Any:
     """Return 0 up to -1, 1 from 1 on, and the line (x + 1) / 2 between them.
 
-    >>> sparse_sigmoid([-2.0, 0.0, 3.0]).numpy().tolist()
+    >>> sparse_sigmoid([-2.0, 0.0, 3.0]).tolist()
     [0.0, 0.5, 1.0]
     """
     return (clip(x, -1, 1) + 1) * 0.5

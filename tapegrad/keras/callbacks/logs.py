@@ -22,7 +22,7 @@ def fetched(logs: Mapping[str, Any]) -> dict[str, Any]:
 def _value(value: Any) -> Any:
     if not hasattr(value, "numpy"):
         return value
-    array: np.ndarray[Any, Any] = value.numpy()
+    array: np.ndarray = value.numpy()
     return array.item() if array.ndim == 0 else array
 
 

@@ -26,7 +26,7 @@ class Initializer(Configured, ABC):
     ...     def __call__(self, shape, dtype=None):
     ...         return Constant(7)(shape, dtype)
     >>> from tapegrad.keras.initializers import Constant
-    >>> Sevens()((2,)).numpy().tolist()
+    >>> Sevens()((2,)).tolist()
     [7.0, 7.0]
     """
 

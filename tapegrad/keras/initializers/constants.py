@@ -18,7 +18,7 @@ from tapegrad.ops.shape import broadcast_to
 class Zeros(Initializer):
     """Fill with 0.
 
-    >>> Zeros()((2,)).numpy().tolist()
+    >>> Zeros()((2,)).tolist()
     [0.0, 0.0]
     """
 
@@ -29,7 +29,7 @@ class Zeros(Initializer):
 class Ones(Initializer):
     """Fill with 1.
 
-    >>> Ones()((2,), dtype="int32").numpy().tolist()
+    >>> Ones()((2,), dtype="int32").tolist()
     [1, 1]
     """
 
@@ -40,9 +40,9 @@ class Ones(Initializer):
 class Constant(Initializer):
     """Fill with a number, or with an array that broadcasts to the shape.
 
-    >>> Constant(3.0)((2,)).numpy().tolist()
+    >>> Constant(3.0)((2,)).tolist()
     [3.0, 3.0]
-    >>> Constant([1, 2])((2, 2)).numpy().tolist()
+    >>> Constant([1, 2])((2, 2)).tolist()
     [[1.0, 2.0], [1.0, 2.0]]
     """
 
@@ -73,7 +73,7 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 class Identity(Initializer):
     """Fill a matrix with `gain` on the diagonal and 0 elsewhere.
 
-    >>> Identity(gain=2.0)((2, 3)).numpy().tolist()
+    >>> Identity(gain=2.0)((2, 3)).tolist()
     [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
     """
 

@@ -31,7 +31,7 @@ class ReLU(_Elementwise):
     """Return x above `threshold`, at most `max_value`; below, `negative_slope * (x - threshold)`.
 
     >>> import tapegrad
-    >>> ReLU(max_value=6.0)(tapegrad.constant([-1.0, 2.0, 9.0])).numpy().tolist()
+    >>> ReLU(max_value=6.0)(tapegrad.constant([-1.0, 2.0, 9.0])).tolist()
     [0.0, 2.0, 6.0]
     """
 
@@ -57,7 +57,7 @@ class LeakyReLU(_Elementwise):
     """Return x where it is positive and `negative_slope * x` elsewhere.
 
     >>> import tapegrad
-    >>> LeakyReLU(0.5)(tapegrad.constant([-4.0, 2.0])).numpy().tolist()
+    >>> LeakyReLU(0.5)(tapegrad.constant([-4.0, 2.0])).tolist()
     [-2.0, 2.0]
     """
 
@@ -76,7 +76,7 @@ class PReLU(_Elementwise):
     they are the same.
 
     >>> import tapegrad
-    >>> PReLU(alpha_initializer="ones")(tapegrad.constant([[-4.0, 2.0]])).numpy().tolist()
+    >>> PReLU(alpha_initializer="ones")(tapegrad.constant([[-4.0, 2.0]])).tolist()
     [[-4.0, 2.0]]
     """
 
@@ -111,7 +111,7 @@ class PReLU(_Elementwise):
         if len(slopes) != len(sizes) or any(m not in (1, n) for m, n in zip(slopes, sizes)):
             raise ShapeError(
                 f"Layer {self.name!r} (PReLU) was built for examples that slopes of shape "
-                f"{slopes} fit. Got shape {tuple(inputs.shape)}."
+                f"{slopes} fit. Got shape {inputs.shape}."
             )
         return where(inputs > 0, inputs, self.alpha * inputs)
 
@@ -120,7 +120,7 @@ class ELU(_Elementwise):
     """Return x where it is positive and `alpha * (exp(x) - 1)` elsewhere.
 
     >>> import tapegrad
-    >>> ELU()(tapegrad.constant([0.0, 2.0])).numpy().tolist()
+    >>> ELU()(tapegrad.constant([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
 
@@ -139,7 +139,7 @@ class Softmax(_Elementwise):
 
     >>> import tapegrad
     >>> x, mask = tapegrad.constant([1.0, 1.0, 5.0]), tapegrad.constant([True, True, False])
-    >>> Softmax()(x, mask=mask).numpy().tolist()
+    >>> Softmax()(x, mask=mask).tolist()
     [0.5, 0.5, 0.0]
     """
 

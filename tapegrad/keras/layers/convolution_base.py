@@ -79,7 +79,7 @@ class ConvolutionBase(Layer):
         if self._channels_in(inputs.shape) != built_for:
             raise ShapeError(
                 f"{self._title} was built for {built_for} channels. Got an input of shape "
-                f"{tuple(inputs.shape)} ({self.data_format})."
+                f"{inputs.shape} ({self.data_format})."
             )
 
     def _add_bias(self, channels: int) -> None:

@@ -32,7 +32,7 @@ class Dense(Layer):
 
     >>> import tapegrad
     >>> layer = Dense(3, kernel_initializer="ones")
-    >>> layer(tapegrad.constant([[1.0, 2.0]])).numpy().tolist()
+    >>> layer(tapegrad.constant([[1.0, 2.0]])).tolist()
     [[3.0, 3.0, 3.0]]
     """
 
@@ -79,7 +79,7 @@ class Dense(Layer):
         except ShapeError as error:
             raise ShapeError(
                 f"Layer {self.name!r} (Dense) was built for {kernel.shape[0]} features. Got an "
-                f"input of shape {tuple(inputs.shape)}."
+                f"input of shape {inputs.shape}."
             ) from error
         if self.use_bias:
             x = x + self.bias
@@ -148,7 +148,7 @@ class Activation(Layer):
     """Apply an activation.
 
     >>> import tapegrad
-    >>> Activation("relu")(tapegrad.constant([-1.0, 2.0])).numpy().tolist()
+    >>> Activation("relu")(tapegrad.constant([-1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
 
@@ -226,7 +226,7 @@ class Masking(Layer):
     >>> import tapegrad
     >>> layer = Masking(0.0)
     >>> x = tapegrad.constant([[[1.0, 2.0], [0.0, 0.0]]])
-    >>> layer.compute_mask(x, None).numpy().tolist()
+    >>> layer.compute_mask(x, None).tolist()
     [[True, False]]
     """
 

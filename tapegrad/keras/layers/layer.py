@@ -50,7 +50,7 @@ class Layer(Configured, Module, Holder):
     ...     def call(self, inputs):
     ...         return inputs * self.factor
     >>> layer = Scale()
-    >>> layer(tapegrad.constant([[1.0, 2.0]])).numpy().tolist(), layer.count_params()
+    >>> layer(tapegrad.constant([[1.0, 2.0]])).tolist(), layer.count_params()
     ([[1.0, 2.0]], 2)
     """
 
@@ -219,7 +219,7 @@ class Layer(Configured, Module, Holder):
             raise ArgumentError(f"Layer {self.name!r} has no weights to count yet. {NOT_BUILT}")
         return sum(prod(variable.shape) for variable in self.variables)
 
-    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+    def get_weights(self) -> list[np.ndarray]:
         """Return the values of all weights as NumPy arrays."""
         return [variable.numpy() for variable in self.variables]
 

@@ -48,7 +48,7 @@ class _Normalizing(Layer):
         if tuple([shape[axis] for axis in axes]) != self._sizes:
             raise ShapeError(
                 f"{self._title} was built for inputs with sizes {self._sizes} along axis "
-                f"{self.axis}. Got shape {tuple(inputs.shape)}."
+                f"{self.axis}. Got shape {inputs.shape}."
             )
         return axes
 
@@ -77,7 +77,7 @@ class BatchNormalization(_Affine):
 
     >>> import tapegrad
     >>> layer = BatchNormalization(epsilon=0.0)
-    >>> layer(tapegrad.constant([[1.0], [3.0]]), training=True).numpy().tolist()
+    >>> layer(tapegrad.constant([[1.0], [3.0]]), training=True).tolist()
     [[-1.0], [1.0]]
     """
 
@@ -174,7 +174,7 @@ class BatchNormalization(_Affine):
         if tuple(mask.shape) != tuple(x.shape[:-1]):
             raise ShapeError(
                 f"Layer {self.name!r} (BatchNormalization) takes a mask of shape "
-                f"{tuple(x.shape[:-1])} for this input. Got {tuple(mask.shape)}."
+                f"{tuple(x.shape[:-1])} for this input. Got {mask.shape}."
             )
         kept = broadcast_to(expand_dims(cast(mask, "bool"), -1), tuple(x.shape))
         # Where all is masked, 1 in place of 0 keeps the moments finite.
@@ -201,7 +201,7 @@ class LayerNormalization(_Affine):
     """Normalise each example over its features, or over several axes together.
 
     >>> import tapegrad
-    >>> LayerNormalization(epsilon=0.0)(tapegrad.constant([[1.0, 3.0]])).numpy().tolist()
+    >>> LayerNormalization(epsilon=0.0)(tapegrad.constant([[1.0, 3.0]])).tolist()
     [[-1.0, 1.0]]
     """
 
@@ -239,7 +239,7 @@ class GroupNormalization(_Affine):
 
     >>> import tapegrad
     >>> layer = GroupNormalization(groups=2, epsilon=0.0)
-    >>> layer(tapegrad.constant([[1.0, 3.0, 10.0, 30.0]])).numpy().tolist()
+    >>> layer(tapegrad.constant([[1.0, 3.0, 10.0, 30.0]])).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
     """
 
@@ -292,7 +292,7 @@ class RMSNormalization(_Normalizing):
     """Divide by the root of the mean square, then multiply by a `scale`.
 
     >>> import tapegrad
-    >>> RMSNormalization(epsilon=0.0)(tapegrad.constant([[3.0, -3.0]])).numpy().tolist()
+    >>> RMSNormalization(epsilon=0.0)(tapegrad.constant([[3.0, -3.0]])).tolist()
     [[1.0, -1.0]]
     """
 

@@ -193,7 +193,7 @@ class GlobalMaxPooling1D(_GlobalMaxPooling):
     """Take the maximum over the steps of sequences `[batch, steps, channels]`.
 
     >>> import tapegrad
-    >>> GlobalMaxPooling1D()(tapegrad.constant([[[1.0, 4.0], [3.0, 2.0]]])).numpy().tolist()
+    >>> GlobalMaxPooling1D()(tapegrad.constant([[[1.0, 4.0], [3.0, 2.0]]])).tolist()
     [[3.0, 4.0]]
     """
 
@@ -228,7 +228,7 @@ class GlobalAveragePooling1D(_GlobalPooling):
     >>> import tapegrad
     >>> x = tapegrad.constant([[[1.0], [3.0], [9.0]]])
     >>> mask = tapegrad.constant([[True, True, False]])
-    >>> GlobalAveragePooling1D()(x, mask=mask).numpy().tolist()
+    >>> GlobalAveragePooling1D()(x, mask=mask).tolist()
     [[2.0]]
     """
 

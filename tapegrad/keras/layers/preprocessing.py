@@ -47,7 +47,7 @@ class Rescaling(_Scaling):
     """Return `x * scale + offset`.
 
     >>> import tapegrad
-    >>> Rescaling(1 / 2, offset=1.0)(tapegrad.constant([2, 4])).numpy().tolist()
+    >>> Rescaling(1 / 2, offset=1.0)(tapegrad.constant([2, 4])).tolist()
     [2.0, 3.0]
     """
 
@@ -164,7 +164,7 @@ class CenterCrop(_Crop):
     """Cut the middle out of images; those that are too small are cut and stretched to the size.
 
     >>> import tapegrad
-    >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).numpy().tolist()
+    >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).tolist()
     [[[5.0], [6.0]]]
     """
 
@@ -221,7 +221,7 @@ class Normalization(_Scaling):
 
     >>> layer = Normalization()
     >>> layer.adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
-    >>> layer(np.array([[3.0, 10.0]])).numpy().tolist()
+    >>> layer(np.array([[3.0, 10.0]])).tolist()
     [[1.0, -1.0]]
     """
 
@@ -330,7 +330,7 @@ class CategoryEncoding(Layer):
     Numbers out of range leave no mark.
 
     >>> import tapegrad
-    >>> CategoryEncoding(4)(tapegrad.constant([[0, 2], [3, 3]])).numpy().tolist()
+    >>> CategoryEncoding(4)(tapegrad.constant([[0, 2], [3, 3]])).tolist()
     [[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
     """
 

@@ -16,8 +16,7 @@ from tapegrad.ops.losses import (
     sparse_softmax_cross_entropy_with_logits,
 )
 from tapegrad.ops.powers import power
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import mean, sum as sum_of
 from tapegrad.ops.selection import clip, where
 from tapegrad.ops.shape import expand_dims, moveaxis, squeeze
 from tapegrad.ops.sigmoids import sigmoid
@@ -160,7 +159,7 @@ def categorical_focal_crossentropy(
 def class_numbers(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     """Return labels as integers of the predictions' shape without the axis of classes.
 
-    >>> class_numbers([[1.0], [0.0]], [[0.1, 0.9], [0.5, 0.5]]).numpy().tolist()
+    >>> class_numbers([[1.0], [0.0]], [[0.1, 0.9], [0.5, 0.5]]).tolist()
     [1, 0]
     """
     true, predicted = as_operand(y_true), as_operand(y_pred)

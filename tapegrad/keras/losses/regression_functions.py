@@ -24,7 +24,7 @@ def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of squared differences along the last axis.
 
-    >>> mean_squared_error([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    >>> mean_squared_error([[0.0, 0.0]], [[1.0, 3.0]]).tolist()
     [5.0]
     """
     return plain.mean_squared_error(*_pair(y_true, y_pred))
@@ -33,7 +33,7 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of absolute differences along the last axis.
 
-    >>> mean_absolute_error([[0.0, 0.0]], [[1.0, -3.0]]).numpy().tolist()
+    >>> mean_absolute_error([[0.0, 0.0]], [[1.0, -3.0]]).tolist()
     [2.0]
     """
     return plain.mean_absolute_error(*_pair(y_true, y_pred))
@@ -42,7 +42,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
     """Return 100 times the mean of differences relative to the labels.
 
-    >>> mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).numpy().tolist()
+    >>> mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).tolist()
     [25.0]
     """
     return plain.mean_absolute_percentage_error(*_pair(y_true, y_pred))
@@ -51,7 +51,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of squared differences of log(1 + y).
 
-    >>> mean_squared_logarithmic_error([[3.0]], [[3.0]]).numpy().tolist()
+    >>> mean_squared_logarithmic_error([[3.0]], [[3.0]]).tolist()
     [0.0]
     """
     return plain.mean_squared_logarithmic_error(*_pair(y_true, y_pred))
@@ -60,7 +60,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
 def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
     """Return the mean of a loss that is quadratic up to `delta` and linear beyond.
 
-    >>> huber([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    >>> huber([[0.0, 0.0]], [[1.0, 3.0]]).tolist()
     [1.5]
     """
     return plain.huber(*_pair(y_true, y_pred), delta=delta)
@@ -69,7 +69,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
 def log_cosh(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of log(cosh(difference)).
 
-    >>> log_cosh([[2.0]], [[2.0]]).numpy().tolist()
+    >>> log_cosh([[2.0]], [[2.0]]).tolist()
     [0.0]
     """
     return plain.log_cosh(*_pair(y_true, y_pred))
@@ -78,7 +78,7 @@ def log_cosh(y_true: Any, y_pred: Any) -> Any:
 def hinge(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of max(1 - y_true * y_pred, 0) for labels -1 and 1, or 0 and 1.
 
-    >>> hinge([[-1.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    >>> hinge([[-1.0, 1.0]], [[0.5, 0.5]]).tolist()
     [1.0]
     """
     return plain.hinge(*_pair(y_true, y_pred))
@@ -87,7 +87,7 @@ def hinge(y_true: Any, y_pred: Any) -> Any:
 def squared_hinge(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of max(1 - y_true * y_pred, 0) ** 2.
 
-    >>> squared_hinge([[-1.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    >>> squared_hinge([[-1.0, 1.0]], [[0.5, 0.5]]).tolist()
     [1.25]
     """
     return plain.squared_hinge(*_pair(y_true, y_pred))
@@ -96,7 +96,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Any:
 def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
     """Return how much the score of the right class fails to be 1 above all others.
 
-    >>> categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]]).numpy().tolist()
+    >>> categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]]).tolist()
     [1.0]
     """
     return plain.categorical_hinge(*_pair(y_true, y_pred))
@@ -105,7 +105,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
 def kl_divergence(y_true: Any, y_pred: Any) -> Any:
     """Return the sum of y_true * log(y_true / y_pred) along the last axis.
 
-    >>> kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]).numpy().tolist()
+    >>> kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]).tolist()
     [0.0]
     """
     return plain.kl_divergence(*_pair(y_true, y_pred))
@@ -114,7 +114,7 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Any:
 def poisson(y_true: Any, y_pred: Any) -> Any:
     """Return the mean of y_pred - y_true * log(y_pred).
 
-    >>> poisson([[0.0, 0.0]], [[1.0, 3.0]]).numpy().tolist()
+    >>> poisson([[0.0, 0.0]], [[1.0, 3.0]]).tolist()
     [2.0]
     """
     return plain.poisson(*_pair(y_true, y_pred))
@@ -123,7 +123,7 @@ def poisson(y_true: Any, y_pred: Any) -> Any:
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     """Return minus the cosine of the angle between labels and predictions.
 
-    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).numpy().tolist()
+    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).tolist()
     [-1.0]
     """
     return plain.cosine_similarity(*_pair(y_true, y_pred), axis=axis)

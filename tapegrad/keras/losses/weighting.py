@@ -9,8 +9,7 @@ from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import mean, sum as sum_of
 from tapegrad.ops.shape import expand_dims, squeeze
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None)
@@ -19,7 +18,7 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "
 def as_dtype_of(x: Any, dtype: Any) -> Any:
     """Return `x` as a tensor of a dtype.
 
-    >>> as_dtype_of([1, 2], "float32").numpy().tolist()
+    >>> as_dtype_of([1, 2], "float32").tolist()
     [1.0, 2.0]
     """
     return in_dtype(as_operand(x), dtype)

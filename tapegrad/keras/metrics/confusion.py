@@ -13,9 +13,7 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import greater, greater_equal, logical_and
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import max as max_of
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import max as max_of, mean, sum as sum_of
 from tapegrad.ops.shape import expand_dims
 
 
@@ -177,7 +175,7 @@ class FBeta(Metric):
         if len(y_pred.shape) != 2 or len(y_true.shape) != 2:
             raise ShapeError(
                 "An F score needs labels and predictions of shape (samples, classes). "
-                f"Got {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+                f"Got {y_true.shape} and {y_pred.shape}."
             )
         if not self._counts:
             shape = () if self.average == "micro" else (y_pred.shape[-1],)

@@ -13,8 +13,7 @@ from tapegrad.keras.metrics.thresholds import EPSILON, Counter
 from tapegrad.ops.comparison import equal, greater, logical_and
 from tapegrad.ops.exponential import log
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import mean, sum as sum_of
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.sigmoids import sigmoid
 
@@ -78,7 +77,7 @@ class AUC(Metric):
         if self.multi_label and len(predicted.shape) != 2:
             raise ShapeError(
                 "AUC with multi_label=True needs predictions of shape (samples, labels). "
-                f"Got {tuple(predicted.shape)}."
+                f"Got {predicted.shape}."
             )
         if not self._counts:
             self._make_state(predicted.shape[-1])

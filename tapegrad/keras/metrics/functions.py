@@ -11,8 +11,7 @@ from tapegrad.keras.configured import Table
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal, greater
-from tapegrad.ops.reduction import any as any_of
-from tapegrad.ops.reduction import argmax
+from tapegrad.ops.reduction import any as any_of, argmax
 from tapegrad.ops.shape import expand_dims, reshape, squeeze
 from tapegrad.ops.sorting import in_top_k
 
@@ -24,7 +23,7 @@ def _hits(x: Any, y: Any) -> Any:
 def accuracy(y_true: Any, y_pred: Any) -> Any:
     """Return 1 where labels and predictions are equal and 0 elsewhere.
 
-    >>> accuracy([1, 2, 3], [1, 2, 4]).numpy().tolist()
+    >>> accuracy([1, 2, 3], [1, 2, 4]).tolist()
     [1.0, 1.0, 0.0]
     """
     y_pred = as_operand(y_pred)
@@ -34,7 +33,7 @@ def accuracy(y_true: Any, y_pred: Any) -> Any:
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
     """Return 1 where predictions are on the label's side of the threshold.
 
-    >>> binary_accuracy([[1], [0]], [[0.9], [0.8]]).numpy().tolist()
+    >>> binary_accuracy([[1], [0]], [[0.9], [0.8]]).tolist()
     [[1.0], [0.0]]
     """
     true, predicted = match_ranks(y_true, y_pred)
@@ -44,7 +43,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
     """Return 1 where the largest prediction is that of the largest label.
 
-    >>> categorical_accuracy([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]).numpy().tolist()
+    >>> categorical_accuracy([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]).tolist()
     [1.0, 0.0]
     """
     return _hits(argmax(y_true, axis=-1), argmax(y_pred, axis=-1))
@@ -53,7 +52,7 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
     """Return 1 where the largest prediction is that of the label's class.
 
-    >>> sparse_categorical_accuracy([1, 0], [[0.1, 0.9], [0.2, 0.8]]).numpy().tolist()
+    >>> sparse_categorical_accuracy([1, 0], [[0.1, 0.9], [0.2, 0.8]]).tolist()
     [1.0, 0.0]
     """
     true, predicted = as_operand(y_true), as_operand(y_pred)
@@ -66,7 +65,7 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
     """Return 1 where the class of the largest label is among the `k` largest predictions.
 
-    >>> top_k_categorical_accuracy([[0, 0, 1]], [[0.1, 0.5, 0.4]], k=2).numpy().tolist()
+    >>> top_k_categorical_accuracy([[0, 0, 1]], [[0.1, 0.5, 0.4]], k=2).tolist()
     [1.0]
     """
     return sparse_top_k_categorical_accuracy(argmax(y_true, axis=-1), y_pred, k)
@@ -79,7 +78,7 @@ def sparse_top_k_categorical_accuracy(
 
     With `from_sorted_ids`, predictions are class numbers already, the likeliest first.
 
-    >>> sparse_top_k_categorical_accuracy([2], [[0.1, 0.5, 0.4]], k=2).numpy().tolist()
+    >>> sparse_top_k_categorical_accuracy([2], [[0.1, 0.5, 0.4]], k=2).tolist()
     [1.0]
     """
     true, predicted = as_operand(y_true), as_operand(y_pred)
@@ -97,7 +96,7 @@ def sparse_top_k_categorical_accuracy(
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     """Return the cosine of the angle between labels and predictions: as a metric, not negated.
 
-    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).numpy().tolist()
+    >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).tolist()
     [1.0]
     """
     return -losses.cosine_similarity(y_true, y_pred, axis=axis)

@@ -10,8 +10,7 @@ from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.functions import FUNCTIONS
 from tapegrad.keras.metrics.metric import Metric, add_to
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import mean, sum as sum_of
 from tapegrad.ops.shape import broadcast_to
 from tapegrad.optimizers.updates import tally_update
 

@@ -48,7 +48,7 @@ class Counter:
 
     >>> counter = Counter([0.5])
     >>> counts = counter(["tp", "fn"], [1, 1, 0], [0.9, 0.1, 0.8])
-    >>> [count.numpy().tolist() for count in counts]
+    >>> [count.tolist() for count in counts]
     [[1.0], [1.0]]
     """
 
@@ -107,7 +107,7 @@ class Counter:
         if (self.top_k is not None or self.class_id is not None) and len(predicted.shape) < 2:
             raise ShapeError(
                 "With top_k or class_id, predictions have the shape (samples, classes). "
-                f"Got {tuple(predicted.shape)}."
+                f"Got {predicted.shape}."
             )
         if self.top_k is not None:
             places = largest(predicted, self.top_k).indices
@@ -117,7 +117,7 @@ class Counter:
             if not 0 <= self.class_id < predicted.shape[-1]:
                 raise ShapeError(
                     f"class_id={self.class_id} is not among the {predicted.shape[-1]} classes of "
-                    f"predictions of shape {tuple(predicted.shape)}."
+                    f"predictions of shape {predicted.shape}."
                 )
             one = slice(self.class_id, self.class_id + 1)
             true, predicted = true[..., one], predicted[..., one]

@@ -19,8 +19,7 @@ from tapegrad.ops.creation import ones_like
 from tapegrad.ops.diagonal import diagonal
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.powers import squared_difference
-from tapegrad.ops.reduction import argmax, mean
-from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.reduction import argmax, mean, sum as sum_of
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_to, expand_dims, reshape
 
@@ -127,10 +126,10 @@ class R2Score(Metric):
 
     def _state(self, y_true: Any, y_pred: Any) -> dict[str, Variable]:
         """The sums over samples, made when the number of outputs is first known."""
-        if len(y_pred.shape) != 2 or tuple(y_true.shape) != tuple(y_pred.shape):
+        if len(y_pred.shape) != 2 or y_true.shape != y_pred.shape:
             raise ShapeError(
                 "R2Score needs labels and predictions of the same shape (samples, outputs). "
-                f"Got {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+                f"Got {y_true.shape} and {y_pred.shape}."
             )
         if not self._sums:
             for name in ("sum", "squared_sum", "residual", "count"):

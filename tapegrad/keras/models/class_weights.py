@@ -51,7 +51,7 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: Mapping[int, fl
     if len(y.shape) not in (1, 2):
         raise ShapeError(
             "class_weight takes labels of shape (batch,), (batch, 1), or (batch, classes) where "
-            f"they are one-hot. Got {tuple(y.shape)}; give sample_weight instead."
+            f"they are one-hot. Got {y.shape}; give sample_weight instead."
         )
     if isinstance(y, Tensor):
         return _on_device(y, class_weight)

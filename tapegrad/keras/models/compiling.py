@@ -170,11 +170,11 @@ class Compiled:
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Logs:
         """Update the metrics with a batch, and return all of them by name."""
-        if y is not None and self._compiled is not None and self._weighted is not None:
-            if self._compiled.given or self._weighted.given:
-                masks = self._masks_of(y_pred)
-                self._compiled.update_state(y, y_pred, None, masks)
-                self._weighted.update_state(y, y_pred, sample_weight, masks)
+        given = [one for one in (self._compiled, self._weighted) if one is not None and one.given]
+        if given and y is not None:
+            masks = self._masks_of(y_pred)
+            for metrics in given:
+                metrics.update_state(y, y_pred, sample_weight, masks)
         return {} if self._skips_results else self.get_metrics_result()
 
     def get_metrics_result(self) -> Logs:

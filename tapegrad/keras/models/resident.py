@@ -50,7 +50,7 @@ def shuffled_batches(arrays: Any, order: Any, size: int) -> Iterator[Any]:
 
     >>> import tapegrad
     >>> x = tapegrad.constant([10, 11, 12])
-    >>> [batch.numpy().tolist() for batch in shuffled_batches(x, np.array([2, 0, 1]), 2)]
+    >>> [batch.tolist() for batch in shuffled_batches(x, np.array([2, 0, 1]), 2)]
     [[12, 10], [11]]
     """
     leaves = [leaf for leaf in nest.flatten(arrays) if leaf is not None]

@@ -123,7 +123,7 @@ class TensorFile(Mapping[str, Any]):
             refuse(self.path, f"its header needs {begin:,} bytes and there are {size:,}")
         return begin, self._file.read(length), size - begin
 
-    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+    def __getitem__(self, name: str) -> np.ndarray:
         entry = self.entries[name]
         array = self._empty(name, entry)
         self._file.seek(self._begin + entry.start)
@@ -134,7 +134,7 @@ class TensorFile(Mapping[str, Any]):
             refuse(self.path, f"array {name!r} of BOOL has bytes other than 0 and 1")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
 
-    def _empty(self, name: str, entry: Entry) -> np.ndarray[Any, Any]:
+    def _empty(self, name: str, entry: Entry) -> np.ndarray:
         dtype = _numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")
         try:
             return np.empty(entry.shape, dtype.newbyteorder("<"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -106,9 +105,7 @@ def differences(
     return texts
 
 
-def assign_all(
-    named_variables: Mapping[str, Variable], values: Mapping[str, np.ndarray[Any, Any]]
-) -> None:
+def assign_all(named_variables: Mapping[str, Variable], values: Mapping[str, np.ndarray]) -> None:
     """Assign host arrays to the variables of the same names, each on its device.
 
     >>> w = Variable([1.0])

@@ -1,9 +1,11 @@
 """Pictures of models and trainings, and helpers for data, under Keras' names."""
 
-from tapegrad.keras.batch_data import PyDataset
-from tapegrad.keras.batch_data import PyDataset as Sequence
-from tapegrad.keras.batch_data import pack as pack_x_y_sample_weight
-from tapegrad.keras.batch_data import unpack as unpack_x_y_sample_weight
+from tapegrad.keras.batch_data import (
+    PyDataset,
+    PyDataset as Sequence,
+    pack as pack_x_y_sample_weight,
+    unpack as unpack_x_y_sample_weight,
+)
 from tapegrad.keras.registry import (
     custom_object_scope,
     get_registered_name,

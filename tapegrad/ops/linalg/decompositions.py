@@ -51,7 +51,7 @@ def cholesky(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 
     Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
 
-    >>> cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy().tolist()
+    >>> cholesky([[4.0, 2.0], [2.0, 2.0]]).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
     return cholesky_p(as_matrices(input, "cholesky"))
@@ -154,7 +154,7 @@ def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> t
     L is the strict lower triangle with a unit diagonal, U the upper one.
 
     >>> packed, p = lu([[1.0, 2.0], [4.0, 4.0]])
-    >>> packed.numpy().tolist(), p.numpy().tolist()
+    >>> packed.tolist(), p.tolist()
     ([[4.0, 4.0], [0.25, 1.0]], [1, 0])
     """
     x = as_matrices(input, "lu", square=False)

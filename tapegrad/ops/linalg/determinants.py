@@ -8,8 +8,7 @@ from tapegrad.core.primitive import Primitive
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.basic import sum_p
 from tapegrad.ops.cast import cast_p
-from tapegrad.ops.complex_numbers import complex as join_parts
-from tapegrad.ops.complex_numbers import imag
+from tapegrad.ops.complex_numbers import complex as join_parts, imag
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import (
     adjoint_of,

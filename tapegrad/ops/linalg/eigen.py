@@ -71,7 +71,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
 
     >>> values, vectors = eigh([[2.0, 0.0], [0.0, 1.0]])
-    >>> values.numpy().tolist()
+    >>> values.tolist()
     [1.0, 2.0]
     """
     return eigh_p(as_matrices(tensor, "eigh"))  # type: ignore[no-any-return]
@@ -80,7 +80,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
 def eigvalsh(tensor: Any, name: str | None = None) -> Any:
     """Return the eigenvalues (ascending) of Hermitian matrices.
 
-    >>> eigvalsh([[2.0, 0.0], [0.0, 1.0]]).numpy().tolist()
+    >>> eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
     return eigvalsh_p(as_matrices(tensor, "eigvalsh"))
@@ -212,7 +212,7 @@ svdvals_p.jvps(_svdvals_jvp)
 def svdvals(x: Any) -> Any:
     """Return the singular values, largest first.
 
-    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).tolist()
     [4.0, 3.0]
     """
     return svdvals_p(as_matrices(x, "svdvals", square=False))
@@ -224,7 +224,7 @@ def svd(x: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     `full_matrices` makes u and vh square; for matrices that are not, that has no derivative.
 
     >>> u, s, vh = svd([[3.0, 0.0], [0.0, 4.0]])
-    >>> s.numpy().tolist()
+    >>> s.tolist()
     [4.0, 3.0]
     """
     if not compute_uv:
@@ -241,7 +241,7 @@ def tf_svd(
     """Return s, u, v with tensor = (u * s) @ v^H: TensorFlow's order, and v instead of vh.
 
     >>> s, u, v = tf_svd([[3.0, 0.0], [0.0, 4.0]])
-    >>> s.numpy().tolist()
+    >>> s.tolist()
     [4.0, 3.0]
     """
     if not compute_uv:

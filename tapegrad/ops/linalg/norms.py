@@ -19,9 +19,7 @@ from tapegrad.ops.linalg.solve import inv_p
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.powers import power, rsqrt
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import min as smallest
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.reduction import max as largest, min as smallest, sum as total
 from tapegrad.ops.rows import merged
 from tapegrad.ops.selection import maximum
 from tapegrad.ops.shape import moveaxis
@@ -107,7 +105,7 @@ def norm(
 ) -> Any:
     """Return the norm of vectors (one axis, or None: all elements) or matrices (two axes).
 
-    >>> float(norm([3.0, 4.0])), norm([[3.0, 4.0]], 1, axis=1).numpy().tolist()
+    >>> float(norm([3.0, 4.0])), norm([[3.0, 4.0]], 1, axis=1).tolist()
     (5.0, [7.0])
     """
     x = _as_floating(tensor)

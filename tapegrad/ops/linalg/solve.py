@@ -145,7 +145,7 @@ def _check_rows(matrix: Any, rhs: Any, name: str, axis: int = -2) -> None:
     if len(rhs.shape) < 2 or matrix.shape[axis] != rhs.shape[-2]:
         raise ShapeError(
             f"{name} needs a right-hand side of {matrix.shape[axis]} rows for matrices of shape "
-            f"{tuple(matrix.shape)}. Got shape {tuple(rhs.shape)}."
+            f"{matrix.shape}. Got shape {rhs.shape}."
         )
 
 
@@ -166,7 +166,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
     `rhs` has one system per column; a single vector works, too.
 
-    >>> solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).numpy().tolist()
+    >>> solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).tolist()
     [[1.0], [0.5]]
     """
     matrix = as_matrices(matrix, "solve")
@@ -180,7 +180,7 @@ def triangular_solve(
 ) -> Any:
     """Return x with triangle(matrix) @ x = rhs; the other triangle is not read.
 
-    >>> triangular_solve([[2.0, 9.0], [0.0, 4.0]], [[2.0], [2.0]]).numpy().tolist()
+    >>> triangular_solve([[2.0, 9.0], [0.0, 4.0]], [[2.0], [2.0]]).tolist()
     [[1.0], [0.5]]
     """
     matrix = as_matrices(matrix, "triangular_solve")
@@ -193,7 +193,7 @@ def triangular_solve(
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
     """Return x with A @ x = rhs, given the lower Cholesky factor of A.
 
-    >>> cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).numpy().tolist()
+    >>> cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).tolist()
     [[1.0], [3.0]]
     """
     return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
@@ -202,7 +202,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
     """Return the inverse of each matrix (of its adjoint, if asked).
 
-    >>> inv([[2.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+    >>> inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
     inverse = inv_p(as_matrices(input, "inv"))
@@ -214,7 +214,7 @@ def pinv(
 ) -> Any:
     """Return the Moore-Penrose inverse; singular values below rcond times the largest count as 0.
 
-    >>> pinv([[2.0], [0.0]]).numpy().tolist()
+    >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
     """
     return pinv_p(as_matrices(a, "pinv", square=False), rcond=rcond)
@@ -228,7 +228,7 @@ def lstsq(
     With more columns than rows it is the shortest of the exact solutions. `fast` solves the
     normal equations and needs full rank; otherwise the pseudo-inverse is used.
 
-    >>> lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().tolist()
+    >>> lstsq([[1.0], [1.0]], [[1.0], [3.0]]).tolist()
     [[2.0]]
     """
     matrix = as_matrices(matrix, "lstsq", square=False)

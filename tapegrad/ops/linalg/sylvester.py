@@ -55,7 +55,7 @@ sylvester_p.jvps(
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """Return the X of A X + X B = Q; the time grows with the cube of the number of unknowns.
 
-    >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).numpy().tolist()
+    >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
     """
     a, b = as_matrices(a, "solve_sylvester"), as_matrices(b, "solve_sylvester")
@@ -63,6 +63,6 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     if tuple(q.shape[-2:]) != (a.shape[-1], b.shape[-1]):
         raise ShapeError(
             f"solve_sylvester needs q of {a.shape[-1]} rows and {b.shape[-1]} columns, as a and b "
-            f"have. Got shape {tuple(q.shape)}."
+            f"have. Got shape {q.shape}."
         )
     return sylvester_p(a, b, q)

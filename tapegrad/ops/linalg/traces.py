@@ -25,7 +25,7 @@ def trace(x: Any, name: str | None = None) -> Any:
     """
     x = as_operand(x)
     if len(x.shape) < 2:
-        raise ShapeError(f"trace needs matrices in the last two axes. Got shape {tuple(x.shape)}.")
+        raise ShapeError(f"trace needs matrices in the last two axes. Got shape {x.shape}.")
     diagonal = diagonal_of(x)
     return sum_p(diagonal, axis=(len(diagonal.shape) - 1,), keepdims=False)
 
@@ -33,16 +33,14 @@ def trace(x: Any, name: str | None = None) -> Any:
 def cross(a: Any, b: Any, axis: int = -1, name: str | None = None) -> Any:
     """Return the cross product of vectors of length 3 along `axis`.
 
-    >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy().tolist()
+    >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).tolist()
     [0.0, 0.0, 1.0]
     """
     a, b = as_operand(a), as_operand(b)
     if axis != -1:
         a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != 3 or b.shape[-1] != 3:
-        raise ShapeError(
-            f"cross needs vectors of length 3. Got shapes {tuple(a.shape)} and {tuple(b.shape)}."
-        )
+        raise ShapeError(f"cross needs vectors of length 3. Got shapes {a.shape} and {b.shape}.")
     x, y, z = (_entry(a, i) for i in range(3))
     u, v, w = (_entry(b, i) for i in range(3))
     result = stack([y * w - z * v, z * u - x * w, x * v - y * u], -1)
@@ -98,7 +96,7 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
     """Return x with tensordot(a, x, x.ndim) = b.
 
-    >>> tensorsolve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).numpy().tolist()
+    >>> tensorsolve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
     a, b = as_operand(a), as_operand(b)
@@ -109,8 +107,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
     n = math.prod(shape)
     if math.prod(b.shape) != n or math.prod(a.shape) != n * n:
         raise ShapeError(
-            f"tensorsolve needs as many equations as unknowns. Got shapes {tuple(a.shape)} and "
-            f"{tuple(b.shape)}."
+            f"tensorsolve needs as many equations as unknowns. Got shapes {a.shape} and {b.shape}."
         )
     return reshape_p(solve(reshape_p(a, shape=(n, n)), reshape_p(b, shape=(n,))), shape=shape)
 
@@ -118,12 +115,12 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """Return the inverse of the map tensordot(a, ., ind).
 
-    >>> tensorinv([[2.0, 0.0], [0.0, 4.0]], ind=1).numpy().tolist()
+    >>> tensorinv([[2.0, 0.0], [0.0, 4.0]], ind=1).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
     a = as_operand(a)
     left, right = tuple(a.shape[:ind]), tuple(a.shape[ind:])
     n = math.prod(left)
     if ind < 1 or n != math.prod(right):
-        raise ShapeError(f"tensorinv cannot split shape {tuple(a.shape)} evenly at ind={ind}.")
+        raise ShapeError(f"tensorinv cannot split shape {a.shape} evenly at ind={ind}.")
     return reshape_p(inv_p(reshape_p(a, shape=(n, n))), shape=(*right, *left))

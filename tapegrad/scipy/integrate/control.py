@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import mean
+from tapegrad.ops.reduction import max as largest, mean
 from tapegrad.ops.selection import maximum
 from tapegrad.ops.stop_gradient import stop_gradient
 

@@ -20,8 +20,7 @@ from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.joining import stack
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.products import tensordot
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import max as largest, sum as sum_over
 from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.implicit import quietly
 

@@ -13,8 +13,7 @@ from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.joining import stack
-from tapegrad.ops.reduction import prod
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.reduction import prod, sum as total
 from tapegrad.ops.selection import where
 from tapegrad.scipy.interpolate.common import arranged, as_columns, known, points_and_values, query
 

@@ -19,9 +19,7 @@ from tapegrad.ops.joining import concat, stack
 from tapegrad.ops.linalg.solve import solve_p
 from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import min as smallest
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.reduction import max as largest, min as smallest, sum as total
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.scipy.operands import operand, operands

@@ -10,8 +10,7 @@ from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.diagonal import tril, triu
 from tapegrad.ops.gather import gather
-from tapegrad.ops.linalg import decompositions, eigen, functions, norms, solve
-from tapegrad.ops.linalg import schur as rotations
+from tapegrad.ops.linalg import decompositions, eigen, functions, norms, schur as rotations, solve
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.products import matmul
 from tapegrad.ops.shape import expand_dims

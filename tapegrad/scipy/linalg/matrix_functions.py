@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.complex_numbers import complex as join_parts
-from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.complex_numbers import complex as join_parts, imag, real
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import functions
 from tapegrad.ops.linalg.solve import solve

@@ -17,8 +17,7 @@ from tapegrad.ops.fft import fft, ifft
 from tapegrad.ops.gather import gather
 from tapegrad.ops.joining import concat
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.linalg import decompositions, eigen, sylvester
-from tapegrad.ops.linalg import solve as solving
+from tapegrad.ops.linalg import decompositions, eigen, solve as solving, sylvester
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.determinants import det as determinant
 from tapegrad.ops.matrix_product import conjugate

@@ -16,8 +16,7 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of, zeros_like
 from tapegrad.ops.joining import concat
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import max as largest, sum as sum_over
 from tapegrad.ops.selection import maximum
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.optimize.boxes import Box, descend_within

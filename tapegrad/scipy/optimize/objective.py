@@ -17,8 +17,7 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.products import matvec
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import max as largest, sum as sum_over
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.optimize.result import OptimizeResult

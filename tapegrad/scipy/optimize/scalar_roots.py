@@ -15,8 +15,7 @@ from tapegrad.autodiff.transforms import grad, value_and_grad
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import max as largest, sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import arguments, operand

@@ -17,8 +17,7 @@ from tapegrad.ops.gather import place_next_to
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.padding import pad
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import mean, sum as sum_over
 from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.signal import frame, overlap_and_add
 from tapegrad.ops.slicing import slice_p

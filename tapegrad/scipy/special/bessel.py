@@ -14,8 +14,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.ops.comparison import isnan
 from tapegrad.ops.complex_numbers import complex as complex_of
 from tapegrad.ops.exponential import exp
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.magnitude import sign
+from tapegrad.ops.magnitude import abs as absolute, sign
 from tapegrad.ops.rounding import rint
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient

@@ -10,14 +10,12 @@ from tapegrad.ops.comparison import isnan
 from tapegrad.ops.exponential import exp, expm1, log
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import cbrt as cube_root
-from tapegrad.ops.powers import sqrt
+from tapegrad.ops.powers import cbrt as cube_root, sqrt
 from tapegrad.ops.rounding import rint
 from tapegrad.ops.selection import minimum, where
 from tapegrad.ops.special import betaln
 from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import cos, sin
-from tapegrad.ops.trigonometric import sinc as sine_share
+from tapegrad.ops.trigonometric import cos, sin, sinc as sine_share
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.special.factorials import gamma, log_choose, rgamma
 from tapegrad.scipy.special.nodes import cosine_of_pi, sine_of_pi

@@ -9,14 +9,11 @@ from tapegrad.core.operand import normalize_axes
 from tapegrad.ops.comparison import isnan
 from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.logsumexp import logsumexp as log_sum_exp
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.magnitude import sign
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.magnitude import abs as absolute, sign
+from tapegrad.ops.reduction import max as largest, sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.softmax import log_softmax as log_softmax_along
-from tapegrad.ops.softmax import softmax as softmax_along
+from tapegrad.ops.softmax import log_softmax as log_softmax_along, softmax as softmax_along
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.special.ratios import expm1_ratio

@@ -12,8 +12,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.ops.comparison import isnan
 from tapegrad.ops.complex_numbers import complex as complex_of
 from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.magnitude import sign
+from tapegrad.ops.magnitude import abs as absolute, sign
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_arrays
 from tapegrad.ops.special import erf, expint, fresnel_cos, fresnel_sin, ndtr

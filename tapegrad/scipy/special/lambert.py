@@ -11,8 +11,7 @@ from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import complex as complex_of
-from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.complex_numbers import complex as complex_of, imag, real
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.magnitude import abs as absolute

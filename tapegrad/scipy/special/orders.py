@@ -20,8 +20,7 @@ from tapegrad.ops.bessel import (
     bessel_y1,
 )
 from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.magnitude import sign
+from tapegrad.ops.magnitude import abs as absolute, sign
 from tapegrad.ops.selection import maximum, where
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.special.slopes import with_slopes

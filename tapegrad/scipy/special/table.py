@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.ops import bessel, exponential, sigmoids
-from tapegrad.ops import special as primitives
+from tapegrad.ops import bessel, exponential, sigmoids, special as primitives
 from tapegrad.ops.selection import where
 from tapegrad.scipy.operands import operands
 

@@ -18,8 +18,7 @@ from tapegrad.ops.joining import concat, stack
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import all as holds_everywhere
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import all as holds_everywhere, sum as sum_over
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import expand_dims, moveaxis

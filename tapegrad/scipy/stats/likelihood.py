@@ -11,8 +11,7 @@ from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import isfinite
 from tapegrad.ops.exponential import exp
 from tapegrad.ops.indexing import getitem
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.reduction import min as smallest
+from tapegrad.ops.reduction import mean, min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands

@@ -17,9 +17,7 @@ from tapegrad.ops.gather import gather
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.joining import concat
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import any as any_over
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import any as any_over, max as largest, sum as sum_over
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.shape import expand_dims, moveaxis
 from tapegrad.ops.sorting import argsort, searchsorted, sort

@@ -7,8 +7,7 @@ from typing import Any
 
 from tapegrad.errors import ShapeError
 from tapegrad.ops.exponential import log, log1p
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import min as smallest
+from tapegrad.ops.reduction import max as largest, min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand, operands

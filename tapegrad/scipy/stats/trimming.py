@@ -13,9 +13,7 @@ from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.comparison import isnan
 from tapegrad.ops.indexing import getitem
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import any as any_over
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import min as smallest
+from tapegrad.ops.reduction import any as any_over, max as largest, min as smallest
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import expand_dims
 from tapegrad.ops.sorting import sort

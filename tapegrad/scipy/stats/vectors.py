@@ -20,8 +20,7 @@ from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import max as largest_of
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import max as largest_of, sum as sum_over
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.stop_gradient import stop_gradient

@@ -16,8 +16,7 @@ from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import all as holds_everywhere
-from tapegrad.ops.reduction import sum as sum_over
+from tapegrad.ops.reduction import all as holds_everywhere, sum as sum_over
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import where
 from tapegrad.ops.shape import expand_dims, matrix_transpose

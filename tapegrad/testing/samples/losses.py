@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import cross_entropy, losses
-from tapegrad.ops import regression_losses as regression
+from tapegrad.ops import cross_entropy, losses, regression_losses as regression
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,

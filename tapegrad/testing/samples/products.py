@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapegrad.ops import einsum as einsums
-from tapegrad.ops import products
+from tapegrad.ops import einsum as einsums, products
 from tapegrad.testing.sample import Sample, alike, complex_normal, named, normal
 
 

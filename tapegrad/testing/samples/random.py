@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import dropout as drop
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops import random_stateless as stateless
+from tapegrad.ops import dropout as drop, random_draws as draws, random_stateless as stateless
 from tapegrad.ops.random_generator import Generator
 from tapegrad.testing.sample import Sample, ValueSample, integers, normal, uniform
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import segment
-from tapegrad.ops import segment_functions as functions
+from tapegrad.ops import segment, segment_functions as functions
 from tapegrad.testing.sample import (
     Maker,
     Sample,

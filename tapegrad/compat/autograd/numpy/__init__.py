@@ -16,9 +16,11 @@ import numpy as _host  # noqa: ICN001  # np would be one of the names here
 from tapegrad import numpy as _tensors
 from tapegrad.compat.autograd.dispatch import Namespace as _Namespace
 from tapegrad.compat.autograd.numpy import fft, linalg, random
-from tapegrad.compat.autograd.numpy.own import ON_HOST as _ON_HOST
-from tapegrad.compat.autograd.numpy.own import OWN as _OWN
-from tapegrad.compat.autograd.numpy.own import integer_type as _integer_type
+from tapegrad.compat.autograd.numpy.own import (
+    ON_HOST as _ON_HOST,
+    OWN as _OWN,
+    integer_type as _integer_type,
+)
 
 __version__ = _host.__version__
 __array_namespace_info__ = _host.__array_namespace_info__

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as _np  # noqa: ICN001  # np would be one of the names here
 from numpy import random as _host
 
-from tapegrad.compat.autograd.values import as_tensor as _as_tensor
-from tapegrad.compat.autograd.values import map_leaves as _map_leaves
-from tapegrad.compat.autograd.values import raw as _raw
-from tapegrad.compat.autograd.values import uses_tensors as _uses_tensors
+from tapegrad.compat.autograd.values import (
+    as_tensor as _as_tensor,
+    map_leaves as _map_leaves,
+    raw as _raw,
+    uses_tensors as _uses_tensors,
+)
 
 __all__ = [name for name in _host.__all__ if not name.startswith("_")]
 

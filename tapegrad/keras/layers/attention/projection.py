@@ -59,7 +59,7 @@ class Projection(Layer):
         if tuple(old) != tuple(kernel.shape[: self.contracted]):
             raise ShapeError(
                 f"Layer {self.name!r} was built for {tuple(kernel.shape[: self.contracted])} "
-                f"features. Got an input of shape {tuple(inputs.shape)}."
+                f"features. Got an input of shape {inputs.shape}."
             )
         # One large product of matrices, which is what all devices are best at.
         flat = inputs if self.contracted == 1 else reshape(inputs, (*lead, prod(old)))

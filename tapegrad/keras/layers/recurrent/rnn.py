@@ -174,7 +174,7 @@ class RNN(Layer):
         if tuple(mask.shape) != tuple(shape[:2]):
             raise ShapeError(
                 f"{self._title} takes a mask of shape (batch, steps), here {tuple(shape[:2])}. Got "
-                f"{tuple(mask.shape)}."
+                f"{mask.shape}."
             )
         steps: list[Any] = unstack(cast(mask, "bool"), axis=1)
         return steps[::-1] if self.go_backwards else steps

@@ -28,8 +28,7 @@ from tapegrad.ops.linalg.eigen import eigh_p
 from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.matrix_product import conjugate, matmul_p
 from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.reduction import max as largest, sum as total
 from tapegrad.ops.selection import maximum
 from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.sorting import argsort_p

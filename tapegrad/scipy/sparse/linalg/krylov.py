@@ -23,8 +23,7 @@ from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.solve import pinv_p
 from tapegrad.ops.matrix_product import conjugate, matmul_p
 from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import all as every
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.reduction import all as every, sum as total
 from tapegrad.ops.selection import where
 from tapegrad.ops.undecided import is_undecided
 
