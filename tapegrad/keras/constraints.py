@@ -45,7 +45,7 @@ class MaxNorm(Constraint):
     `axis=0` takes the inputs of each unit of a dense layer; for filters [*window, inputs, outputs]
     of an image use `axis=[0, 1, 2]`.
 
-    >>> MaxNorm(1.0)([[3.0, 0.5], [4.0, 0.0]]).numpy().round(4).tolist()
+    >>> MaxNorm(1.0)([[3.0, 0.5], [4.0, 0.0]]).round(4).tolist()
     [[0.6000000238418579, 0.5], [0.800000011920929, 0.0]]
     """
 
@@ -63,7 +63,7 @@ class MinMaxNorm(Constraint):
     """Bring norms along `axis` into an interval, or with a `rate` below 1 only nearer to it.
 
     >>> w = [[3.0, 0.3], [4.0, 0.4]]
-    >>> MinMaxNorm(1.0, 2.5)(w).numpy().round(4).tolist()
+    >>> MinMaxNorm(1.0, 2.5)(w).round(4).tolist()
     [[1.5, 0.6000000238418579], [2.0, 0.800000011920929]]
     """
 
@@ -100,7 +100,7 @@ class NonNeg(Constraint):
 class UnitNorm(Constraint):
     """Scale vectors along `axis` to norm 1.
 
-    >>> UnitNorm()([[3.0], [4.0]]).numpy().round(4).tolist()
+    >>> UnitNorm()([[3.0], [4.0]]).round(4).tolist()
     [[0.6000000238418579], [0.800000011920929]]
     """
 

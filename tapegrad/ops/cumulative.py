@@ -203,7 +203,7 @@ def cumulative_logsumexp(
 ) -> Any:
     """Return the running log(sum(exp(x))) along `axis`; with `exclusive` it begins with -inf.
 
-    >>> cumulative_logsumexp([0.0, 0.0]).numpy().round(4).tolist()
+    >>> cumulative_logsumexp([0.0, 0.0]).round(4).tolist()
     [0.0, 0.6930999755859375]
     """
     x = as_operand(x)

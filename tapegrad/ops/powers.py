@@ -137,7 +137,7 @@ def _power_number(x: Any, exponent: float) -> Any:
 def float_power(x: Any, y: Any) -> Any:
     """Return x to the power y in double precision.
 
-    >>> float_power([2, 3], -1).numpy().round(4).tolist()
+    >>> float_power([2, 3], -1).round(4).tolist()
     [0.5, 0.3333]
     """
     return power(_double(x), _double(y))

@@ -214,7 +214,7 @@ def cov(m: Any, rowvar: bool = True, ddof: float = 1) -> Any:
 def corrcoef(x: Any, rowvar: bool = True) -> Any:
     """Return the matrix of correlation coefficients of variables in rows (or columns).
 
-    >>> corrcoef([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).numpy().round(4).tolist()
+    >>> corrcoef([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).round(4).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     x, _ = _prepare("corrcoef", x, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -162,3 +163,39 @@ def test_losses_of_a_model_inside_a_model_are_found_from_both() -> None:
 
     assert [float(loss) for loss in inner.losses] == [6.0]
     assert [float(loss) for loss in outer.losses] == [6.0]
+
+
+def test_what_comes_and_goes_in_lists_of_lists_is_noticed() -> None:
+    class Nested(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts: Any = [[tf.Variable(1.0)], {"more": []}]
+            self.seen: Any = [tf.constant(2.0)]
+
+    layer = Nested()
+    counts = [len(layer.variables)]
+    layer.parts[1]["more"].append(tf.Variable(2.0))
+    counts.append(len(layer.variables))
+    layer.parts[0][0] = tf.Variable(3.0)
+    counts.append(float(layer.variables[0]))
+    layer.seen[0] = tf.Variable(4.0)
+    counts.append(len(layer.variables))
+    layer.parts.clear()
+    counts.append(len(layer.variables))
+
+    assert counts == [1, 2, 3.0, 3, 1]
+
+
+def test_what_else_was_in_a_list_does_not_live_on() -> None:
+    class Keeping(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept: Any = [tf.constant(2.0)]
+
+    layer = Keeping()
+    assert layer.variables == []
+    last = weakref.ref(layer.kept[0])
+
+    layer.kept.clear()
+
+    assert last() is None

@@ -382,3 +382,30 @@ def test_what_holds_for_all_layers_can_be_asked_for() -> None:
 
     assert (config.floatx(), config.epsilon()) == ("float32", 1e-7)
     assert (config.backend(), config.image_data_format()) == ("tapegrad", "channels_last")
+
+
+def test_metrics_are_the_same_whether_somebody_looks_after_each_step() -> None:
+    def trained(**options: Any) -> Any:
+        model = line(metrics=["mae"], run_eagerly=True)
+        return model.fit(X, Y, batch_size=8, epochs=2, shuffle=False, verbose=0, **options).history
+
+    looked = Events()
+
+    assert trained(callbacks=[looked]) == trained()
+    assert len([event for event in looked.seen if event[0] == "end"]) == 14
+
+
+def test_what_a_model_says_of_its_metrics_is_asked_for_after_each_step() -> None:
+    class Asked(Sequential):
+        count = 0
+
+        def get_metrics_result(self) -> Any:
+            self.__dict__["count"] = self.count + 1
+            return {**super().get_metrics_result(), "count": float(self.count)}
+
+    model = Asked([Input((3,)), ones()])
+    model.compile("sgd", "mse", run_eagerly=True)
+
+    history = model.fit(X, Y, batch_size=10, verbose=0).history
+
+    assert history["count"] == [5.0]

@@ -1,4 +1,4 @@
-"""Means that follow what is seen, in one launch: moving ones of batches, running ones of metrics."""
+"""Means that follow what is seen, each in one launch: moving ones, and those of metrics."""
 
 from __future__ import annotations
 

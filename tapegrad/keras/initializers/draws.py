@@ -73,7 +73,7 @@ class Orthogonal(RandomInitializer):
     Of more than two sizes, all but the last count as rows.
 
     >>> q = Orthogonal(seed=1)((3, 2))
-    >>> (matrix_transpose(q) @ q).numpy().round(5).tolist()
+    >>> (matrix_transpose(q) @ q).round(5).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import is_
 from typing import Any
 
 from tapegrad.core.variable import Variable
@@ -23,11 +24,11 @@ class Holder:
     """
 
     # Slots, so that they are no attributes among those that checkpoints and users look into.
-    __slots__ = ("_finds", "_metric_places", "_values")
+    __slots__ = ("_contents", "_finds", "_metric_places")
     _finds: Found | None
-    """What was found, where nothing but another attribute can change it."""
-    _values: list[Any] | None
-    """The attributes to look into, in their order."""
+    """What was found."""
+    _contents: list[tuple[Any, Any]]
+    """Lists and dicts that were looked into, and what of interest was in them."""
     _metric_places: list[Any] | None
     """The attributes that may hold metrics, once somebody has looked for them."""
 
@@ -42,27 +43,26 @@ class Holder:
     def _forget_held(self) -> None:
         """Look at all attributes again, because one of them is another object now."""
         object.__setattr__(self, "_finds", None)
-        object.__setattr__(self, "_values", None)
         object.__setattr__(self, "_metric_places", None)
 
     def _held(self) -> Found:
         """The variables and the layers that the attributes hold; variables may be there twice."""
-        return self._finds or self._look()
+        finds = self._finds
+        if finds is not None and all([_is_same(*one) for one in self._contents]):
+            return finds
+        return self._look()
 
     def _look(self) -> Found:
-        values = self._values
-        if values is None:
-            state = self.__dict__
-            named = [value for name, value in state.items() if name not in ASIDE]
-            kept = state.get("_in_float32", {}).values()  # forgotten whenever one is added
-            values = [value for value in (*kept, *named) if _may_hold(value)]
-            object.__setattr__(self, "_values", values)
+        state = self.__dict__
+        named = [value for name, value in state.items() if name not in ASIDE]
+        kept = state.get("_in_float32", {}).values()  # forgotten whenever one is added
         variables: list[Variable] = []
         layers: list[Any] = []
-        _collect(values, variables, layers)
+        contents: list[tuple[Any, Any]] = []
+        _collect((*kept, *named), variables, layers, contents)
         found = variables, list({id(layer): layer for layer in layers}.values())
-        if not any([_ROLES[type(value)] in (_SEQUENCE, _MAPPING) for value in values]):
-            object.__setattr__(self, "_finds", found)
+        object.__setattr__(self, "_finds", found)
+        object.__setattr__(self, "_contents", contents)
         return found
 
 
@@ -87,19 +87,28 @@ class _Roles(dict[type, int]):
 _ROLES = _Roles()
 
 
-def _may_hold(value: Any) -> bool:
-    """Whether to look into a value: lists and dicts may get their entries later."""
-    if type(value) is tuple:
-        return any([_may_hold(item) for item in value])
-    return _ROLES[type(value)] != _NEITHER
-
-
-def _collect(values: Iterable[Any], variables: list[Variable], holders: list[Any]) -> None:
+def _collect(
+    values: Iterable[Any], variables: list[Variable], holders: list[Any], contents: list[Any]
+) -> None:
     for value in values:
         role = _ROLES[type(value)]
         if role == _VARIABLE:
             variables.append(value)
         elif role == _HOLDER:
             holders.append(value)
-        elif role != _NEITHER and value:
-            _collect(value if role == _SEQUENCE else value.values(), variables, holders)
+        elif role != _NEITHER:
+            inside = _inside(value)
+            if type(value) is not tuple:
+                contents.append((value, inside))
+            _collect(inside, variables, holders, contents)
+
+
+def _inside(container: Any) -> list[Any]:
+    """What of interest is in a list or a dict: the rest must not live on for our sake."""
+    values = container.values() if isinstance(container, dict) else container
+    return [value for value in values if _ROLES[type(value)] != _NEITHER]
+
+
+def _is_same(container: Any, before: list[Any]) -> bool:
+    inside = _inside(container)
+    return len(inside) == len(before) and all(map(is_, inside, before))

@@ -160,7 +160,7 @@ class Layer(Configured, Module, Holder):
         return list(found.values())
 
     def _gather(self, found: dict[int, Variable]) -> None:
-        own, layers = self._finds or self._look()
+        own, layers = self._held()
         if not all([variable.trainable for variable in own]):
             frozen = self._frozen
             first = [v for v in own if v.trainable or v.number in frozen]

@@ -316,7 +316,7 @@ class UnitNormalization(_Normalizing):
     """Divide by the Euclidean norm, so that it becomes 1; zeros stay zeros.
 
     >>> import tapegrad
-    >>> UnitNormalization()(tapegrad.constant([[3.0, 4.0]])).numpy().round(3).tolist()
+    >>> UnitNormalization()(tapegrad.constant([[3.0, 4.0]])).round(3).tolist()
     [[0.6000000238418579, 0.800000011920929]]
     """
 

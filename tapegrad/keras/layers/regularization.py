@@ -262,7 +262,7 @@ class SpectralNormalization(Layer):
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
     >>> layer = SpectralNormalization(Dense(1, kernel_initializer="ones"))
-    >>> layer(tapegrad.ones([1, 4]), training=True).numpy().round(4).tolist()
+    >>> layer(tapegrad.ones([1, 4]), training=True).round(4).tolist()
     [[2.0]]
     """
 

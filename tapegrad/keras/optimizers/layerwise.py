@@ -23,7 +23,7 @@ class Lamb(TensorRule):
     >>> import tapegrad
     >>> w = tapegrad.Variable([3.0, 4.0])
     >>> _ = Lamb(0.1).apply_gradients([([1.0, 0.0], w)])
-    >>> w.numpy().round(4).tolist()
+    >>> w.round(4).tolist()
     [2.5, 4.0]
     """
 
@@ -58,7 +58,7 @@ class Adafactor(TensorRule):
     >>> w = tapegrad.Variable([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
     >>> optimizer = Adafactor(0.5)
     >>> _ = optimizer.apply_gradients([(w * 2.0, w)])
-    >>> w.numpy().round(4).tolist()
+    >>> w.round(4).tolist()
     [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
     >>> [tuple(slot.shape) for slot in optimizer.variables[2:]]
     [(2,), (3,)]

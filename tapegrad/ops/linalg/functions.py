@@ -151,7 +151,7 @@ def sqrtm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     That of a real matrix with an eigenvalue that is negative or 0 is not real: on the CPU this
     raises, on a device it gives NaN. Cast such a matrix to a complex dtype.
 
-    >>> sqrtm([[4.0, 0.0], [0.0, 4.0]]).numpy().round(5).tolist()
+    >>> sqrtm([[4.0, 0.0], [0.0, 4.0]]).round(5).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
     return sqrtm_p(as_matrices(input, "sqrtm"))
@@ -162,7 +162,7 @@ def logm(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
 
     For a real matrix whose logarithm is not real, see `sqrtm`.
 
-    >>> logm([[1.0, 1.0], [0.0, 1.0]]).numpy().round(5).tolist()
+    >>> logm([[1.0, 1.0], [0.0, 1.0]]).round(5).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     return logm_p(as_matrices(input, "logm"))

@@ -136,7 +136,7 @@ def normalize(
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
     """Return x / sqrt(max(sum(|x|²), epsilon)).
 
-    >>> l2_normalize([3.0, 4.0]).numpy().round(5).tolist()
+    >>> l2_normalize([3.0, 4.0]).round(5).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
     x = _as_floating(x)
