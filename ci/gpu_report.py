@@ -174,7 +174,8 @@ def versions() -> dict[str, str]:
     found["device"] = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     found["cuda_runtime"] = str(cupy.cuda.runtime.runtimeGetVersion())
     found["cuda_driver"] = str(cupy.cuda.runtime.driverGetVersion())
-    return found
+    # Without one of these all runs too, but slower.
+    return {**found, **dict(importlib.import_module("tapegrad_cupy.libraries").libraries())}
 
 
 def check() -> int:
