@@ -15,8 +15,8 @@ import pytest
 import tapegrad as tf
 from tapegrad import keras
 from tapegrad.errors import ArgumentError
-from tapegrad.keras import Input, Model, Sequential, layers
-from tapegrad.keras.callbacks import BackupAndRestore, Callback, LambdaCallback
+from tapegrad.keras import Model, layers
+from tapegrad.keras.callbacks import BackupAndRestore, Callback
 
 X = np.random.default_rng(0).normal(size=(50, 4)).astype("float32")
 Y = (X[:, :1] > 0).astype("float32")
@@ -297,19 +297,6 @@ def test_a_model_without_weights_is_refused_from_the_first_time(tmp_path: Path) 
 def test_how_often_to_save_is_a_word_or_a_number(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="save_freq is 'epoch' or a number of batches"):
         BackupAndRestore(tmp_path, 0)
-
-
-def test_a_checkpoint_in_the_middle_of_fit_has_no_place_in_it(tmp_path: Path) -> None:
-    model = Sequential([Input((2,)), layers.Dense(1)])
-    model.compile("sgd", "mse")
-    checkpoint, path = tf.train.Checkpoint(model=model), str(tmp_path / "now")
-
-    save = LambdaCallback(on_train_batch_end=lambda batch, logs: checkpoint.write(path))
-    model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[save])
-
-    status = checkpoint.read(path)
-    assert not status.missing
-    assert not status.unused
 
 
 def test_a_model_may_have_a_position_of_its_own() -> None:

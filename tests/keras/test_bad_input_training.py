@@ -158,6 +158,7 @@ DATA: list[Row] = [
     ("no output", lambda: fit(nothing()), "is None. Its call must return what it computes"),
     ("a step that returns nothing", lambda: fit(stepping(None)), "metrics as a dictionary by name"),
     ("a step that returns a number", lambda: fit(stepping(tf.constant(1.0))), "Got Tensor"),
+    ("a step that returns numbers", lambda: fit(stepping(np.ones(2))), "Got ndarray"),
 ]  # fmt: skip
 
 OPTIONS: list[Row] = [

@@ -185,7 +185,7 @@ class Layer(Configured, Module, Holder):
 
     def checkpointed(self) -> dict[str, Any]:
         """What a checkpoint looks into, by name: the same under every dtype policy."""
-        aside = ("_in_float32", "_arguments", "_regularized", "_under_way", "_place_in_fit")
+        aside = ("_in_float32", "_arguments", "_regularized")
         found = {name: value for name, value in self.__dict__.items() if name not in aside}
         return {**found, **self._in_float32}
 

@@ -140,7 +140,7 @@ def _collects(name: str) -> bool:
 
 
 def _checked(logs: Any, name: str) -> Any:
-    if logs == {}:
+    if type(logs) is dict and not logs:
         return logs
     if not isinstance(logs, Mapping):
         raise ArgumentTypeError(
