@@ -6,7 +6,6 @@ keep them: whoever calls holds them.
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import cupy
 
 from tapegrad_cupy.capture_memory import CUDA_ERRORS, STATE, Memory, Places, free_retired
+from tapegrad_cupy.collector import resting_collector
 from tapegrad_cupy.multi_copies import copies_of, copy_many
 from tapegrad_cupy.ownership import expected, references, watched
 from tapegrad_cupy.products import cublaslt
@@ -59,15 +59,11 @@ class Room:
                 stream = _streams[self.device] = cupy.cuda.Stream(non_blocking=True)
             cublaslt.exchange_workspace(self.device, stream.ptr, self._space)
             STATE["capturing"] = True
-            is_collecting = gc.isenabled()
-            gc.disable()  # CUDA frees no memory while it captures
             try:
-                with stream, cupy.cuda.using_allocator(memory.malloc):
+                with resting_collector, stream, cupy.cuda.using_allocator(memory.malloc):
                     yield stream
             finally:
                 STATE["capturing"] = False
-                if is_collecting:
-                    gc.enable()
                 self._space = cublaslt.exchange_workspace(self.device, stream.ptr, None)
                 self.memory = max(self.memory, int(memory.pool.total_bytes()))
 

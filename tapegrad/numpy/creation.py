@@ -221,7 +221,8 @@ def full(
     return broadcast_to(value, as_shape(shape))
 
 
-def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+def _like(a: Any, value: Any, dtype: Any, order: str, shape: Any, device: Any) -> Any:
+    refuse_order(order)
     x = as_array(a)
     kind = dtype_of(x) if dtype is None else numpy_dtype(dtype)
     wanted = tuple(x.shape) if shape is None else as_shape(shape)
@@ -244,8 +245,7 @@ def empty_like(
     >>> empty_like([[1, 2]]).shape
     (1, 2)
     """
-    refuse_order(order)
-    return _like(prototype, 0, dtype, shape, device)
+    return _like(prototype, 0, dtype, order, shape, device)
 
 
 def zeros_like(
@@ -262,8 +262,7 @@ def zeros_like(
     >>> zeros_like([1, 2]).tolist()
     [0, 0]
     """
-    refuse_order(order)
-    return _like(a, 0, dtype, shape, device)
+    return _like(a, 0, dtype, order, shape, device)
 
 
 def ones_like(
@@ -280,8 +279,7 @@ def ones_like(
     >>> ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
     """
-    refuse_order(order)
-    return _like(a, 1, dtype, shape, device)
+    return _like(a, 1, dtype, order, shape, device)
 
 
 def full_like(
@@ -302,7 +300,7 @@ def full_like(
     refuse_order(order)
     if type(fill_value) in NUMBERS:
         kind = dtype_of(as_array(a)) if dtype is None else numpy_dtype(dtype)
-        return _like(a, checked_array(fill_value, kind).item(), dtype, shape, device)
+        return _like(a, checked_array(fill_value, kind).item(), dtype, order, shape, device)
     x = as_array(a)
     value = with_dtype(as_array(fill_value), dtype_of(x) if dtype is None else dtype)
     wanted = tuple(x.shape) if shape is None else as_shape(shape)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from tapegrad_cupy import cudnn_handle
 from tapegrad_cupy.attention import attention
 from tapegrad_cupy.bare import calls
 from tapegrad_cupy.bare.calls import BareCall
-from tapegrad_cupy.bare.capture import Launch, UnfitError
+from tapegrad_cupy.bare.capture import Launch, Memset, UnfitError, captured
 from tapegrad_cupy.convolution import convolution
 from tapegrad_cupy.products import epilogues, products
 
@@ -256,6 +258,35 @@ def test_an_argument_that_changes_by_itself_is_noticed():
 
     assert int(x[0]) == calls_made[0]
     assert "no address" in call.reason
+
+
+class Ring:
+    """Garbage that only the collector finds, with memory of the device."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory, self.itself = memory, self
+
+
+def test_garbage_stays_while_a_call_is_captured():
+    """CUDA refuses to free memory during a capture, and then nobody ever does."""
+    x, memories, stayed = cupy.ones(64), [cupy.cuda.Memory(256)], []
+    often = gc.get_threshold()
+
+    def call(stream: int) -> None:
+        cupy.cuda.runtime.memsetAsync(x.data.ptr, 0, x.nbytes, stream)
+        ring = weakref.ref(Ring(memories.pop()))
+        [[] for _ in range(1000)]  # which calls the collector
+        stayed.append(ring() is not None)
+
+    gc.set_threshold(1)
+    try:
+        found = captured(call)
+    finally:
+        gc.set_threshold(*often)
+
+    assert [type(one) for one in found] == [Memset]
+    assert stayed == [True]
+    assert gc.isenabled()
 
 
 def test_it_can_be_turned_off(monkeypatch, fresh_plans):

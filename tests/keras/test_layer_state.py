@@ -105,6 +105,22 @@ def test_weights_that_are_made_anew_take_the_place_of_the_old_ones(policy: str) 
     assert layer.variables[0] is not old[0]
 
 
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_weights_keep_their_order_whether_they_are_cast_or_not(policy: str) -> None:
+    layer = keras.layers.Layer(dtype=policy)
+    layer.kept = layer.add_weight((1,), autocast=False, name="kept")
+    layer.cast = layer.add_weight((1,), name="cast")
+    layer.last = layer.add_weight((1,), autocast=False, name="last")
+
+    assert [v.name for v in layer.variables] == ["kept:0", "cast:0", "last:0"]
+    assert layer.kept is layer.variables[0]
+
+    layer.cast = layer.last = None
+
+    assert [v.name for v in layer.variables] == ["kept:0"]
+    assert (layer.cast, layer.last) == (None, None)
+
+
 @pytest.mark.parametrize("how", ["copy", "pickle"])
 def test_a_copy_has_variables_of_its_own(how: str) -> None:
     dense = built(keras.layers.Dense(2))

@@ -118,6 +118,43 @@ def test_operators_and_slices_of_tensors_without_values() -> None:
     assert model.output_shape == (None, 3)
 
 
+def test_an_input_stays_as_given_where_a_layer_of_the_model_makes_it_too() -> None:
+    x = Input((1, 4))
+    low, high = Lambda(lambda x: tf.split(x, 2, -1))(x)
+    model = Model([x, low], low + 10.0 * high)
+    given = np.arange(4.0, dtype="float32").reshape(1, 1, 4)
+
+    y = model([given, np.float32([[[5.0, 6.0]]])])
+
+    np.testing.assert_array_equal(y.numpy(), [[[25.0, 36.0]]])
+
+
+class Halves(Layer):
+    """Two outputs with masks."""
+
+    def call(self, inputs: Any) -> Any:
+        return tf.split(inputs, 2, -1)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return [inputs[..., 0] > 0] * 2
+
+
+def test_an_input_without_mask_gets_none_from_a_layer_that_makes_it_too() -> None:
+    seen: list[Any] = []
+
+    class Look(Layer):
+        def call(self, inputs: Any, mask: Any = None) -> Any:
+            seen.append(mask)
+            return inputs
+
+    x = Input((3, 4))
+    low, high = Halves()(x)
+    model = Model([x, low], Look()([low, high]))
+    model([ones(1, 3, 4), ones(1, 3, 2)])
+
+    assert [mask is None for mask in seen[-1]] == [True, False]
+
+
 def test_a_shared_layer_has_one_set_of_weights() -> None:
     a, b = Input((2,)), Input((2,))
     shared = Dense(3)

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from tapegrad_cupy.collector import resting_collector
+
 _KERNEL, _MEMSET = 0, 2  # CUgraphNodeType
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _INVALID_VALUE = 1
@@ -87,7 +89,7 @@ def captured(call: Callable[[int], None]) -> list[Launch | Memset]:
     """Return what `call` puts on the stream that it gets, in order; raise UnfitError if more."""
     stream = cupy.cuda.Stream(non_blocking=True)
     graph = c_void_p()
-    with stream:
+    with resting_collector, stream:
         _check(driver().cuStreamBeginCapture_v2(c_void_p(stream.ptr), _THIS_THREAD))
         try:
             call(stream.ptr)

@@ -48,9 +48,10 @@ class Holder:
     def _held(self) -> Found:
         """The variables and the layers that the attributes hold; variables may be there twice."""
         finds = self._finds
-        if finds is not None and all([_is_same(*one) for one in self._contents]):
-            return finds
-        return self._look()
+        if finds is None:
+            return self._look()
+        contents = self._contents
+        return finds if not contents or all([_is_same(*one) for one in contents]) else self._look()
 
     def _look(self) -> Found:
         state = self.__dict__

@@ -135,12 +135,16 @@ class Layer(Configured, Module, Holder):
         return variable
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if type(value) is Variable and "dtype_policy" in vars(self) and self.dtype_policy.is_mixed:
+        aside = vars(self).get("_in_float32")
+        if aside is not None and type(value) is Variable and self.dtype_policy.is_mixed:
             # Kept aside, so that `call` gets it in the dtype of the computation.
-            self.__dict__.pop(name, None)
-            self._in_float32[name] = value
-            self._forget_held()
-            return
+            aside[name] = value
+            if value.number not in self._kept_as_is:
+                self.__dict__.pop(name, None)
+                self._forget_held()
+                return
+        elif aside:
+            aside.pop(name, None)
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand, normalize_axes
+from tapegrad.core.operand import normalize_axes
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers
@@ -136,8 +136,8 @@ class BatchNormalization(_Affine):
             x = _wide(inputs)
             return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
         rank = inputs.ndim
-        same = rank == self._rank
-        axes = self._other_axes if same else tuple([k for k in range(rank) if k != axis])
+        others = self._other_axes
+        axes = others if rank == self._rank else tuple([k for k in range(rank) if k != axis])
         if mask is None:
             y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes)
         else:
@@ -354,15 +354,14 @@ def _for_kernels(x: Any, axes: tuple[int, ...]) -> Any:
     """
     if x.dtype.itemsize >= 4:
         return x
-    count, rank = len(axes), x.ndim
-    is_block = axes in (tuple(range(count)), tuple(range(rank - count, rank)))
+    first, last = axes[0], axes[-1]
+    is_block = last - first < len(axes) and (first == 0 or last == x.ndim - 1)
     return x if is_block else _wide(x)
 
 
 def _stretching(value: Any, x: Any, axis: int) -> Any:
     """One number per channel, in a shape that stretches to that of `x`."""
-    value = _wide(as_operand(value))
-    rank = x.ndim
+    value, rank = _wide(value), x.ndim
     if axis == rank - 1:
         return value
     shape = [1] * rank

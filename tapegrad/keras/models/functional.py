@@ -71,7 +71,8 @@ class Functional(Model):
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         values = self._given(inputs)
-        masks: dict[int, Any] = dict(zip(map(id, self.inputs), nest.flatten(mask) if mask else ()))
+        masks: dict[int, Any] = dict.fromkeys(values)
+        masks.update(zip(values, nest.flatten(mask) if mask else ()))
         for node in self._nodes:
             _run(node, values, masks)
         outputs = nest.map_structure(lambda x: values[id(x)], self.output)
@@ -130,12 +131,13 @@ def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
         if f"{name}_mask" in spec.names and f"{name}_mask" not in kwargs:
             kwargs[f"{name}_mask"] = mask_of(value)
     outputs = node.layer(*args, **kwargs)
+    # What was given stays, also where a layer that runs for its other outputs makes it again.
     for place, value in zip(nest.flatten(node.outputs), nest.flatten(outputs)):
-        values[id(place)] = value
+        values.setdefault(id(place), value)
     made = node.layer.compute_mask(args[0] if args else None, mask if known else None)
     if made is not None:
         for place, one in zip(nest.flatten(node.outputs), nest.flatten(made)):
-            masks[id(place)] = one
+            masks.setdefault(id(place), one)
 
 
 Model.functional = Functional

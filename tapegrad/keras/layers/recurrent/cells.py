@@ -7,7 +7,7 @@ depend on the state, so a layer does it for all steps at once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapegrad.core import nest
@@ -27,6 +27,12 @@ from tapegrad.ops.shape import expand_dims, reshape
 
 Step = Callable[[Any, list[Any]], tuple[Any, list[Any]]]
 """What a step does: from a projected input and the state to the output and the next state."""
+
+
+def taken_by(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a constructor takes of another one's arguments, under the same names."""
+    code = kind.__init__.__code__
+    return {name: given[name] for name in code.co_varnames[1 : code.co_argcount]}
 
 
 class RecurrentCell(Layer):

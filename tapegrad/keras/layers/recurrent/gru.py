@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, activation_or_none
+from tapegrad.keras.layers.recurrent.cells import (
+    RecurrentCell,
+    Step,
+    activation_or_none,
+    taken_by,
+)
 from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options, of_cell
 from tapegrad.ops.joining import split
 
@@ -45,24 +50,7 @@ class GRUCell(RecurrentCell):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            recurrent_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            recurrent_constraint,
-            bias_constraint,
-            dropout,
-            recurrent_dropout,
-            seed,
-            **kwargs,
-        )
+        super().__init__(**taken_by(RecurrentCell, locals()), **kwargs)
         self.recurrent_activation = activation_or_none(recurrent_activation)
         self.reset_after = reset_after
 
@@ -150,26 +138,7 @@ class GRU(OneCellRNN):
         use_cudnn: Any = "auto",
         **kwargs: Any,
     ) -> None:
-        cell = GRUCell(
-            units,
-            activation,
-            recurrent_activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            recurrent_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            recurrent_constraint,
-            bias_constraint,
-            dropout,
-            recurrent_dropout,
-            reset_after,
-            seed,
-            **cell_options(kwargs, "gru_cell"),
-        )
+        cell = GRUCell(**taken_by(GRUCell, locals()), **cell_options(kwargs, "gru_cell"))
         ways = (return_sequences, return_state, go_backwards, stateful, unroll)
         super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
         self.use_cudnn = use_cudnn

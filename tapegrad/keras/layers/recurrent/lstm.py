@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, activation_or_none
+from tapegrad.keras.layers.recurrent.cells import (
+    RecurrentCell,
+    Step,
+    activation_or_none,
+    taken_by,
+)
 from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options, of_cell
 from tapegrad.ops.creation import ones
 from tapegrad.ops.joining import concat, split
@@ -43,24 +48,7 @@ class LSTMCell(RecurrentCell):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            recurrent_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            recurrent_constraint,
-            bias_constraint,
-            dropout,
-            recurrent_dropout,
-            seed,
-            **kwargs,
-        )
+        super().__init__(**taken_by(RecurrentCell, locals()), **kwargs)
         self.recurrent_activation = activation_or_none(recurrent_activation)
         self.unit_forget_bias = unit_forget_bias
 
@@ -132,26 +120,7 @@ class LSTM(OneCellRNN):
         use_cudnn: Any = "auto",
         **kwargs: Any,
     ) -> None:
-        cell = LSTMCell(
-            units,
-            activation,
-            recurrent_activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            unit_forget_bias,
-            kernel_regularizer,
-            recurrent_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            recurrent_constraint,
-            bias_constraint,
-            dropout,
-            recurrent_dropout,
-            seed,
-            **cell_options(kwargs, "lstm_cell"),
-        )
+        cell = LSTMCell(**taken_by(LSTMCell, locals()), **cell_options(kwargs, "lstm_cell"))
         ways = (return_sequences, return_state, go_backwards, stateful, unroll)
         super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
         self.use_cudnn = use_cudnn

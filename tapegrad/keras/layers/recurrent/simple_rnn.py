@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step
+from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, taken_by
 from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options
 
 
@@ -64,22 +64,7 @@ class SimpleRNN(OneCellRNN):
         **kwargs: Any,
     ) -> None:
         cell = SimpleRNNCell(
-            units,
-            activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            recurrent_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            recurrent_constraint,
-            bias_constraint,
-            dropout,
-            recurrent_dropout,
-            seed,
-            **cell_options(kwargs, "simple_rnn_cell"),
+            **taken_by(SimpleRNNCell, locals()), **cell_options(kwargs, "simple_rnn_cell")
         )
         ways = (return_sequences, return_state, go_backwards, stateful, unroll)
         super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
