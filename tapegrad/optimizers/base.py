@@ -224,7 +224,7 @@ class Optimizer:
         return self.apply_gradients(list(zip(gradients, variables)))
 
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
-        rule = self.rule() if type(self).update is Optimizer.update else None
+        rule = self.group_rule()
         plan = self._plan
         if plan is None or plan.key != key_of(pairs):
             # What the last one refers to must go first, so that nobody else holds the variables.
@@ -340,6 +340,10 @@ class Optimizer:
     def rule(self) -> Rule:
         """Return the primitive that makes a step; whoever defines `update` needs none."""
         raise NotImplementedError(f"{type(self).__name__} must define {self._needed}.")
+
+    def group_rule(self) -> Rule | None:
+        """Return the rule by which a backend may move variables together, if there is one."""
+        return self.rule() if type(self).update is Optimizer.update else None
 
     def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
         """Return the new parameter and slots from a dense gradient, all of them raw arrays.

@@ -29,7 +29,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         **options: Any,
     ) -> None:
-        _check_share("momentum", momentum)
+        check_shares(momentum=momentum)
         super().__init__(learning_rate, **options)
         self.momentum, self.nesterov = momentum, nesterov
         self.slots = ("momentum",) if momentum else ()
@@ -66,8 +66,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         **options: Any,
     ) -> None:
-        _check_share("beta_1", beta_1)
-        _check_share("beta_2", beta_2)
+        check_shares(beta_1=beta_1, beta_2=beta_2)
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
         self.slots = ("momentum", "velocity", "peak") if amsgrad else ("momentum", "velocity")
@@ -121,8 +120,7 @@ class RMSprop(Optimizer):
         centered: bool = False,
         **options: Any,
     ) -> None:
-        _check_share("rho", rho)
-        _check_share("momentum", momentum)
+        check_shares(rho=rho, momentum=momentum)
         super().__init__(learning_rate, **options)
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
         further = (("mean",) if centered else ()) + (("momentum",) if momentum else ())
@@ -174,6 +172,8 @@ class Adagrad(Optimizer):
         )
 
 
-def _check_share(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")
+def check_shares(**shares: float) -> None:
+    """Refuse what is not between 0 and 1."""
+    for name, value in shares.items():
+        if not 0.0 <= value <= 1.0:
+            raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")

@@ -39,6 +39,7 @@ KERAS = {
     ),
     # With such betas the sign does not depend on a rounding.
     "lion": lambda **o: tf.keras.optimizers.Lion(0.1, 0.5, 0.75, **o),
+    "lamb": lambda **o: tf.keras.optimizers.Lamb(0.1, **o),
 }
 
 
@@ -96,9 +97,9 @@ def launches(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
-@pytest.mark.parametrize("rule", [*RULES, *KERAS, "lamb"])
+@pytest.mark.parametrize("rule", [*RULES, *KERAS])
 def test_steps_equal_those_on_the_cpu(rule, dtype):
-    make = {**RULES, **KERAS, "lamb": lambda: tf.keras.optimizers.Lamb(0.1)}[rule]
+    make = {**RULES, **KERAS}[rule]
     gpu, cpu = (Training(place, make, dtype=dtype) for place in ("cuda:0", "cpu"))
 
     for number in range(3):
@@ -158,6 +159,7 @@ def test_optimizers_of_keras_decay_clip_and_average_as_on_the_cpu(rule, dtype):
 )
 @pytest.mark.parametrize("rule", KERAS)
 def test_a_step_of_an_optimizer_of_keras_is_one_launch(rule, options, launches):
+    """Of Lamb it is two: all of a variable decides about the length of its step."""
     training = Training("cuda:0", KERAS[rule], **options)
     for number in range(2):
         training.step(number)
@@ -165,7 +167,7 @@ def test_a_step_of_an_optimizer_of_keras_is_one_launch(rule, options, launches):
     launches.clear()
     training.step(2)
 
-    assert launches == ["update"]
+    assert launches == ["update"] * (2 if rule == "lamb" else 1)
 
 
 @pytest.mark.parametrize("rule", ["adam", *KERAS])

@@ -26,24 +26,9 @@ from tapegrad_cupy.compiled import (
 from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.updates.multi_tensors import capacities, device_of, layout, on_device, readable
 from tapegrad_cupy.updates.updates import is_float
-from tapegrad_cupy.updates.updates_source import TENSOR_OF_BLOCK
+from tapegrad_cupy.updates.updates_source import BLOCK_SUM, TENSOR_OF_BLOCK
 
 Array = Any
-
-_BLOCK_SUM = r"""
-// The sum over a block's 256 threads; the first has it.
-__device__ __forceinline__ double block_sum(double sum) {
-    __shared__ double sums[8];
-    #pragma unroll
-    for (int offset = 16; offset; offset >>= 1) sum += __shfl_down_sync(~0u, sum, offset);
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x) return 0.0;
-    #pragma unroll
-    for (int k = 1; k < 8; ++k) sum += sums[k];
-    return sum;
-}
-"""
 
 _SQUARES = r"""
 typedef Vec<P, N> Ps;
@@ -182,8 +167,8 @@ def _factor_macros(dtype: str) -> dict[str, str | int]:
     return {"Q": C_TYPES[dtype], "S": C_TYPES[wide_name(dtype)]}
 
 
-_SQUARES_SOURCE = TENSOR_OF_BLOCK + _BLOCK_SUM + _SQUARES
-_FACTOR_SOURCE = _BLOCK_SUM + _FACTOR
+_SQUARES_SOURCE = TENSOR_OF_BLOCK + BLOCK_SUM + _SQUARES
+_FACTOR_SOURCE = BLOCK_SUM + _FACTOR
 _SCALE_SOURCE = TENSOR_OF_BLOCK + _SCALE
 
 

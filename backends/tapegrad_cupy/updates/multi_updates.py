@@ -1,4 +1,4 @@
-"""Optimizer steps of many variables in one launch, in place where nobody can see it.
+"""Optimizer steps of many variables in one launch or two, in place where nobody can see it.
 
 Values read from a variable never change. So an array is written to only if it owns its memory and
 nobody but the variable holds it: neither a tensor that was read, nor a tape that saved it, nor a
@@ -74,7 +74,7 @@ class UpdateGroup:
         self._alone: list[int] = []
         self._layout = Layout(0, 0, [])
         self._tables: list[bytes] = []
-        self._launches: dict[str, list[Callable[..., None]]] = {}
+        self._launches: dict[str, list[list[Callable[..., None]]]] = {}
 
     def __call__(
         self,
@@ -112,15 +112,19 @@ class UpdateGroup:
         rule, constants = rule_for(self._name, params, self._columns - 1 - self._averaged)
         launches = self._launches.get(rule) or self._prepare(rule)
         scalars = (rate.data.ptr, rate.dtype.itemsize == 8, count.data.ptr)
+        chunk, _, parts = self._layout
+        if RULES[rule].first:
+            most = max([part.blocks for part in parts], default=0)
+            further = (cupy.ndarray((most, 2), np.float64),)
         at_further = [number.data.ptr for number in further]
         at_factor = 0 if factor is None else factor.data.ptr
-        chunk, _, parts = self._layout
-        for part, table, launch in zip(parts, self._tables, launches):
+        for part, table, in_order in zip(parts, self._tables, launches):
             length, shrunk = len(part.positions), bisect_left(part.positions, decayed)
-            launch(
-                table, part.column(places), *scalars, at_factor, chunk, length, shrunk,
-                amount, share, *at_further, *constants,
-            )  # fmt: skip
+            for launch in in_order:
+                launch(
+                    table, part.column(places), *scalars, at_factor, chunk, length, shrunk,
+                    amount, share, *at_further, *constants,
+                )  # fmt: skip
         return arrays
 
     def factor(self, gradients: Sequence[Array], limit: float) -> Array:
@@ -180,9 +184,14 @@ class UpdateGroup:
         columns = [places[k : k + variables] for k in range(0, len(places), variables)]
         self._tables = [part.table(*columns) for part in self._layout.parts]
 
-    def _prepare(self, rule: str) -> list[Callable[..., None]]:
-        kernel = _kernel(rule, self._dtype, self._averaged, self._layout.capacity)
-        launches = [kernel.launcher(part.blocks, THREADS) for part in self._layout.parts]
+    def _prepare(self, rule: str) -> list[list[Callable[..., None]]]:
+        dtype, capacity = self._dtype, self._layout.capacity
+        kernels = [_kernel(rule, dtype, self._averaged, capacity)]
+        if RULES[rule].first:
+            # Both read the same table, in which the averages come last.
+            kernels.insert(0, _kernel(RULES[rule].first, dtype, self._averaged, capacity))
+        parts = self._layout.parts
+        launches = [[k.launcher(part.blocks, THREADS) for k in kernels] for part in parts]
         self._launches[rule] = launches
         return launches
 

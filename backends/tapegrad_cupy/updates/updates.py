@@ -53,7 +53,7 @@ def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
     yield Source("add_one", complete(_COUNT))
     yield Source("nadam_product", complete(_PRODUCT))
-    for rule in RULES:
+    for rule in [rule for rule, how in RULES.items() if not how.at_tensor]:
         rates = ("float32", "float64") if RULES[rule].has_rate else ("float32",)
         for dtype in FLOATS:
             for rate in rates:
@@ -82,7 +82,7 @@ def _run(
     name: str,
     values: Sequence[Array],
     scalars: Sequence[Array],
-    slots: Sequence[Array] = (),
+    slots: Sequence[Array],
     **params: Any,
 ) -> tuple[Array, ...]:
     """Launch an update on the parameter and its gradient, some numbers, and the slots.
@@ -176,86 +176,23 @@ _PRODUCT = WHOLE_POWER + _MULTIPLY
 _product = Kernel(lambda: compiled(_PRODUCT, "multiply"), "PPPPPPdd")
 
 
-def sgd_update(p: Array, g: Array, rate: Array) -> tuple[Array, ...]:
-    return _run("sgd_update", (p, g), (rate,))
+def _update(name: str) -> Callable[..., tuple[Array, ...]]:
+    """Return the kernel of a primitive, which takes its arrays, numbers and slots in a row."""
+    rule = RULES[name.removesuffix("_update")]
+    arrays = 1 + rule.has_gradient
+    numbers = arrays + rule.has_rate + rule.has_step + len(rule.further)
+
+    def update(*given: Array, **params: Any) -> tuple[Array, ...]:
+        return _run(name, given[:arrays], given[arrays:numbers], given[numbers:], **params)
+
+    return update
 
 
-def momentum_update(p: Array, g: Array, rate: Array, m: Array, **params: Any) -> tuple[Array, ...]:
-    return _run("momentum_update", (p, g), (rate,), (m,), **params)
-
-
-def adam_update(
-    p: Array, g: Array, rate: Array, step: Array, *slots: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("adam_update", (p, g), (rate, step), slots, **params)
-
-
-def rmsprop_update(
-    p: Array, g: Array, rate: Array, *slots: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("rmsprop_update", (p, g), (rate,), slots, **params)
-
-
-def adagrad_update(
-    p: Array, g: Array, rate: Array, total: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("adagrad_update", (p, g), (rate,), (total,), **params)
-
-
-def adadelta_update(
-    p: Array, g: Array, rate: Array, *slots: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("adadelta_update", (p, g), (rate,), slots, **params)
-
-
-def adamax_update(
-    p: Array, g: Array, rate: Array, step: Array, *slots: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("adamax_update", (p, g), (rate, step), slots, **params)
-
-
-def nadam_update(
-    p: Array, g: Array, rate: Array, *others: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("nadam_update", (p, g), (rate, *others[:3]), others[3:], **params)
-
-
-def lamb_change_update(
-    p: Array, g: Array, step: Array, *slots: Array, **params: Any
-) -> tuple[Array, ...]:
-    return _run("lamb_change_update", (p, g), (step,), slots, **params)
-
-
-def lion_update(p: Array, g: Array, rate: Array, m: Array, **params: Any) -> tuple[Array, ...]:
-    return _run("lion_update", (p, g), (rate,), (m,), **params)
-
-
-def ftrl_update(p: Array, g: Array, rate: Array, *slots: Array, **params: Any) -> tuple[Array, ...]:
-    return _run("ftrl_update", (p, g), (rate,), slots, **params)
-
-
-def decay_update(p: Array, rate: Array, *, amount: float) -> tuple[Array, ...]:
-    return _run("decay_update", (p,), (rate,), amount=amount)
-
-
-def average_update(average: Array, p: Array, step: Array, *, share: float) -> tuple[Array, ...]:
-    return _run("average_update", (average, p), (step,), share=share)
-
+_OF_RULES = ("adadelta", "adagrad", "adam", "adamax", "average", "decay", "ftrl", "lamb_change",
+             "lion", "momentum", "nadam", "rmsprop", "sgd")  # fmt: skip
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    "adadelta_update": adadelta_update,
-    "adagrad_update": adagrad_update,
-    "adam_update": adam_update,
-    "adamax_update": adamax_update,
-    "average_update": average_update,
     "count_update": count_update,
-    "decay_update": decay_update,
-    "ftrl_update": ftrl_update,
-    "lamb_change_update": lamb_change_update,
-    "lion_update": lion_update,
-    "momentum_update": momentum_update,
     "nadam_product_update": nadam_product_update,
-    "nadam_update": nadam_update,
-    "rmsprop_update": rmsprop_update,
-    "sgd_update": sgd_update,
+    **{name: _update(name) for name in [f"{rule}_update" for rule in _OF_RULES]},
 }

@@ -14,6 +14,11 @@ class Rule:
     `body` changes the parameter `x` and the slots `s0`, `s1`, ... by the gradient `g` and the rate
     `lr`; `constants` are what the host passes, and `setup` comes before all elements. `further`
     names numbers in double precision that the device holds, besides the rate and the step.
+
+    In groups of variables, `at_tensor` comes once a block knows which one is its own, and `at_end`
+    after its elements. What all elements of a variable decide together takes two launches: that of
+    the rule `first` leaves parameters alone and writes two numbers for each block, the other one
+    reads them and leaves slots alone.
     """
 
     body: str
@@ -24,6 +29,14 @@ class Rule:
     has_step: bool = False
     setup: str = ""
     further: tuple[str, ...] = ()
+    at_tensor: str = ""
+    at_end: str = ""
+    first: str = ""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether another launch follows, which moves the parameters."""
+        return bool(self.at_end)
 
 
 _ADAM_SCALE = r"""
@@ -55,6 +68,30 @@ _LAMB_SCALES = r"""
     __syncthreads();
     S unbias_1 = shared_scales[0], unbias_2 = shared_scales[1];
     S share_1 = (S)(1.0 - beta_1), share_2 = (S)(1.0 - beta_2);
+"""
+_LAMB_CHANGE = "s0 * unbias_1 / (sqrt(s1 * unbias_2) + (S)epsilon)"
+_LAMB_LENGTHS = r"""
+    size = block_sum(size);
+    __syncthreads();
+    length = block_sum(length);
+    if (threadIdx.x == 0) sums[2 * blockIdx.x] = size, sums[2 * blockIdx.x + 1] = length;
+"""
+_LAMB_RATIO = r"""
+    __shared__ S shared_scale;
+    double size = 0.0, length = 0.0;
+    int behind = k + 1 < tensors ? table.first[k + 1] : (int)gridDim.x;
+    for (int i = table.first[k] + (int)threadIdx.x; i < behind; i += 256) {
+        size += sums[2 * i], length += sums[2 * i + 1];
+    }
+    size = block_sum(size);
+    __syncthreads();
+    length = block_sum(length);
+    if (threadIdx.x == 0) {
+        bool is_scaled = size > 0.0 && length > 0.0;
+        shared_scale = (S)(*rate * (is_scaled ? sqrt(size) / sqrt(length) : 1.0));
+    }
+    __syncthreads();
+    S scale = shared_scale;
 """
 _FTRL = r"""
     S before = @POWER@(s0), shrunk = g + (S)(2.0 * shrinkage) * x;
@@ -141,12 +178,33 @@ RULES = {
     ),
     # A direction in the place of the parameter, whose length decides about the step.
     "lamb_change": Rule(
-        f"{_MOMENTS} x = s0 * unbias_1 / (sqrt(s1 * unbias_2) + (S)epsilon);",
+        f"{_MOMENTS} x = {_LAMB_CHANGE};",
         _BETAS,
         2,
         has_rate=False,
         has_step=True,
         setup=_LAMB_SCALES,
+    ),
+    "lamb_lengths": Rule(
+        f"{_MOMENTS} double change = {_LAMB_CHANGE};"
+        "size += (double)x * (double)x; length += change * change;",
+        _BETAS,
+        2,
+        has_step=True,
+        setup=_LAMB_SCALES,
+        further=("sums",),
+        at_tensor="double size = 0.0, length = 0.0;",
+        at_end=_LAMB_LENGTHS,
+    ),
+    "lamb": Rule(
+        f"x -= scale * ({_LAMB_CHANGE});",
+        _BETAS,
+        2,
+        has_step=True,
+        setup=_LAMB_SCALES,
+        further=("sums",),
+        at_tensor=_LAMB_RATIO,
+        first="lamb_lengths",
     ),
     "lion": Rule(
         "S mix = (S)beta_1 * s0 + (S)(1.0 - beta_1) * g; s0 += (g - s0) * (S)(1.0 - beta_2);"
@@ -298,6 +356,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) update(
     P* p = table.p[k];
     const P* gradient = gradients.of[k];
     @POINTERS@
+    @AT_TENSOR@
     i64 vectors = end / N;
     for (i64 i = begin / N + threadIdx.x; i < vectors; i += 256) {
         Ps xs = ((const Ps*)p)[i], gs = ((const Ps*)gradient)[i];
@@ -311,7 +370,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) update(
             xs.v[j] = narrow<P>(x);
             @STORE_TO_VECTORS@
         }
-        ((Ps*)p)[i] = xs;
         @STORE_VECTORS@
     }
     for (i64 i = vectors * N + threadIdx.x; i < end; i += 256) {
@@ -319,9 +377,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) update(
         @LOAD@
         if (decays) x -= decay * x;
         @BODY@
-        p[i] = narrow<P>(x);
         @STORE@
     }
+    @AT_END@
 }
 """
 
@@ -333,30 +391,53 @@ def group_source(rule: str, averaged: bool) -> str:
     """
     how = RULES[rule]
     slots = range(how.slots)
+    written = [] if how.first else slots
+    averages = averaged and not how.is_first
+    further = "double*" if how.is_first else "const double* __restrict__"
     average = (
         "S a = widen(@PLACE@), y = widen(narrow<P>(x)); a = starts ? y : a + (y - a) * (S)share;"
     )
     parts = {
-        "FURTHER": "".join(f", const double* __restrict__ {name}" for name in how.further),
+        "FURTHER": "".join(f", {further} {name}" for name in how.further),
         "COLUMNS": "".join(f"S* slot{k}[T]; " for k in slots) + _if(averaged, "P* average[T];"),
         "CONSTANTS": "".join(f", double {name}" for name in how.constants),
         "SETUP": how.setup,
         "BODY": how.body,
+        "AT_TENSOR": how.at_tensor,
+        "AT_END": how.at_end,
         "POINTERS": "".join(f"S* slot{k} = table.slot{k}[k];" for k in slots)
-        + _if(averaged, "P* average = table.average[k]; bool starts = *step == 1;"),
+        + _if(averages, "P* average = table.average[k]; bool starts = *step == 1;"),
         "LOAD_VECTORS": "".join(f"Ss v{k} = ((const Ss*)slot{k})[i];" for k in slots)
-        + _if(averaged, "Ps as = ((const Ps*)average)[i];"),
+        + _if(averages, "Ps as = ((const Ps*)average)[i];"),
         "LOAD_FROM_VECTORS": "".join(f"S s{k} = v{k}.v[j];" for k in slots),
-        "STORE_TO_VECTORS": "".join(f"v{k}.v[j] = s{k};" for k in slots)
-        + _if(averaged, average.replace("@PLACE@", "as.v[j]") + "as.v[j] = narrow<P>(a);"),
-        "STORE_VECTORS": "".join(f"((Ss*)slot{k})[i] = v{k};" for k in slots)
-        + _if(averaged, "((Ps*)average)[i] = as;"),
+        "STORE_TO_VECTORS": "".join(f"v{k}.v[j] = s{k};" for k in written)
+        + _if(averages, average.replace("@PLACE@", "as.v[j]") + "as.v[j] = narrow<P>(a);"),
+        "STORE_VECTORS": _if(not how.is_first, "((Ps*)p)[i] = xs;")
+        + "".join(f"((Ss*)slot{k})[i] = v{k};" for k in written)
+        + _if(averages, "((Ps*)average)[i] = as;"),
         "LOAD": "".join(f"S s{k} = slot{k}[i];" for k in slots),
-        "STORE": "".join(f"slot{k}[i] = s{k};" for k in slots)
-        + _if(averaged, average.replace("@PLACE@", "average[i]") + "average[i] = narrow<P>(a);"),
+        "STORE": _if(not how.is_first, "p[i] = narrow<P>(x);")
+        + "".join(f"slot{k}[i] = s{k};" for k in written)
+        + _if(averages, average.replace("@PLACE@", "average[i]") + "average[i] = narrow<P>(a);"),
     }
-    return TENSOR_OF_BLOCK + _filled(WHOLE_POWER + _MANY, parts)
+    sums = _if(bool(how.at_tensor), BLOCK_SUM)
+    return TENSOR_OF_BLOCK + sums + _filled(WHOLE_POWER + _MANY, parts)
 
+
+BLOCK_SUM = r"""
+// The sum over a block's 256 threads; the first has it.
+__device__ __forceinline__ double block_sum(double sum) {
+    __shared__ double sums[8];
+    #pragma unroll
+    for (int offset = 16; offset; offset >>= 1) sum += __shfl_down_sync(~0u, sum, offset);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x) return 0.0;
+    #pragma unroll
+    for (int k = 1; k < 8; ++k) sum += sums[k];
+    return sum;
+}
+"""
 
 TENSOR_OF_BLOCK = r"""
 // The last of the tensors whose first block is not behind this one.

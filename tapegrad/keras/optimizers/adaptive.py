@@ -6,9 +6,10 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import Options
-from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, check_share
+from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, TwoMoments
 from tapegrad.optimizers import updates
 from tapegrad.optimizers.groups import Rule
+from tapegrad.optimizers.rules import check_shares
 
 
 class Adadelta(RealOptimizer):
@@ -30,7 +31,7 @@ class Adadelta(RealOptimizer):
         epsilon: float = 1e-7,
         **options: Unpack[Options],
     ) -> None:
-        check_share("rho", rho)
+        check_shares(rho=rho)
         super().__init__(learning_rate, **options)
         self.rho, self.epsilon = rho, epsilon
 
@@ -38,7 +39,7 @@ class Adadelta(RealOptimizer):
         return Rule(updates.adadelta_update, {"rho": self.rho, "epsilon": self.epsilon})
 
 
-class Adamax(RealOptimizer):
+class Adamax(TwoMoments):
     """Adam with the largest recent gradient in place of the second moment.
 
     >>> import tapegrad
@@ -50,25 +51,11 @@ class Adamax(RealOptimizer):
 
     slots = ("momentum", "norm")
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **options: Unpack[Options],
-    ) -> None:
-        check_share("beta_1", beta_1)
-        check_share("beta_2", beta_2)
-        super().__init__(learning_rate, **options)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-
     def rule(self) -> Rule:
-        params = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
-        return Rule(updates.adamax_update, params, reads_step=True)
+        return Rule(updates.adamax_update, self._constants(), reads_step=True)
 
 
-class Nadam(RealOptimizer):
+class Nadam(TwoMoments):
     """Adam with Nesterov's momentum, which grows during the first steps.
 
     >>> import tapegrad
@@ -88,10 +75,7 @@ class Nadam(RealOptimizer):
         epsilon: float = 1e-7,
         **options: Unpack[Options],
     ) -> None:
-        check_share("beta_1", beta_1)
-        check_share("beta_2", beta_2)
-        super().__init__(learning_rate, **options)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, **options)
         self._product = Variable(1.0, trainable=False, name="u_product", dtype="float64")
 
     @property
@@ -107,5 +91,4 @@ class Nadam(RealOptimizer):
         return tuple(numbers)
 
     def rule(self) -> Rule:
-        params = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
-        return Rule(updates.nadam_update, params)
+        return Rule(updates.nadam_update, self._constants())

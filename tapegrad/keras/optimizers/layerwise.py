@@ -7,17 +7,18 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import Options
-from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share, toward, wide_dtype
+from tapegrad.keras.optimizers.tensor_rule import TensorRule, TwoMoments, toward, wide_dtype
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.powers import sqrt
 from tapegrad.ops.reduce import reduce_euclidean_norm, reduce_mean
 from tapegrad.ops.selection import maximum, minimum
 from tapegrad.ops.shape import expand_dims
+from tapegrad.optimizers.groups import Rule
 from tapegrad.optimizers.updates import lamb_change_update, lamb_update
 
 
-class Lamb(TensorRule):
+class Lamb(TwoMoments, TensorRule):
     """Adam with steps as long as the variable itself, times the learning rate.
 
     >>> import tapegrad
@@ -29,22 +30,12 @@ class Lamb(TensorRule):
 
     slots = ("momentum", "velocity")
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **options: Unpack[Options],
-    ) -> None:
-        check_share("beta_1", beta_1)
-        check_share("beta_2", beta_2)
-        super().__init__(learning_rate, **options)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+    def group_rule(self) -> Rule | None:
+        is_own = type(self).step is Lamb.step and type(self).update is TensorRule.update
+        return Rule(lamb_update, self._constants()) if is_own else None
 
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        betas = {"beta_1": self.beta_1, "beta_2": self.beta_2}
-        change, m, v = lamb_change_update(p, g, count, *slots, epsilon=self.epsilon, **betas)
+        change, m, v = lamb_change_update(p, g, count, *slots, **self._constants())
         size, length = reduce_euclidean_norm(p), reduce_euclidean_norm(change)
         return lamb_update(p, change, rate, size, length), m, v
 

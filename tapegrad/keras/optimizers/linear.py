@@ -6,9 +6,10 @@ from typing import Any, Unpack
 
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.optimizers.base import Options
-from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, check_share
+from tapegrad.keras.optimizers.tensor_rule import RealOptimizer
 from tapegrad.optimizers import updates
 from tapegrad.optimizers.groups import Rule
+from tapegrad.optimizers.rules import check_shares
 
 
 class Ftrl(RealOptimizer):
@@ -85,7 +86,7 @@ class Lion(RealOptimizer):
     ) -> None:
         if not 0.0 < beta_1 <= 1.0:
             raise ArgumentError(f"beta_1 must be above 0 and at most 1. Got {beta_1}.")
-        check_share("beta_2", beta_2)
+        check_shares(beta_2=beta_2)
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2 = beta_1, beta_2
 

@@ -8,11 +8,12 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import CommonOptions
-from tapegrad.keras.optimizers.tensor_rule import TensorRule, check_share
+from tapegrad.keras.optimizers.tensor_rule import TensorRule
 from tapegrad.ops.cast import cast
 from tapegrad.ops.products import matmul
 from tapegrad.ops.reduce import reduce_euclidean_norm
 from tapegrad.ops.shape import matrix_transpose
+from tapegrad.optimizers.rules import check_shares
 from tapegrad.optimizers.updates import adam_update
 
 
@@ -52,9 +53,7 @@ class Muon(TensorRule):
         rms_rate: float | None = 0.2,
         **options: Unpack[CommonOptions],
     ) -> None:
-        check_share("adam_beta_1", adam_beta_1)
-        check_share("adam_beta_2", adam_beta_2)
-        check_share("momentum", momentum)
+        check_shares(adam_beta_1=adam_beta_1, adam_beta_2=adam_beta_2, momentum=momentum)
         super().__init__(learning_rate, weight_decay=weight_decay, **options)
         self.adam_beta_1, self.adam_beta_2, self.epsilon = adam_beta_1, adam_beta_2, epsilon
         self.adam_weight_decay, self.adam_lr_ratio = adam_weight_decay, adam_lr_ratio

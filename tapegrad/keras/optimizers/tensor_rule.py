@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from tapegrad.core.dtypes import DType, float32
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import wrap
 from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, DTypeError
-from tapegrad.keras.optimizers.base import Optimizer
+from tapegrad.errors import DTypeError
+from tapegrad.keras.optimizers.base import Optimizer, Options
 from tapegrad.ops.cast import in_dtype
 from tapegrad.optimizers.groups import Rule, Scalars
+from tapegrad.optimizers.rules import check_shares
 from tapegrad.optimizers.updates import decay_update
 
 
@@ -26,6 +27,25 @@ class RealOptimizer(Optimizer):
                 f"{variable.dtype}; use SGD, Adam, RMSprop or Adagrad for it."
             )
         return super()._slots_of(variable)
+
+
+class TwoMoments(RealOptimizer):
+    """Base of optimizers with running moments of the gradient and of its square."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **options: Unpack[Options],
+    ) -> None:
+        check_shares(beta_1=beta_1, beta_2=beta_2)
+        super().__init__(learning_rate, **options)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+
+    def _constants(self) -> dict[str, float]:
+        return {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
 
 
 class TensorRule(RealOptimizer):
@@ -92,9 +112,3 @@ def wide_dtype(dtype: DType) -> DType:
 def toward(x: Any, target: Any, share: Any) -> Any:
     """x + share * (target - x)."""
     return x + (target - x) * share
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse what is not between 0 and 1."""
-    if not 0.0 <= value <= 1.0:
-        raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")
