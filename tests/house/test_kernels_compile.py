@@ -2,8 +2,8 @@
 
 Sources are compiled for sm_90, about 100 of modules with more, and one in twenty for sm_80 and for
 sm_100: that takes three minutes on two cores. TAPEGRAD_ALL_KERNELS=1 compiles all of them for each,
-which is the whole proof. The modules of tapegrad_cupy are found without an import, so that a machine
-that lacks CuPy gets a sentence.
+which is the whole proof. The modules of tapegrad_cupy are found without an import, so that
+a machine that lacks CuPy gets a sentence.
 """
 
 from __future__ import annotations
