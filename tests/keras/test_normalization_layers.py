@@ -397,3 +397,13 @@ def test_an_axis_that_is_not_there_is_refused(kind):
 def test_arguments_that_do_not_fit_are_explained(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("kind", ["LayerNormalization", "RMSNormalization"])
+def test_over_no_axis_each_number_is_normalised_alone(kind, policy):
+    layer = getattr(tf.keras.layers, kind)(axis=[], epsilon=0.25, dtype=policy)
+    x = np.float32([[0.0, 0.5, -0.5]])
+
+    expected = x * 0 if kind == "LayerNormalization" else x / np.sqrt(x**2 + 0.25)
+    np.testing.assert_allclose(layer(x).numpy().astype("float32"), expected, rtol=1e-2)

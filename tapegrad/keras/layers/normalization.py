@@ -354,8 +354,8 @@ def _for_kernels(x: Any, axes: tuple[int, ...]) -> Any:
     """
     if x.dtype.itemsize >= 4:
         return x
-    first, last = axes[0], axes[-1]
-    is_block = last - first < len(axes) and (first == 0 or last == x.ndim - 1)
+    count, rank = len(axes), x.ndim
+    is_block = axes in (tuple(range(count)), tuple(range(rank - count, rank)))
     return x if is_block else _wide(x)
 
 
