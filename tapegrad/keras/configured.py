@@ -84,6 +84,11 @@ def _signature(cls: type) -> inspect.Signature:
     return inspect.signature(inspect.getattr_static(cls, "__init__"))
 
 
+def arguments_in(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor, from its `locals()` at the beginning."""
+    return {name: value for name, value in names.items() if name not in ("self", "__class__")}
+
+
 def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the name, trainable and dtype that a constructor refuses."""
     parameters = _signature(cls).parameters

@@ -152,6 +152,7 @@ class _Globals:
 
     def __init__(self) -> None:
         self.seed = _DEFAULT_SEED
+        self.own: Generator | None = None
         self.generator: Generator | None = None
         self.streams: dict[int, Generator] = {}
 
@@ -162,6 +163,8 @@ _globals = _Globals()
 def set_seed(seed: int) -> None:
     """Start the global generator, and all streams with a `seed=`, anew from this seed.
 
+    Functions that were recorded before draw from the same streams.
+
     >>> set_seed(7)
     >>> a = get_global_generator().normal([])
     >>> set_seed(7)
@@ -169,8 +172,17 @@ def set_seed(seed: int) -> None:
     True
     """
     _globals.seed = int(seed)
-    _globals.generator = Generator.from_seed(_globals.seed)
-    _globals.streams.clear()
+    _globals.generator = _globals.own = _restarted(_globals.own, _globals.seed)
+    for number, stream in _globals.streams.items():
+        _globals.streams[number] = _restarted(stream, _seed_of_stream(number))
+
+
+def _restarted(generator: Generator | None, seed: int) -> Generator:
+    """A generator at the start of a stream: the given one, if it lives on the current device."""
+    if generator is None or generator.state.device != current_device():
+        return Generator.from_seed(seed)
+    generator.reset_from_seed(seed)
+    return generator
 
 
 def get_global_generator() -> Generator:
@@ -180,7 +192,7 @@ def get_global_generator() -> Generator:
     True
     """
     if _globals.generator is None:
-        _globals.generator = Generator.from_non_deterministic_state()
+        _globals.generator = _globals.own = Generator.from_non_deterministic_state()
     return _globals.generator
 
 
@@ -203,9 +215,12 @@ def source_for(seed: int | None) -> Generator:
         return get_global_generator()
     stream = _globals.streams.get(seed)
     if stream is None:
-        stream = Generator.from_seed(_mix(_mix(_globals.seed) ^ int(seed)))
-        _globals.streams[seed] = stream
+        stream = _globals.streams[seed] = Generator.from_seed(_seed_of_stream(seed))
     return stream
+
+
+def _seed_of_stream(seed: int) -> int:
+    return _mix(_mix(_globals.seed) ^ int(seed))
 
 
 def _mix(n: int) -> int:

@@ -14,7 +14,7 @@ from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.recorder import EMPTY, using_stack
 from tapegrad.core.recovery import run_again
 from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.variable import Variable, live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import clipping, creation
 from tapegrad.ops.cast import cast
@@ -41,6 +41,7 @@ class Optimizer:
 
     slots: tuple[str, ...] = ()
     _needed = "update()"
+    _by_number: tuple[str, ...] = ("_slots", "_averages", "_known", "_without_decay")
 
     def __init__(
         self,
@@ -65,12 +66,22 @@ class Optimizer:
         self._slots: dict[int, list[Variable]] = {}
         self._averages: dict[int, Variable] = {}
         self._known: dict[int, Variable] = {}
-        self._without_decay: set[int] = set()
+        self._without_decay: dict[int, None] = {}
         self._words_without_decay: list[str] = []
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan": None}  # a plan refers to memory of this process
+        """What a copy is made of: variables in place of their numbers, which no copy has."""
+        live = {variable.number: variable for variable in live_variables()}
+        state = {**self.__dict__, "_plan": None}  # a plan refers to memory of this process
+        for name in self._by_number:
+            state[name] = [(live[n], kept) for n, kept in state[name].items() if n in live]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in self._by_number:
+            setattr(self, name, {variable.number: kept for variable, kept in state[name]})
 
     @property
     def learning_rate(self) -> Any:
@@ -121,14 +132,14 @@ class Optimizer:
         (0.75, 1.0)
         """
         self._words_without_decay += var_names or ()
-        self._without_decay.update(variable.number for variable in var_list or ())
+        self._without_decay |= dict.fromkeys([variable.number for variable in var_list or ()])
         for variable in self._known.values():
             self._note_decay(variable)
         self._plan = None
 
     def _note_decay(self, variable: Variable) -> None:
         if any(word in variable.name for word in self._words_without_decay):
-            self._without_decay.add(variable.number)
+            self._without_decay[variable.number] = None
 
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)

@@ -7,7 +7,7 @@ optimizers with an `update` of their own, every variable is moved by itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tapegrad.core.backend import Array, backend_of
@@ -178,7 +178,7 @@ def make_plan(
     name: str | None,
     slots_of: Callable[[Variable], list[Variable]],
     averages: Mapping[int, Variable],
-    without_decay: set[int],
+    without_decay: Container[int],
 ) -> Plan:
     """Sort pairs into groups for the primitive called `name`; None: there are none."""
     uses = Counter([variable.number for _, variable in pairs])
@@ -217,7 +217,7 @@ def _make_group(
     positions: list[int],
     columns: list[list[Variable]],
     averaged: bool,
-    without_decay: set[int],
+    without_decay: Container[int],
 ) -> Group | None:
     """Return a group of variables, the first column, or None if the backend does not take it."""
     variables = columns[0]

@@ -96,6 +96,8 @@ class AdamW(Adam):
         amsgrad: bool = False,
         **options: Any,
     ) -> None:
+        if weight_decay is None:
+            raise ArgumentError("AdamW needs a weight_decay. Got None; use Adam for none.")
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay=weight_decay, **options
         )

@@ -168,6 +168,31 @@ def test_random_numbers_differ_from_call_to_call_and_equal_eager_ones() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_seed_counts_for_what_was_recorded_before(seed: Any) -> None:
+    draw = tf.function(lambda: tf.random.normal([3], seed=seed))
+    draw()
+
+    for start in (7, 8, 7):
+        tf.random.set_seed(start)
+        found = [draw().numpy() for _ in range(2)]
+        tf.random.set_seed(start)
+        expected = [tf.random.normal([3], seed=seed).numpy() for _ in range(2)]
+        np.testing.assert_array_equal(found, expected)
+    assert draw._recordings == 1
+
+
+def test_a_seed_leaves_a_generator_of_ones_own_alone() -> None:
+    own = tf.random.Generator.from_seed(3)
+    tf.random.set_global_generator(own)
+    tf.random.normal([])
+
+    tf.random.set_seed(7)
+
+    assert own.state.numpy().tolist() == [3, 1]
+    assert tf.random.get_global_generator().state.numpy().tolist() == [7, 0]
+
+
 @pytest.mark.parametrize(
     "read",
     [float, bool, lambda x: x.numpy(), lambda x: "big" if x > 1 else "small", lambda x: f"{x:.1f}"],

@@ -89,7 +89,7 @@ class PReLU(_Elementwise):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        set_rules(self, alpha=(alpha_initializer, alpha_regularizer, alpha_constraint))
+        set_rules(self, locals(), "alpha")
         axes = () if shared_axes is None else shared_axes
         self.shared_axes = tuple(axes) if isinstance(axes, list | tuple) else (axes,)
 

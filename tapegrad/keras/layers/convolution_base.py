@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
@@ -18,7 +19,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     spatial_axes,
     windows_along,
 )
-from tapegrad.keras.layers.weight_rules import Rules, ruled_weight, set_rules
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.conv_functions import convolution
 from tapegrad.ops.shape import reshape
 
@@ -28,30 +29,21 @@ class ConvolutionBase(Layer):
 
     takes_integers_as_floats = True
     rank: int
+    kernel_size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation_rate: tuple[int, ...]
     bias: Any
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        strides: Any,
-        padding: str,
-        data_format: str | None,
-        dilation_rate: Any,
-        activation: Any,
-        use_bias: bool,
-        bias: Rules,
-        activity_regularizer: Any,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.kernel_size = per_dimension(self, kernel_size, self.rank, "kernel_size")
-        self.strides = per_dimension(self, strides, self.rank, "strides")
-        self.dilation_rate = per_dimension(self, dilation_rate, self.rank, "dilation_rate")
-        self.padding = padding_kind(self, padding, self._known_paddings())
-        self.data_format = channels_format(self, data_format)
-        self.activation = activations.get(activation)
-        self.use_bias = use_bias
-        set_rules(self, bias=bias)
+    def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
+        """`given` are the arguments of a subclass, by name."""
+        super().__init__(activity_regularizer=given["activity_regularizer"], **kwargs)
+        for name in ("kernel_size", "strides", "dilation_rate"):
+            setattr(self, name, per_dimension(self, given[name], self.rank, name))
+        self.padding = padding_kind(self, given["padding"], self._known_paddings())
+        self.data_format = channels_format(self, given["data_format"])
+        self.activation = activations.get(given["activation"])
+        self.use_bias = given["use_bias"]
+        set_rules(self, given, "bias")
 
     def _known_paddings(self) -> tuple[str, ...]:
         return ("valid", "same", "causal") if self.rank == 1 else ("valid", "same")

@@ -49,13 +49,9 @@ class _DepthwiseConv(_ByChannel):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        windows = (kernel_size, strides, padding, data_format, dilation_rate)
-        bias = (bias_initializer, bias_regularizer, bias_constraint)
-        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
-        set_rules(
-            self, depthwise=(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
-        )
+        set_rules(self, locals(), "depthwise")
 
     def build(self, input_shape: Any) -> None:
         channels = self._channels_in(input_shape)
@@ -122,16 +118,10 @@ class _SeparableConv(_ByChannel):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        windows = (kernel_size, strides, padding, data_format, dilation_rate)
-        bias = (bias_initializer, bias_regularizer, bias_constraint)
-        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.filters = positive(self, filters, "filters")
         self.depth_multiplier = positive(self, depth_multiplier, "depth_multiplier")
-        set_rules(
-            self,
-            depthwise=(depthwise_initializer, depthwise_regularizer, depthwise_constraint),
-            pointwise=(pointwise_initializer, pointwise_regularizer, pointwise_constraint),
-        )
+        set_rules(self, locals(), "depthwise", "pointwise")
 
     def build(self, input_shape: Any) -> None:
         channels = self._channels_in(input_shape)

@@ -39,11 +39,9 @@ class _ConvTranspose(ConvolutionBase):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        windows = (kernel_size, strides, padding, data_format, dilation_rate)
-        bias = (bias_initializer, bias_regularizer, bias_constraint)
-        super().__init__(*windows, activation, use_bias, bias, activity_regularizer, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.filters = positive(self, filters, "filters")
-        set_rules(self, kernel=(kernel_initializer, kernel_regularizer, kernel_constraint))
+        set_rules(self, locals(), "kernel")
         self._refuse_strides_with_dilation()
         self.output_padding: tuple[int, ...] | None = None
         if output_padding is not None:

@@ -56,11 +56,7 @@ class Dense(Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units, self.use_bias = checked_count(units, "Dense", "units"), use_bias
         self.activation = activations.get(activation)
-        set_rules(
-            self,
-            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-        )
+        set_rules(self, locals(), "kernel", "bias")
 
     def build(self, input_shape: Any) -> None:
         if len(input_shape) < 2:
@@ -114,9 +110,7 @@ class Embedding(Layer):
         self.output_dim = checked_count(output_dim, "Embedding", "columns, output_dim")
         self.mask_zero = mask_zero
         self.supports_masking = mask_zero
-        set_rules(
-            self, embeddings=(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
-        )
+        set_rules(self, locals(), "embeddings")
         self._given = weights
 
     def get_config(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Half precision is normalised in float32, as sums of many squares need it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.core.operand import normalize_axes
@@ -12,7 +13,7 @@ from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.weight_rules import Rules, ruled_weight, set_rules
+from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.linalg.norms import l2_normalize
@@ -60,10 +61,11 @@ class _Normalizing(Layer):
 class _Affine(_Normalizing):
     """Base of layers that scale by `gamma` and shift by `beta` at the end."""
 
-    def __init__(self, center: bool, scale: bool, beta: Rules, gamma: Rules, **kwargs: Any) -> None:
+    def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
+        """`given` are the arguments of a subclass, by name."""
         super().__init__(**kwargs)
-        self.center, self.scale = center, scale
-        set_rules(self, beta=beta, gamma=gamma)
+        self.center, self.scale = given["center"], given["scale"]
+        set_rules(self, given, "beta", "gamma")
 
     def _add_affine(self, shape: tuple[Any, ...]) -> None:
         self.gamma = ruled_weight(self, "gamma", shape, autocast=False) if self.scale else None
@@ -102,9 +104,7 @@ class BatchNormalization(_Affine):
         synchronized: bool = False,
         **kwargs: Any,
     ) -> None:
-        beta = (beta_initializer, beta_regularizer, beta_constraint)
-        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
-        super().__init__(center, scale, beta, gamma, **kwargs)
+        super().__init__(locals(), **kwargs)
         if renorm or synchronized:
             raise ArgumentError(
                 "BatchNormalization normalises by one batch on one device: it takes renorm=False "
@@ -219,9 +219,7 @@ class LayerNormalization(_Affine):
         gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        beta = (beta_initializer, beta_regularizer, beta_constraint)
-        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
-        super().__init__(center, scale, beta, gamma, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.axis, self.epsilon = _checked_axis(axis, "LayerNormalization"), float(epsilon)
 
     def build(self, input_shape: Any) -> None:
@@ -258,9 +256,7 @@ class GroupNormalization(_Affine):
         gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        beta = (beta_initializer, beta_regularizer, beta_constraint)
-        gamma = (gamma_initializer, gamma_regularizer, gamma_constraint)
-        super().__init__(center, scale, beta, gamma, **kwargs)
+        super().__init__(locals(), **kwargs)
         if groups < 1 and groups != -1:
             raise ArgumentError(
                 "GroupNormalization takes a positive number of groups, or -1 for one to each "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.keras import constraints, initializers, regularizers
@@ -13,22 +14,18 @@ _TABLES: dict[str, Any] = {
 }
 
 
-Rules = tuple[Any, Any, Any]
-"""An initializer, a regularizer and a constraint, as users give them."""
+def rules_of(given: Mapping[str, Any], *kinds: str) -> dict[str, Any]:
+    """Return KIND_initializer, KIND_regularizer and KIND_constraint of each kind of weights.
+
+    `given` are the arguments of a constructor, its `locals()`.
+    """
+    names = [(f"{kind}_{word}", table) for kind in kinds for word, table in _TABLES.items()]
+    return {name: table.get(given[name]) for name, table in names}
 
 
-def rules_of(**kinds: Rules) -> dict[str, Any]:
-    """Return KIND_initializer, KIND_regularizer and KIND_constraint of each kind of weights."""
-    return {
-        f"{kind}_{word}": table.get(given)
-        for kind, rules in kinds.items()
-        for (word, table), given in zip(_TABLES.items(), rules, strict=True)
-    }
-
-
-def set_rules(layer: Any, **kinds: Rules) -> None:
+def set_rules(layer: Any, given: Mapping[str, Any], *kinds: str) -> None:
     """Set what `rules_of` returns as attributes of a layer."""
-    for name, rule in rules_of(**kinds).items():
+    for name, rule in rules_of(given, *kinds).items():
         setattr(layer, name, rule)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.keras.configured import arguments_in
 from tapegrad.keras.losses import crossentropy_functions as functions
 from tapegrad.keras.losses.loss import LossFunctionWrapper
 from tapegrad.ops.cast import cast
@@ -28,8 +29,7 @@ class BinaryCrossentropy(LossFunctionWrapper):
         name: str | None = "binary_crossentropy",
         dtype: Any = None,
     ) -> None:
-        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
-        super().__init__(functions.binary_crossentropy, reduction, name, dtype, **options)
+        super().__init__(functions.binary_crossentropy, **arguments_in(locals()))
 
 
 class BinaryFocalCrossentropy(LossFunctionWrapper):
@@ -51,18 +51,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
         name: str | None = "binary_focal_crossentropy",
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            functions.binary_focal_crossentropy,
-            reduction,
-            name,
-            dtype,
-            apply_class_balancing=apply_class_balancing,
-            alpha=alpha,
-            gamma=gamma,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        super().__init__(functions.binary_focal_crossentropy, **arguments_in(locals()))
 
 
 class CategoricalCrossentropy(LossFunctionWrapper):
@@ -82,8 +71,7 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         name: str | None = "categorical_crossentropy",
         dtype: Any = None,
     ) -> None:
-        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
-        super().__init__(functions.categorical_crossentropy, reduction, name, dtype, **options)
+        super().__init__(functions.categorical_crossentropy, **arguments_in(locals()))
 
 
 class CategoricalFocalCrossentropy(LossFunctionWrapper):
@@ -104,17 +92,7 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
         name: str | None = "categorical_focal_crossentropy",
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            functions.categorical_focal_crossentropy,
-            reduction,
-            name,
-            dtype,
-            alpha=alpha,
-            gamma=gamma,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        super().__init__(functions.categorical_focal_crossentropy, **arguments_in(locals()))
 
 
 class SparseCategoricalCrossentropy(LossFunctionWrapper):
@@ -136,10 +114,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         name: str | None = "sparse_categorical_crossentropy",
         dtype: Any = None,
     ) -> None:
-        options = {"from_logits": from_logits, "ignore_class": ignore_class, "axis": axis}
-        super().__init__(
-            functions.sparse_categorical_crossentropy, reduction, name, dtype, **options
-        )
+        super().__init__(functions.sparse_categorical_crossentropy, **arguments_in(locals()))
         self._ignored = ignore_class
         self._mask_of = None if ignore_class is None else self._counted
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.keras import losses
+from tapegrad.keras.configured import arguments_in
 from tapegrad.keras.losses.crossentropy_functions import class_numbers
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.reduction import Average, MeanMetricWrapper
@@ -26,13 +27,7 @@ class BinaryCrossentropy(MeanMetricWrapper):
         from_logits: bool = False,
         label_smoothing: float = 0,
     ) -> None:
-        super().__init__(
-            losses.binary_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
+        super().__init__(losses.binary_crossentropy, **arguments_in(locals()))
 
 
 class CategoricalCrossentropy(MeanMetricWrapper):
@@ -50,14 +45,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
         label_smoothing: float = 0,
         axis: int = -1,
     ) -> None:
-        super().__init__(
-            losses.categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        super().__init__(losses.categorical_crossentropy, **arguments_in(locals()))
 
 
 class SparseCategoricalCrossentropy(Average):

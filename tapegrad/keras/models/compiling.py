@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import optimizers
-from tapegrad.keras.configured import plain
+from tapegrad.keras.configured import arguments_in, plain
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.layers.holding import ASIDE, Holder
 from tapegrad.keras.metrics.metric import Metric
@@ -58,6 +58,7 @@ class Compiled:
         Steps are recorded unless they `run_eagerly`; `jit_compile` is only kept. In float16 the
         loss is scaled (`auto_scale_loss`), or small gradients would be lost.
         """
+        given = arguments_in(locals())
         check_count("steps_per_execution", steps_per_execution)
         found = optimizers.get(optimizer)
         is_half = self.dtype_policy.name == "mixed_float16"
@@ -74,18 +75,7 @@ class Compiled:
         self._functions: dict[Any, Any] = {}
         self.stop_training = False
         # Not as a dictionary: what looks for variables in attributes shall not look into it.
-        self._compile_arguments: partial[dict[str, Any]] = partial(
-            dict,
-            optimizer=optimizer,
-            loss=loss,
-            loss_weights=loss_weights,
-            metrics=metrics,
-            weighted_metrics=weighted_metrics,
-            run_eagerly=run_eagerly,
-            steps_per_execution=steps_per_execution,
-            jit_compile=jit_compile,
-            auto_scale_loss=auto_scale_loss,
-        )
+        self._compile_arguments: partial[dict[str, Any]] = partial(dict, **given)
 
     def get_compile_config(self) -> dict[str, Any]:
         """Return the arguments of `compile` as they can be written to JSON."""

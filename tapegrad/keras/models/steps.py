@@ -21,6 +21,11 @@ class Steps(Compiled):
 
     _without_gradient: list[str] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made of: recorded steps and a `fit` under way are of this model only."""
+        state = {**self.__dict__, "_functions": {}}
+        return state | dict.fromkeys(("_under_way", "_place_in_fit"))
+
     def train_step(self, data: Any) -> Logs:
         """Make the loss of a batch smaller; return the metrics."""
         x, y, sample_weight = unpack(data)

@@ -87,6 +87,7 @@ class Optimizer(OwnSteps, Configured):
     """
 
     __signature__: ClassVar[inspect.Signature]
+    _by_number = (*OwnSteps._by_number, "_sums")
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import Options
+from tapegrad.keras.optimizers.one_launch import OneLaunch
 from tapegrad.keras.optimizers.tensor_rule import TensorRule, TwoMoments, toward, wide_dtype
 from tapegrad.ops.cast import cast
 from tapegrad.ops.creation import zeros_for
@@ -40,7 +41,7 @@ class Lamb(TwoMoments, TensorRule):
         return lamb_update(p, change, rate, size, length), m, v
 
 
-class Adafactor(TensorRule):
+class Adafactor(OneLaunch):
     """Steps divided by a second moment that is kept as row and column means only.
 
     The last two axes are factored; variables with fewer axes keep their moment in full.

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers.base import CommonOptions
-from tapegrad.keras.optimizers.tensor_rule import TensorRule
+from tapegrad.keras.optimizers.one_launch import OneLaunch
 from tapegrad.ops.cast import cast
 from tapegrad.ops.products import matmul
 from tapegrad.ops.reduce import reduce_euclidean_norm
@@ -17,7 +17,7 @@ from tapegrad.optimizers.rules import check_shares
 from tapegrad.optimizers.updates import adam_update
 
 
-class Muon(TensorRule):
+class Muon(OneLaunch):
     """Momentum whose matrices are made nearly orthogonal before each step.
 
     Variables that are not matrices, embeddings (by their name, unless `exclude_embeddings` is

@@ -25,6 +25,7 @@ from tapegrad.optimizers.updates import decay_update
 class OwnSteps(base.Optimizer):
     """What an optimizer of one's own calls, and how its steps are made; `Optimizer` has it."""
 
+    _by_number = (*base.Optimizer._by_number, "_makers", "_indices")
     _has_own_step = False
     _needed = "update_step(gradient, variable, learning_rate)"
 

@@ -44,10 +44,7 @@ class MultiHeadAttention(HeadedAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        rules = rules_of(
-            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-        )
+        rules = rules_of(locals(), "kernel", "bias")
         options = (dropout, use_bias, sliding_window, flash_attention, use_gate, seed)
         super().__init__(*options, rules, activity_regularizer, **kwargs)
         self.num_heads = checked_count(self, "num_heads", num_heads)

@@ -42,11 +42,7 @@ class Projection(Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.sizes, self.contracted, self.use_bias = tuple(sizes), contracted, use_bias
         self.activation = None if activation is None else activations.get(activation)
-        set_rules(
-            self,
-            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-        )
+        set_rules(self, locals(), "kernel", "bias")
 
     def build(self, input_shape: Any) -> None:
         self.kernel = ruled_weight(self, "kernel", (*input_shape[-self.contracted :], *self.sizes))

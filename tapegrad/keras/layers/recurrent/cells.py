@@ -63,12 +63,7 @@ class RecurrentCell(Layer):
         self.units = checked_count(units, type(self).__name__, "units")
         self.use_bias, self.seed = use_bias, seed
         self.activation = activation_or_none(activation)
-        set_rules(
-            self,
-            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
-            recurrent=(recurrent_initializer, recurrent_regularizer, recurrent_constraint),
-            bias=(bias_initializer, bias_regularizer, bias_constraint),
-        )
+        set_rules(self, locals(), "kernel", "recurrent", "bias")
         self.dropout = checked_rate(self, "dropout", dropout)
         self.recurrent_dropout = checked_rate(self, "recurrent_dropout", recurrent_dropout)
         self._rng = None if seed is None else Generator.from_seed(seed)
