@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import read_on_host
+from tapegrad.core.device import device
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
@@ -193,7 +194,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             f"select needs as many conditions as choices, at least one. "
             f"Got {len(condlist)} and {len(choicelist)}."
         )
-    *options, rest = with_numbers([*choicelist, default])
+    near = next((v for v in (*choicelist, *condlist) if is_array(v)), None)
+    with device(getattr(near, "device", None)):
+        *options, rest = with_numbers([*choicelist, default])
     conditions = [as_array(c, rest) for c in condlist]
     for condition in conditions:
         if dtype_of(condition).kind != "b":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.convert import NUMBERS
+from tapegrad.core.device import device
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
@@ -292,6 +293,7 @@ def where(condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Any:
     if x is NoValue or y is NoValue:
         raise ArgumentError("where needs both x and y, or neither of them.")
     near = next((v for v in (x, y, condition) if is_array(v)), None)
-    first, second = operands(*[v if type(v) in NUMBERS else as_array(v, near) for v in (x, y)])
+    with device(getattr(near, "device", None)):
+        first, second = operands(*[v if type(v) in NUMBERS else as_array(v, near) for v in (x, y)])
     near = next((v for v in (first, second) if is_array(v)), None)
     return choose(as_array(condition, near), first, second)

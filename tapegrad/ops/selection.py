@@ -9,13 +9,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.convert import NUMBERS, to_tensor
+from tapegrad.core.device import device
 from tapegrad.core.families import Function, binary, elementwise
 from tapegrad.core.operand import as_operand
 from tapegrad.core.primitive import Primitive
 from tapegrad.errors import ShapeError
 from tapegrad.ops.comparison import isfinite, isnan
 from tapegrad.ops.kinds import as_arrays, kind_of
+
+_HOST_VALUES = (*NUMBERS, list, tuple, np.ndarray, np.generic)
 
 keep: Function = binary(
     "keep",
@@ -40,6 +45,9 @@ def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Any:
     condition = as_operand(condition)
     if kind_of(condition) != "b":
         condition = condition != 0
+    if isinstance(x, _HOST_VALUES) and isinstance(y, _HOST_VALUES):
+        with device(condition.device):  # not where new tensors go
+            return where_p(condition, *_alike(x, y))
     return where_p(condition, *_alike(x, y))
 
 

@@ -256,3 +256,25 @@ def test_identity_outside_of_a_block_stays_where_the_value_is(on_a_device):
     y = contextvars.Context().run(tf.identity, x)
 
     assert y.device == "strict:0"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "wanted"),
+    [
+        (1.0, 2.5, [1.0, 2.5]),
+        (1, 2.5, [1.0, 2.5]),
+        ([3.0, 4.0], [5.0, 6.0], [3.0, 6.0]),
+        (np.float32([3.0, 4.0]), 5.0, [3.0, 5.0]),
+    ],
+)
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_values_to_choose_from_go_where_the_condition_is(x, y, wanted, is_recorded, on_a_device):
+    condition = tf.constant([True, False])
+
+    def choose(condition):
+        return tf.where(condition, x, y)
+
+    with tf.device("cpu"):
+        found = (tf.function(choose) if is_recorded else choose)(condition)
+
+    assert (found.device, found.numpy().tolist()) == ("strict:0", wanted)

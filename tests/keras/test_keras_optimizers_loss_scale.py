@@ -153,3 +153,16 @@ def test_the_learning_rate_of_the_wrapper_is_that_of_the_inner_optimizer():
 def test_what_cannot_be_is_refused_in_words(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+@pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
+def test_variables_may_live_where_new_tensors_do_not_go(strict_device):
+    w, optimizer = tf.Variable([1.0, 1.0]), scaled(dynamic_growth_steps=1)
+    good, bad = tf.constant([1.0, 1.0]), tf.constant([np.inf, 1.0])
+
+    with tf.device("cpu"):
+        for gradient in (good, bad, good):
+            optimizer.apply_gradients([(gradient, w)])
+
+    assert float(optimizer.dynamic_scale) == 16.0
+    assert int(optimizer.iterations) == 2

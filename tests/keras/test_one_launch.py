@@ -23,6 +23,12 @@ each = pytest.mark.parametrize("name", MADE)
 SHAPES = [(4, 3), (5,), (3, 6)]
 
 
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    with tf.device("cpu"):
+        yield
+
+
 @pytest.fixture
 def captures(monkeypatch):
     """The programs that were handed to the backend."""

@@ -178,6 +178,8 @@ np.isscalar(3.0)
 np.where(b, x, y)
 np.where(b, x, 0)
 np.where(b, i, 2.5)
+np.where(b, 1.0, 2.5)
+np.where(b, 1, 2)
 np.where(b)
 """
 

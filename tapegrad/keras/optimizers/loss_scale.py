@@ -110,8 +110,8 @@ class LossScaleOptimizer(Optimizer):
     def _adapt_scale(self, finite: Any) -> None:
         scale, count = self.dynamic_scale.value(), self.step_counter.value()
         grows = logical_and(finite, equal(count, self.dynamic_growth_steps - 1))
-        factor = where(finite, where(grows, 2.0, 1.0), 0.5)
-        self.dynamic_scale.assign(scale * cast(factor, "float32"), read_value=False)
+        new = where(finite, where(grows, scale * 2.0, scale), scale * 0.5)
+        self.dynamic_scale.assign(new, read_value=False)
         goes_on = cast(where(grows, False, finite), "int64")
         self.step_counter.assign((count + 1) * goes_on, read_value=False)
 
