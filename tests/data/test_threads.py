@@ -233,11 +233,20 @@ from tapegrad.data import Dataset
 forever = threading.Event()
 # What a shell starts in the background ignores it, and so does what that starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+has_first = threading.Event()
+calls = []
 def wait(n):
-    print("waiting", flush=True)
-    forever.wait()
+    calls.append(n)
+    if len(calls) > 1:
+        has_first.wait()  # or what is imported at the first element would be interrupted
+        print("waiting", flush=True)
+        forever.wait()
+    return n
 try:
-    next(iter(Dataset.range(3).map(wait).prefetch(1)))
+    reader = iter(Dataset.range(3).map(wait).prefetch(1))
+    next(reader)
+    has_first.set()
+    next(reader)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
