@@ -1,6 +1,6 @@
-"""Steps that are recorded where a backend captures programs: nothing else about them changes.
+"""Steps that are recorded where launches cost time: nothing else about them changes.
 
-Here NumPy's backend says that it can; tests/gpu looks at what a GPU makes of it.
+Here NumPy's backend says that they do; tests/gpu looks at what a GPU makes of it.
 """
 
 import copy
@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import get_backend
+from tapegrad.core.backend import get_backend, register_backend, unregister_backend
 from tapegrad.keras import optimizers
+from tapegrad.testing import strict
 
 MADE = {
     "muon": lambda **options: optimizers.Muon(0.1, **options),
     "adafactor": lambda **options: optimizers.Adafactor(0.1, **options),
 }
 each = pytest.mark.parametrize("name", MADE)
+pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 SHAPES = [(4, 3), (5,), (3, 6)]
 
 
@@ -42,8 +44,17 @@ def captures(monkeypatch):
         programs.append(owning)
         return owning
 
-    monkeypatch.setitem(get_backend("numpy").kernels, "capture", capture)
+    kernels = get_backend("numpy").kernels
+    monkeypatch.setitem(kernels, "capture", capture)
+    monkeypatch.setitem(kernels, "update.group", lambda *_: None)  # takes no group
     return programs
+
+
+@pytest.fixture
+def strict_backend():
+    register_backend(strict.StrictBackend())
+    yield
+    unregister_backend("strict")
 
 
 def values(seed):
@@ -76,7 +87,7 @@ def same_run(make, change, monkeypatch):
     found = []
     for is_recorded in (True, False):
         if not is_recorded:
-            monkeypatch.delitem(get_backend("numpy").kernels, "capture")
+            monkeypatch.delitem(get_backend("numpy").kernels, "update.group")
         training = Training(make())
         change(training)
         found.append(training.state())
@@ -184,7 +195,43 @@ def test_numbers_that_always_change_are_not_recorded_for_ever(name, captures, mo
 
     same_run(MADE[name], train, monkeypatch)
 
-    assert len(captures) == 4
+    assert len(captures) == 6
+
+
+@each
+def test_variables_on_two_devices_are_moved_one_by_one(name, captures, strict_backend):
+    found = []
+    for other in ("cpu", "strict:0"):
+        training = Training(MADE[name]())
+        with tf.device(other):
+            training.variables[2] = tf.Variable(values(0)[2])
+        for count in (1, 2):
+            gradients = [tf.constant(g) for g in values(count)]
+            gradients[2] = gradients[2].to(other)
+            training.optimizer.apply_gradients(list(zip(gradients, training.variables)))
+        found.append([v.numpy() for v in training.variables])
+
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9)
+    assert len(captures) == 1
+
+
+@each
+def test_an_optimizer_may_count_on_another_device(name, captures, strict_backend):
+    with tf.device("strict:0"):
+        optimizer = MADE[name]()
+    training = Training(optimizer)
+    training.step(2)
+
+    assert int(optimizer.iterations) == 2
+    assert not captures
+
+
+def test_nothing_is_recorded_where_launches_cost_nothing():
+    training = Training(MADE["adafactor"]())
+    training.step(2)
+
+    assert not training.optimizer._recorded._entries
 
 
 @each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.backend import backend_of
@@ -10,14 +9,17 @@ from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.variable import Variable
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.tensor_rule import TensorRule
+from tapegrad.optimizers.groups import key_of
 from tapegrad.program.function import function
 
-MOST_SETTINGS = 4
-"""Changes of an optimizer's numbers after which its steps are not recorded any more."""
+Pairs = list[tuple[Any, Variable]]
+
+MOST_KINDS = 6
+"""Kinds of steps that are recorded: for other variables, or after a change of numbers."""
 
 
 class OneLaunch(TensorRule):
-    """Base of optimizers whose whole step is one launch where a backend can capture programs.
+    """Base of optimizers whose whole step is one launch on a device where launches cost time.
 
     The first step is recorded already: training that resumes takes the same way, bit for bit.
     """
@@ -25,7 +27,7 @@ class OneLaunch(TensorRule):
     _is_recorded = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._seen: set[Any] = set()
+        self._kinds: dict[Any, bool] = {}
         super().__init__(*args, **options)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -33,9 +35,16 @@ class OneLaunch(TensorRule):
         # What others define in Python has to run at each step.
         cls._is_recorded = OneLaunch in cls.__bases__
 
-    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_kinds": {}}
+
+    def _apply(self, pairs: Pairs) -> None:
         settings = self._settings()
-        if not self._can_record(pairs, settings):
+        kind = (settings, *key_of(pairs))
+        can_record = self._kinds.get(kind)
+        if can_record is None and len(self._kinds) < MOST_KINDS:
+            can_record = self._kinds[kind] = self._can_record(pairs)
+        if not can_record:
             super()._apply(pairs)
             return
         gradients = [g.dense() if isinstance(g, IndexedSlices) else g for g, _ in pairs]
@@ -51,16 +60,16 @@ class OneLaunch(TensorRule):
         own = [(k, v) for k, v in vars(self).items() if k[0] != "_" and _is_plain(v)]
         return frozenset([*own, len(self._without_decay), self._schedule])
 
-    def _can_record(self, pairs: Sequence[tuple[Any, Variable]], settings: Any) -> bool:
-        if not self._is_recorded or "capture" not in backend_of(pairs[0][1].array).kernels:
+    def _can_record(self, pairs: Pairs) -> bool:
+        variables = [variable for _, variable in pairs]
+        kernels = backend_of(variables[0].array).kernels
+        if not self._is_recorded or not {"update.group", "capture"} <= kernels.keys():
             return False
         # So that functions of the user run at each step.
         if self._schedule and type(self._schedule).__module__ != schedules.__name__:
             return False
-        if any(variable.constraint for _, variable in pairs):
-            return False
-        self._seen.add(settings)
-        return len(self._seen) <= MOST_SETTINGS
+        devices = {place.device for place in (*variables, self.iterations, self._rate)}
+        return len(devices) == 1 and not any(variable.constraint for variable in variables)
 
 
 def _is_plain(value: Any) -> bool:
