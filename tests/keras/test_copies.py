@@ -129,7 +129,18 @@ def functional():
     return keras.Model(x, keras.layers.Dense(1)(keras.layers.Dropout(0.5)(x)))
 
 
-MODELS = {"sequential": sequential, "functional": functional, "subclassed": Subclassed}
+def with_added_losses():
+    return keras.Sequential(
+        [keras.layers.Dense(4, activity_regularizer="l2"), keras.layers.Dense(1)]
+    )
+
+
+MODELS = {
+    "sequential": sequential,
+    "functional": functional,
+    "subclassed": Subclassed,
+    "added": with_added_losses,
+}
 
 
 @each_way

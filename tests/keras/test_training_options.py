@@ -409,3 +409,37 @@ def test_what_a_model_says_of_its_metrics_is_asked_for_after_each_step() -> None
     history = model.fit(X, Y, batch_size=10, verbose=0).history
 
     assert history["count"] == [5.0]
+
+
+@pytest.mark.parametrize(("steps", "batches"), [(None, 3), (2, 2), (9, 3)])
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_a_generator_validates_each_epoch_on_the_same_batches(steps, batches, steps_per_execution):
+    read = []
+
+    def generator():
+        for start in (0, 10, 20):
+            read.append(start)
+            yield X[start : start + 10], Y[start : start + 10]
+
+    model = line(steps_per_execution=steps_per_execution)
+    model.optimizer.learning_rate = 0.0
+    options = {"validation_data": generator(), "validation_steps": steps}
+    history = model.fit(X, Y, epochs=3, verbose=0, **options).history
+
+    until = 10 * batches
+    wanted = np.mean((SUMS[:until] - Y[:until]) ** 2)
+    np.testing.assert_allclose(history["val_loss"], [wanted] * 3, rtol=1e-5)
+    assert read == [0, 10, 20][:batches]
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_what_layers_add_to_the_loss_ends_with_the_step(run_eagerly):
+    model = Sequential([Input((3,)), Dense(1, kernel_regularizer="l2", activity_regularizer="l2")])
+    model.compile("sgd", "mse", run_eagerly=run_eagerly)
+    model(X)
+    assert len(model.losses) == 2
+
+    model.fit(X, Y, verbose=0)
+    (cost,) = model.losses
+
+    np.testing.assert_allclose(float(cost), 0.01 * np.sum(model.get_weights()[0] ** 2), rtol=1e-5)

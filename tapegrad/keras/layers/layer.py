@@ -299,6 +299,9 @@ class Layer(Configured, Module, Holder):
             found += layer._losses_of(whole)
         return found
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_own_losses": []}  # which may be tensors of a recording
+
     def _enter(self, whole: object | None) -> None:
         """Take part in a pass; what was added in an earlier one is over."""
         state = self.__dict__

@@ -171,6 +171,19 @@ class StreamBatches:
         return self._is_once
 
 
+class Remembered:
+    """What an iterator gives, up to `most`: the same again each time it is gone through."""
+
+    def __init__(self, source: Iterator[Any], most: int | None) -> None:
+        self._source, self._kept = islice(source, most), list[Any]()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._kept
+        for batch in self._source:
+            self._kept.append(batch)
+            yield batch
+
+
 def _tensor(value: Any) -> Any:
     if value is None or isinstance(value, Tensor):
         return value

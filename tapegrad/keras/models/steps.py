@@ -15,6 +15,9 @@ from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
 from tapegrad.program.function import function
 
+_OVER = object()
+"""A pass whose losses are not there any more: tensors of a recording."""
+
 
 class Steps(Compiled):
     """The steps that subclasses may define otherwise; `Model` has them."""
@@ -23,7 +26,7 @@ class Steps(Compiled):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy is made of: recorded steps and a `fit` under way are of this model only."""
-        state = {**self.__dict__, "_functions": {}}
+        state: dict[str, Any] = {**super().__getstate__(), "_functions": {}}  # type: ignore[dict-item]
         return state | dict.fromkeys(("_under_way", "_place_in_fit"))
 
     def train_step(self, data: Any) -> Logs:
@@ -121,7 +124,7 @@ class Steps(Compiled):
                 try:
                     found = [step(pack(*data[k : k + width])) for k in range(0, len(data), width)]
                 finally:
-                    self.__dict__.update(_keeps_masks=False, _masked=None)
+                    self.__dict__.update(_keeps_masks=False, _masked=None, _last_pass=_OVER)
                 return found if _collects(name) else _checked(found[-1], name)
 
             self._functions[key] = run if self.run_eagerly else function(run)

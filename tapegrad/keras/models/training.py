@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from tapegrad.core import nest
@@ -17,7 +18,7 @@ from tapegrad.keras.models.arguments import (
     is_due,
     split,
 )
-from tapegrad.keras.models.batches import ArrayBatches, as_arrays, batches_of
+from tapegrad.keras.models.batches import ArrayBatches, Remembered, as_arrays, batches_of
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.position import Position
@@ -66,6 +67,8 @@ class Trainer(Steps):
             x, y, sample_weight = as_arrays(x), as_arrays(y), as_arrays(sample_weight)
             parts = split(x, y, sample_weight, validation_split)
             (x, y, sample_weight), validation_data = parts
+        if isinstance(validation_data, Iterator):
+            validation_data = Remembered(validation_data, validation_steps)
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)

@@ -6,7 +6,6 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
-from tapegrad.keras.layers.weight_rules import rules_of
 
 
 class GroupQueryAttention(HeadedAttention):
@@ -39,9 +38,7 @@ class GroupQueryAttention(HeadedAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        rules = rules_of(locals(), "kernel", "bias")
-        options = (dropout, use_bias, sliding_window, flash_attention, use_gate, seed)
-        super().__init__(*options, rules, activity_regularizer, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.head_dim = checked_count(self, "head_dim", head_dim)
         self.num_query_heads = checked_count(self, "num_query_heads", num_query_heads)
         self.num_key_value_heads = checked_count(self, "num_key_value_heads", num_key_value_heads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +13,7 @@ from tapegrad.keras import regularizers
 from tapegrad.keras.layers.attention.masks import visible
 from tapegrad.keras.layers.attention.projection import Projection
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.weight_rules import rules_of
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.attention import scaled_dot_product_attention
 from tapegrad.ops.dropout import dropout
@@ -30,42 +32,33 @@ class HeadedAttention(Layer):
 
     supports_masking = True
 
+    use_bias: bool
+    use_gate: bool
+    seed: int | None
     query_heads: int
     key_heads: int
     key_size: int
     value_size: int
 
-    def __init__(
-        self,
-        dropout: float,
-        use_bias: bool,
-        sliding_window: Any,
-        flash_attention: bool | None,
-        use_gate: bool,
-        seed: int | None,
-        rules: dict[str, Any],
-        activity_regularizer: Any,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
+        """`given` are the arguments of a subclass, by name."""
         super().__init__(**kwargs)
-        if not 0.0 <= dropout < 1.0:
+        # The last is only kept: which kernel computes is chosen by what is asked for.
+        for name in ("use_bias", "use_gate", "seed", "flash_attention"):
+            setattr(self, name, given[name])
+        self.dropout, self.sliding_window = rate, window = given["dropout"], given["sliding_window"]
+        if not 0.0 <= rate < 1.0:
             raise ArgumentError(
-                f"{type(self).__name__} takes a dropout of at least 0 and below 1. Got {dropout!r}."
+                f"{type(self).__name__} takes a dropout of at least 0 and below 1. Got {rate!r}."
             )
-        if sliding_window is not None and (
-            not isinstance(sliding_window, int) or sliding_window < 1
-        ):
+        if window is not None and (not isinstance(window, int) or window < 1):
             raise ArgumentError(
-                f"{type(self).__name__} takes a positive sliding_window, or None. "
-                f"Got {sliding_window!r}."
+                f"{type(self).__name__} takes a positive sliding_window, or None. Got {window!r}."
             )
-        self.dropout, self.use_bias, self.use_gate = dropout, use_bias, use_gate
-        self.sliding_window, self.seed = sliding_window, seed
-        # Only kept: which kernel computes is chosen by what is asked for, not by this.
-        self.flash_attention = flash_attention
-        activity = regularizers.get(activity_regularizer)
+        activity = regularizers.get(given["activity_regularizer"])
+        rules = rules_of(given, "kernel", "bias")
         self._for_projections = {**rules, "activity_regularizer": activity}
-        self._rng = None if seed is None else Generator.from_seed(seed)
+        self._rng = None if self.seed is None else Generator.from_seed(self.seed)
 
     # Weights
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
-from tapegrad.keras.layers.weight_rules import rules_of
 
 
 class MultiHeadAttention(HeadedAttention):
@@ -44,9 +43,7 @@ class MultiHeadAttention(HeadedAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        rules = rules_of(locals(), "kernel", "bias")
-        options = (dropout, use_bias, sliding_window, flash_attention, use_gate, seed)
-        super().__init__(*options, rules, activity_regularizer, **kwargs)
+        super().__init__(locals(), **kwargs)
         self.num_heads = checked_count(self, "num_heads", num_heads)
         self.key_dim = checked_count(self, "key_dim", key_dim)
         self.value_dim = key_dim if value_dim is None else value_dim

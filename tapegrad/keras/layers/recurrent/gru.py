@@ -10,7 +10,7 @@ from tapegrad.keras.layers.recurrent.cells import (
     activation_or_none,
     taken_by,
 )
-from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options, of_cell
+from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, of_cell
 from tapegrad.ops.joining import split
 
 
@@ -138,7 +138,5 @@ class GRU(OneCellRNN):
         use_cudnn: Any = "auto",
         **kwargs: Any,
     ) -> None:
-        cell = GRUCell(**taken_by(GRUCell, locals()), **cell_options(kwargs, "gru_cell"))
-        ways = (return_sequences, return_state, go_backwards, stateful, unroll)
-        super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(GRUCell, "gru_cell", locals(), kwargs)
         self.use_cudnn = use_cudnn

@@ -10,7 +10,7 @@ from tapegrad.keras.layers.recurrent.cells import (
     activation_or_none,
     taken_by,
 )
-from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options, of_cell
+from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, of_cell
 from tapegrad.ops.creation import ones
 from tapegrad.ops.joining import concat, split
 
@@ -120,7 +120,5 @@ class LSTM(OneCellRNN):
         use_cudnn: Any = "auto",
         **kwargs: Any,
     ) -> None:
-        cell = LSTMCell(**taken_by(LSTMCell, locals()), **cell_options(kwargs, "lstm_cell"))
-        ways = (return_sequences, return_state, go_backwards, stateful, unroll)
-        super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(LSTMCell, "lstm_cell", locals(), kwargs)
         self.use_cudnn = use_cudnn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapegrad.core import nest
@@ -10,7 +10,7 @@ from tapegrad.core.device import device
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ShapeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.recurrent.cells import sizes_of
+from tapegrad.keras.layers.recurrent.cells import sizes_of, taken_by
 from tapegrad.keras.layers.recurrent.copying import revived
 from tapegrad.keras.layers.recurrent.stacked import (
     StackedRNNCells,
@@ -216,6 +216,14 @@ def of_cell(name: str) -> property:
 class OneCellRNN(RNN):
     """Base of layers that make their own cell: what the cell was told can be asked of the layer."""
 
+    def __init__(self, kind: Any, name: str, given: Mapping[str, Any], options: Any) -> None:
+        """`given` are the arguments of a subclass, of which a cell of a kind takes its own."""
+        shared = {key: options[key] for key in ("dtype", "trainable") if key in options}
+        cell = kind(**taken_by(kind, given), **shared, name=name)
+        taken = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll")
+        ways = {key: given[key] for key in (*taken, "activity_regularizer")}
+        super().__init__(cell, **ways, **options)
+
     units = of_cell("units")
     activation = of_cell("activation")
     use_bias = of_cell("use_bias")
@@ -230,9 +238,3 @@ class OneCellRNN(RNN):
     bias_constraint = of_cell("bias_constraint")
     dropout = of_cell("dropout")
     recurrent_dropout = of_cell("recurrent_dropout")
-
-
-def cell_options(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
-    """What a layer's own cell takes over of the options that all layers have."""
-    shared = {key: value for key, value in kwargs.items() if key in ("dtype", "trainable")}
-    return {**shared, "name": name}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, taken_by
-from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, cell_options
+from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step
+from tapegrad.keras.layers.recurrent.rnn import OneCellRNN
 
 
 class SimpleRNNCell(RecurrentCell):
@@ -63,8 +63,4 @@ class SimpleRNN(OneCellRNN):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        cell = SimpleRNNCell(
-            **taken_by(SimpleRNNCell, locals()), **cell_options(kwargs, "simple_rnn_cell")
-        )
-        ways = (return_sequences, return_state, go_backwards, stateful, unroll)
-        super().__init__(cell, *ways, activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(SimpleRNNCell, "simple_rnn_cell", locals(), kwargs)
