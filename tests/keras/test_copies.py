@@ -94,6 +94,20 @@ def test_who_is_not_decayed_is_known_before_the_first_step(twin_of):
     assert float(other) == 1.0
 
 
+@each_way
+def test_a_copy_makes_new_what_a_checkpoint_does_not_have(twin_of, tmp_path):
+    w, optimizer = tf.Variable(np.ones(3)), Momentum(0.1)
+    path = tf.train.Checkpoint(w=w, optimizer=optimizer).save(tmp_path / "before")
+    step(optimizer, [w], 1)
+
+    twin, other = twin_of((optimizer, w))
+    tf.train.Checkpoint(w=other, optimizer=twin).restore(path)
+
+    assert other.numpy().tolist() == [1.0, 1.0, 1.0]
+    assert float(twin.steps) == 0.0
+    assert twin.momentums[0].numpy().tolist() == [0.0, 0.0, 0.0]
+
+
 def test_numbers_of_variables_mean_nothing_in_another_process():
     w = tf.Variable([1.0, 2.0])
     optimizer = tf.optimizers.Adam(0.1)
@@ -181,6 +195,7 @@ def test_a_model_is_copied_in_the_middle_of_fit(twin_of):
 
     assert len(found) == 3
     for twin, weights in found:
+        assert twin._under_way is None  # the batch is not copied
         assert_same(twin.get_weights(), weights)
         twin.fit(X, Y, verbose=0)
         assert not np.array_equal(twin.get_weights()[0], weights[0])

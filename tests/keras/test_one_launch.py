@@ -275,13 +275,14 @@ def test_a_step_of_the_user_runs_each_time(base, captures):
 @each
 @pytest.mark.parametrize("clipping", [{}, {"clipnorm": 0.5}, {"global_clipnorm": 0.5}], ids=str)
 def test_sparse_gradients_count_as_dense_ones(name, clipping, captures):
-    rows = tf.IndexedSlices(tf.constant(values(1)[0][:3]), tf.constant([2, 0, 2]), (4, 3))
     found = []
-    for gradient in (rows, rows.dense()):
+    for is_sparse in (True, False):
         w = tf.Variable(values(0)[0])
         optimizer = MADE[name](**clipping)
-        for _ in range(2):
-            optimizer.apply_gradients([(gradient, w)])
+        for seed in (1, 2):
+            numbers = tf.constant(values(seed)[0][:3])
+            rows = tf.IndexedSlices(numbers, tf.constant([2, 0, 2]), (4, 3))
+            optimizer.apply_gradients([(rows if is_sparse else rows.dense(), w)])
         found.append(w.numpy())
 
     np.testing.assert_allclose(*found, rtol=1e-12)
@@ -313,6 +314,20 @@ def test_a_copy_goes_on_by_itself(name, twin_of, captures):
 
     for one, other in zip(training.state(), twin.state(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@each
+@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_a_copy_records_kinds_of_its_own(name, twin_of, captures):
+    training = Training(MADE[name]())
+    for k in range(7):
+        training.optimizer.weight_decay = k / 16
+        training.step()
+    assert len(captures) == 6  # more are not recorded
+
+    twin_of(training).step()
+
+    assert len(captures) == 7
 
 
 @each

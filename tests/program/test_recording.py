@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.backend import register_backend, unregister_backend
 from tapegrad.errors import RecordingError
+from tapegrad.ops import random_generator
 from tapegrad.program.function import MANY_PROGRAMS, run_functions_eagerly
+from tapegrad.testing import strict
 
 
 def test_python_code_runs_once_per_signature() -> None:
@@ -180,6 +183,33 @@ def test_a_seed_counts_for_what_was_recorded_before(seed: Any) -> None:
         expected = [tf.random.normal([3], seed=seed).numpy() for _ in range(2)]
         np.testing.assert_array_equal(found, expected)
     assert draw._recordings == 1
+
+
+def test_a_seed_counts_for_what_was_recorded_before_any_seed(monkeypatch) -> None:
+    monkeypatch.setattr(random_generator, "_globals", random_generator._Globals())
+    draw = tf.function(lambda: tf.random.normal([3]))
+    draw()
+
+    tf.random.set_seed(7)
+    found = draw().numpy()
+    tf.random.set_seed(7)
+
+    np.testing.assert_array_equal(found, tf.random.normal([3]).numpy())
+
+
+def test_a_seed_starts_a_stream_on_the_current_device() -> None:
+    register_backend(strict.StrictBackend())
+    try:
+        with tf.device("cpu"):
+            tf.random.set_seed(7)
+            tf.random.normal([], seed=3)
+        with tf.device("strict:0"):
+            tf.random.set_seed(7)
+            found = [tf.random.get_global_generator(), random_generator.source_for(3)]
+            assert [one.state.device for one in found] == ["strict:0", "strict:0"]
+    finally:
+        tf.random.set_seed(7)  # back on the default device
+        unregister_backend("strict")
 
 
 def test_a_seed_leaves_a_generator_of_ones_own_alone() -> None:

@@ -172,10 +172,10 @@ class StreamBatches:
 
 
 class Remembered:
-    """What an iterator gives, up to `most`: the same again each time it is gone through."""
+    """What an iterator gives: the same again each time it is gone through, then what is left."""
 
-    def __init__(self, source: Iterator[Any], most: int | None) -> None:
-        self._source, self._kept = islice(source, most), list[Any]()
+    def __init__(self, source: Iterator[Any]) -> None:
+        self._source, self._kept = source, list[Any]()
 
     def __iter__(self) -> Iterator[Any]:
         yield from self._kept

@@ -68,7 +68,7 @@ class Trainer(Steps):
             parts = split(x, y, sample_weight, validation_split)
             (x, y, sample_weight), validation_data = parts
         if isinstance(validation_data, Iterator):
-            validation_data = Remembered(validation_data, validation_steps)
+            validation_data = Remembered(validation_data)
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)
