@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         vjp,
     )
     from tapegrad.debug.memory import memory_info, reset_peak_memory
+    from tapegrad.keras import initializers, metrics
     from tapegrad.ops.arithmetic import (
         add,
         divide,
@@ -350,6 +351,7 @@ __all__ = [
     "identity_n",
     "index_add",
     "index_update",
+    "initializers",
     "int16",
     "int32",
     "int64",
@@ -375,6 +377,7 @@ __all__ = [
     "maximum",
     "memory_info",
     "meshgrid",
+    "metrics",
     "minimum",
     "multiply",
     "negative",

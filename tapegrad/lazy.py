@@ -39,6 +39,7 @@ FUNCTIONS_IN = {
     "autodiff.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "autodiff.transforms": "checkpoint grad hessian hvp jacobian jvp value_and_grad vjp",
     "debug.memory": "memory_info reset_peak_memory",
+    "keras": "initializers metrics",
     "ops.arithmetic": "add divide multiply negative subtract",
     "ops.cast": "cast",
     "ops.clipping": "clip_by_global_norm clip_by_norm",

@@ -1,4 +1,9 @@
-"""Losses as plain functions of labels and predictions (Keras' names)."""
+"""Losses as plain functions of labels and predictions (Keras' names).
+
+Classes are those of `tapegrad.keras.losses`, as TensorFlow has them in both places.
+"""
+
+from typing import Any
 
 from tapegrad.ops.regression_losses import (
     categorical_hinge,
@@ -29,3 +34,9 @@ __all__ = [
     "poisson",
     "squared_hinge",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from tapegrad.keras import losses
+
+    return getattr(losses, name)

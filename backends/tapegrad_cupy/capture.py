@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -222,4 +222,4 @@ def capture(run: Run, written: Sequence[int], in_place: Sequence[int]) -> Captur
     return Captured(run, written, in_place)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"capture": capture}
+KERNELS = {"capture": capture}

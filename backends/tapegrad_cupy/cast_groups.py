@@ -6,7 +6,7 @@ All results lie in one piece of memory, which is free again when the last of the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -87,4 +87,4 @@ class CastGroup:
         return [_ndarray(shape, dtype, memory + at) for shape, at in zip(self._shapes, offsets)]
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"cast.group": cast_group}
+KERNELS = {"cast.group": cast_group}

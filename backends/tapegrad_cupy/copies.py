@@ -21,6 +21,7 @@ Array = Any
 Shape = tuple[int, ...]
 
 MOST_PLANS = 4096
+_current_device = cupy.cuda.runtime.getDevice
 _UNITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
 _MOST_RANK = 8
 
@@ -52,7 +53,7 @@ def copy_into(target: Array, x: Array) -> None:
     """Copy `x` to an array of its shape and dtype, whatever the layouts of both."""
     at_x, at_target = x.data.ptr, target.data.ptr
     key = (x.shape, x.strides, target.strides, x.dtype.itemsize, (at_x | at_target) & 15,
-           cupy.cuda.runtime.getDevice())  # fmt: skip
+           _current_device())  # fmt: skip
     try:
         launch = _launches[key]
     except KeyError:
@@ -138,4 +139,4 @@ def variants() -> Iterator[Source]:
                 yield Source(f"copy rank {rank} by {unit} bytes, {index}", text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"reshape": reshape}
+KERNELS = {"reshape": reshape}

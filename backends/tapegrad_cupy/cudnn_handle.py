@@ -87,3 +87,21 @@ def current_handle(package: Any) -> int:
         package.set_stream(handle, stream)
         _handles.stream[device] = stream
     return handle
+
+
+def new_graph(package: Any, dtype: Any) -> Any:
+    """Return an empty graph of operations that add up in single precision."""
+    single = package.data_type.FLOAT
+    return package.pygraph(
+        io_data_type=dtype,
+        intermediate_data_type=single,
+        compute_data_type=single,
+        handle=current_handle(package),
+    )
+
+
+def find_plans(package: Any, graph: Any) -> None:
+    """Let cuDNN find out how it would run a graph that is complete."""
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([package.heur_mode.A, package.heur_mode.FALLBACK])

@@ -1,15 +1,19 @@
-"""Arrays joined along an axis, all copies in one launch where their parts lie in one piece."""
+"""Arrays joined along an axis, all copies in one launch where their parts lie in one piece.
+
+And taken apart again, in views.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import cupy
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.multi_copies import copy_many
 
 Array = Any
+_ndarray = cupy.ndarray
 
 
 def concat(*arrays: Array, axis: int, sizes: tuple[int, ...]) -> Array:
@@ -47,4 +51,12 @@ def stack(*arrays: Array, axis: int) -> Array:
     return result
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"concat": concat, "stack": stack}
+def unstack(x: Array, *, axis: int) -> tuple[Array, ...]:
+    """Return the parts along an axis, without it."""
+    shape, strides, dtype, place = x.shape, x.strides, x.dtype, x.data
+    part, step = shape[:axis] + shape[axis + 1 :], strides[axis]
+    rest = strides[:axis] + strides[axis + 1 :]
+    return tuple([_ndarray(part, dtype, place + k * step, rest) for k in range(shape[axis])])
+
+
+KERNELS = by_name(concat, stack, unstack)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from tapegrad_cupy.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.capture import KERNELS as CAPTURE
 from tapegrad_cupy.cast_groups import KERNELS as CAST_GROUPS
@@ -31,7 +28,7 @@ from tapegrad_cupy.updates.multi_updates import KERNELS as MULTI_UPDATES
 from tapegrad_cupy.updates.row_updates import KERNELS as ROW_UPDATES
 from tapegrad_cupy.updates.updates import KERNELS as UPDATES
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     **SHAPE,
     **CAPTURE,
     **LOOPS,

@@ -6,7 +6,7 @@ Doubles become float16 by one rounding, as in NumPy; bfloat16 is reached through
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -123,4 +123,4 @@ def variants() -> Iterator[Source]:
                 yield Source(f"cast_many {name} to {wanted} up to {capacity}", text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"cast.many": cast_many}
+KERNELS = {"cast.many": cast_many}

@@ -315,11 +315,8 @@ def planned(function: Function, contiguous_copy: Function) -> Function:
             address = data.ptr
             low |= address
             table.append(address)
-            key.append(operand.dtype)
-            key.append(operand.shape)
-        key.append(low & 15)
-        key.extend(params.values())
-        full_key = tuple(key)
+            key += (operand.dtype, operand.shape)
+        full_key = (*key, low & 15, *params.values())
         try:
             plan = plans[full_key]
         except KeyError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import cupy
@@ -20,4 +19,4 @@ def searchsorted(sequence: Array, values: Array, *, right: bool) -> Array:
     return generic("searchsorted", sequence, values, right=right)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"searchsorted": searchsorted}
+KERNELS = {"searchsorted": searchsorted}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
@@ -73,7 +73,7 @@ def _is_all_zero_bits(value: Any) -> bool:
     return type(value) in (int, bool) and not value
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "broadcast_to": broadcast_to,
     "full_like": full_like,
     "permute_dims": permute_dims,

@@ -5,11 +5,11 @@ They may get NumPy scalars, which augmented assignment replaces instead of writi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.bfloat16 import numbers_like
 
 _CUBIC = 0.044715
@@ -132,18 +132,18 @@ def softsign(x: Any) -> Any:
     return x / result
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "relu": relu,
-    "relu6": relu6,
-    "leaky_relu": leaky_relu,
-    "elu": elu,
-    "sigmoid": sigmoid,
-    "softplus": softplus,
-    "log_sigmoid": log_sigmoid,
-    "silu": silu,
-    "silu_slope": silu_slope,
-    "mish": mish,
-    "gelu_tanh": gelu_tanh,
-    "gelu_tanh_slope": gelu_tanh_slope,
-    "softsign": softsign,
-}
+KERNELS = by_name(
+    relu,
+    relu6,
+    leaky_relu,
+    elu,
+    sigmoid,
+    softplus,
+    log_sigmoid,
+    silu,
+    silu_slope,
+    mish,
+    gelu_tanh,
+    gelu_tanh_slope,
+    softsign,
+)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.index_check import refuse_out_of_range
 from tapegrad_numpy.half import accumulator
 
@@ -56,7 +56,4 @@ def _places(indices: Array, axis: int, shape: tuple[int, ...]) -> Array:
     return (places + np.arange(before).reshape(-1, 1, 1) * (shape[axis] * after)).reshape(-1)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "take_along_axis": take_along_axis,
-    "scatter_along_axis": scatter_along_axis,
-}
+KERNELS = by_name(take_along_axis, scatter_along_axis)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import widened
 
 Array = NDArray[Any]
@@ -74,7 +75,4 @@ def attention_gradient(
     )
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "attention": attention,
-    "attention_gradient": attention_gradient,
-}
+KERNELS = by_name(attention, attention_gradient)

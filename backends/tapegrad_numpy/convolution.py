@@ -11,7 +11,7 @@ The window geometry at the top of the file is shared with pooling.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import accumulator
 
 Array = NDArray[Any]
@@ -283,8 +284,4 @@ def _depthwise_filter_gradient(
     return g
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "conv": conv,
-    "conv_input_gradient": conv_input_gradient,
-    "conv_filter_gradient": conv_filter_gradient,
-}
+KERNELS = by_name(conv, conv_input_gradient, conv_filter_gradient)

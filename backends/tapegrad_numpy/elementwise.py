@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.bfloat16 import numbers_like
 
 _UFUNCS = (
@@ -149,23 +149,25 @@ def add_n(*arrays: Any) -> Any:
     return total
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
+    **by_name(
+        keep,
+        divide_no_nan,
+        multiply_no_nan,
+        xdivy,
+        xlogy,
+        xlog1py,
+        log_or_zero,
+        power_number,
+        rsqrt,
+        squared_difference,
+        truncatediv,
+        add_n,
+        clip,
+    ),
     **{name: getattr(np, name) for name in _UFUNCS},
-    "keep": keep,
-    "divide_no_nan": divide_no_nan,
-    "multiply_no_nan": multiply_no_nan,
-    "xdivy": xdivy,
-    "xlogy": xlogy,
-    "xlog1py": xlog1py,
-    "log_or_zero": log_or_zero,
-    "power_number": power_number,
-    "rsqrt": rsqrt,
-    "squared_difference": squared_difference,
     "complex": complex_,
-    "truncatediv": truncatediv,
-    "add_n": add_n,
     "nan_to_num": lambda x, *, nan, posinf, neginf: np.nan_to_num(x, True, nan, posinf, neginf),
-    "clip": clip,
     "isclose": np.isclose,
     "float_exponent": lambda x: np.frexp(x)[1],
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.index_check import refuse_out_of_range
 from tapegrad_numpy.half import accumulator
 
@@ -119,14 +119,9 @@ def one_hot(
     return np.moveaxis(rows.reshape(*indices.shape, depth), -1, axis)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "linear_index": linear_index,
-    "take": take,
+KERNELS = {
+    **by_name(
+        linear_index, take, take_add, take_set, take_last, take_extreme, extreme_shares, one_hot
+    ),
     "gather_rows": lambda x, indices: take(x, indices, axis=0),
-    "take_add": take_add,
-    "take_set": take_set,
-    "take_last": take_last,
-    "take_extreme": take_extreme,
-    "extreme_shares": extreme_shares,
-    "one_hot": one_hot,
 }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from tapegrad_numpy.activations import KERNELS as ACTIVATIONS
 from tapegrad_numpy.along_axis import KERNELS as ALONG_AXIS
 from tapegrad_numpy.attention import KERNELS as ATTENTION
@@ -28,7 +25,7 @@ from tapegrad_numpy.sorting import KERNELS as SORTING
 from tapegrad_numpy.special import KERNELS as SPECIAL
 from tapegrad_numpy.updates import KERNELS as UPDATES
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     **ELEMENTWISE,
     **ACTIVATIONS,
     **ALONG_AXIS,

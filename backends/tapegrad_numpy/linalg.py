@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.errors import ArgumentError
 from tapegrad_numpy.triangular import (
     by_schur,
@@ -196,13 +197,4 @@ def _log_by_roots(x: Any, root: Callable[[Any], Any]) -> Any:
     return log_near_identity(x) * 2.0**roots
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "triangular_solve": triangular_solve,
-    "lu_pivots": lu_pivots,
-    "lu_unpivoted": lu_unpivoted,
-    "eig": eig,
-    "eigvals": eigvals,
-    "expm": expm,
-    "sqrtm": sqrtm,
-    "logm": logm,
-}
+KERNELS = by_name(triangular_solve, lu_pivots, lu_unpivoted, eig, eigvals, expm, sqrtm, logm)

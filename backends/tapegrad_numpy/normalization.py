@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import accumulator
 
 Array = NDArray[Any]
@@ -102,7 +102,4 @@ def normalize_gradient(
     )
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "normalize": normalize,
-    "normalize_gradient": normalize_gradient,
-}
+KERNELS = by_name(normalize, normalize_gradient)

@@ -162,4 +162,4 @@ def _begins_a_line(array: Array) -> bool:
     return not array.ctypes.data % _LINE
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"capture": capture}
+KERNELS = {"capture": capture}

@@ -14,11 +14,11 @@ row-major order, depends on nothing but the state, e and its own parameters; nev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.philox_rejection import random_gamma, random_poisson
 from tapegrad_numpy.philox_words import Array, draw_pairs, draw_words, random_bits, unit
 from tapegrad_numpy.special import KERNELS as SPECIAL
@@ -173,14 +173,14 @@ def random_categorical(
     return y.reshape(*lead, num_samples)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "random_uniform": random_uniform,
-    "random_normal": random_normal,
-    "random_truncated_normal": random_truncated_normal,
-    "random_integers": random_integers,
-    "random_permutation": random_permutation,
-    "random_bernoulli": random_bernoulli,
-    "random_categorical": random_categorical,
-    "random_gamma": random_gamma,
-    "random_poisson": random_poisson,
-}
+KERNELS = by_name(
+    random_uniform,
+    random_normal,
+    random_truncated_normal,
+    random_integers,
+    random_permutation,
+    random_bernoulli,
+    random_categorical,
+    random_gamma,
+    random_poisson,
+)

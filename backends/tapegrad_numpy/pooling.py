@@ -8,11 +8,11 @@ the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.convolution import Array, Padding, Shape, output_shape, overlap, overlaps
 from tapegrad_numpy.half import accumulator
 
@@ -216,10 +216,4 @@ def _divisor(
     return np.maximum(real, 1)[..., None].astype(dtype)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "max_pool": max_pool,
-    "pool_gather": pool_gather,
-    "pool_scatter": pool_scatter,
-    "avg_pool": avg_pool,
-    "avg_pool_gradient": avg_pool_gradient,
-}
+KERNELS = by_name(max_pool, pool_gather, pool_scatter, avg_pool, avg_pool_gradient)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import accumulator, in_single, is_half
 
 Array = Any
@@ -215,23 +216,19 @@ def _fill(a: Array, b: Array, y: Array) -> None:
     y[later] = a[later] * odd[: (n - 1) // 2] + b[later]
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
+    **by_name(mean, count_nonzero, ties, exp_difference, running_index),
     "sum": sum_,
-    "mean": mean,
     "prod": in_single(prod),
     "max": max_,
     "min": min_,
     "any": any_,
     "all": all_,
-    "count_nonzero": count_nonzero,
-    "ties": ties,
-    "exp_difference": exp_difference,
     "logsumexp": in_single(logsumexp),
     "sum_of_squares": in_single(sum_of_squares),
     "euclidean_norm": in_single(euclidean_norm),
     "cumulative_sum": in_single(cumulative_sum),
     "cumulative_prod": in_single(cumulative_prod),
     "cumulative_logsumexp": in_single(cumulative_logsumexp),
-    "running_index": running_index,
     "linear_recurrence": in_single(linear_recurrence),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -149,4 +148,4 @@ def _standardize(h: Any, z: Any, k: int) -> None:
         h[k + 1, k] = 0
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"schur": schur, "schur_real": schur}
+KERNELS = {"schur": schur, "schur_real": schur}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.dtypes import as_dtype
 from tapegrad_numpy.half import accumulator
 
@@ -77,10 +77,4 @@ def segment_ties(x: Array, ids: Array, y: Array) -> Array:
     return np.divide(shares, count, out=shares, where=hits)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "segment_sum": segment_sum,
-    "segment_prod": segment_prod,
-    "segment_take": segment_take,
-    "segment_extreme": segment_extreme,
-    "segment_ties": segment_ties,
-}
+KERNELS = by_name(segment_sum, segment_prod, segment_take, segment_extreme, segment_ties)

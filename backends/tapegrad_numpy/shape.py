@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tapegrad.core.backend import by_name
 
 Array = Any
 
@@ -37,10 +38,4 @@ def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Ar
     return array
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "broadcast_to": broadcast_to,
-    "full_like": full_like,
-    "permute_dims": permute_dims,
-    "reshape": reshape,
-    "slice": take_slice,
-}
+KERNELS = {**by_name(broadcast_to, full_like, permute_dims, reshape), "slice": take_slice}

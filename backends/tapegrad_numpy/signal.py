@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+
+from tapegrad.core.backend import by_name
 
 Array = NDArray[Any]
 
@@ -48,8 +49,4 @@ def _rows(x: Array) -> Array:
     return x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "frames": frames,
-    "overlap_and_add": overlap_and_add,
-    "convolve": convolve,
-}
+KERNELS = by_name(frames, overlap_and_add, convolve)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import widened
 
 Array = NDArray[Any]
@@ -139,13 +140,13 @@ def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Ar
     return g.astype(logits.dtype, copy=False)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "softmax": softmax,
-    "softmax_gradient": softmax_gradient,
-    "log_softmax": log_softmax,
-    "log_softmax_gradient": log_softmax_gradient,
-    "sparse_cross_entropy": sparse_cross_entropy,
-    "sparse_cross_entropy_gradient": sparse_cross_entropy_gradient,
-    "cross_entropy": cross_entropy,
-    "cross_entropy_gradient": cross_entropy_gradient,
-}
+KERNELS = by_name(
+    softmax,
+    softmax_gradient,
+    log_softmax,
+    log_softmax_gradient,
+    sparse_cross_entropy,
+    sparse_cross_entropy_gradient,
+    cross_entropy,
+    cross_entropy_gradient,
+)

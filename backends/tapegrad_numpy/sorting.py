@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tapegrad.core.backend import by_name
 
 Array = Any
 
@@ -77,10 +78,4 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
     return first[order], rank[inverse.reshape(-1)], counts[order]
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "sort": sort,
-    "argsort": argsort,
-    "top_k": top_k,
-    "searchsorted": searchsorted,
-    "unique": unique,
-}
+KERNELS = by_name(sort, argsort, top_k, searchsorted, unique)

@@ -7,11 +7,11 @@ precision, single; so plain operators give the dtype of the slots.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_numpy.half import accumulator
 
 Array = Any
@@ -270,21 +270,21 @@ def _add_rows(array: Array, indices: Array, rows: Array) -> None:
     np.add.at(array.reshape(-1), places.reshape(-1), rows.reshape(-1))
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "adadelta_update": adadelta_update,
-    "adagrad_rows_update": adagrad_rows_update,
-    "adagrad_update": adagrad_update,
-    "adam_update": adam_update,
-    "adamax_update": adamax_update,
-    "average_update": average_update,
-    "decay_update": decay_update,
-    "ftrl_update": ftrl_update,
-    "lion_update": lion_update,
-    "moments_update": moments_update,
-    "momentum_update": momentum_update,
-    "nadam_update": nadam_update,
-    "rmsprop_update": rmsprop_update,
-    "sgd_rows_update": sgd_rows_update,
-    "sgd_update": sgd_update,
-    "tally_update": tally_update,
-}
+KERNELS = by_name(
+    adadelta_update,
+    adagrad_rows_update,
+    adagrad_update,
+    adam_update,
+    adamax_update,
+    average_update,
+    decay_update,
+    ftrl_update,
+    lion_update,
+    moments_update,
+    momentum_update,
+    nadam_update,
+    rmsprop_update,
+    sgd_rows_update,
+    sgd_update,
+    tally_update,
+)

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import sys
 import time
-from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 
@@ -16,12 +15,7 @@ class Progress(Protocol):
     def __enter__(self) -> Progress:
         """Begin to show."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop showing."""
 
     def say(self, text: str) -> None:

@@ -6,7 +6,7 @@ import warnings
 import weakref
 from typing import Any, NamedTuple
 
-from tapegrad.autodiff.sweep import Plan
+from tapegrad.autodiff.plan import Plan
 from tapegrad.core.recorder import Node
 from tapegrad.core.variable import Variable
 from tapegrad.errors import UnconnectedGradientError

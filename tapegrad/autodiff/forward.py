@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
 from typing import Any
 
 from tapegrad.autodiff import batching
@@ -88,12 +87,7 @@ class ForwardAccumulator:
         enter_recorder(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         leave_recorder(self)
         self._recording = False
 

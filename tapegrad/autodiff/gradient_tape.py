@@ -7,7 +7,6 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
 from typing import Any
 
 from tapegrad.autodiff import batching, explain, jacobian, per_example
@@ -21,8 +20,9 @@ from tapegrad.autodiff.arguments import (
     warn_once,
 )
 from tapegrad.autodiff.follow import follow
+from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.results import is_finished, total
-from tapegrad.autodiff.sweep import Plan, Sweep, release
+from tapegrad.autodiff.sweep import Sweep, release
 from tapegrad.core import nest
 from tapegrad.core.convert import to_tensor
 from tapegrad.core.indexed_slices import IndexedSlices
@@ -99,12 +99,7 @@ class GradientTape:
         enter_recorder(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._recording:
             self._stop()
 
@@ -536,7 +531,12 @@ class GradientTape:
         else:  # nodes are of whole arrays, not of examples
             with batching.in_frame(None):
                 found = sweep.run(starts)
-        return [total([found[node] for node in nodes if node in found]) for nodes in wanted]
+        return [
+            found.get(nodes[0])
+            if len(nodes) == 1
+            else total([found[node] for node in nodes if node in found])
+            for nodes in wanted
+        ]
 
     def _finish(self, source: Any, grad: Any, unconnected: UnconnectedGradients) -> Any:
         if grad is None:

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.dtypes import when_bfloat16_is_met
 from tapegrad.core.indexed_slices import IndexedSlices
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.ops import arithmetic, joining
 
 
-class _Bfloat16:
-    """Whether gradients may come in another dtype than their sources: NumPy's operators, which
-    rules use, know no bfloat16 beside Python numbers.
-    """
-
-    is_met = False
-
-    def note(self) -> None:
-        self.is_met = True
-
-
-_bfloat16 = _Bfloat16()
-when_bfloat16_is_met(_bfloat16.note)
-
-
 def is_finished(source: Any, grad: Any) -> bool:
-    """Whether a gradient can be handed out as it is."""
-    if grad is None or not _bfloat16.is_met:
-        return grad is not None
-    of_tensors = type(grad) is Tensor and isinstance(source, Tensor | Variable)
+    """Whether a gradient can be handed out as it is.
+
+    It may have another dtype: NumPy's operators, which rules use, know no bfloat16 beside Python
+    numbers, and the cast of a variable shares its gradient with the variable.
+    """
+    of_tensors = type(grad) is Tensor and type(source) in (Tensor, Variable)
     return of_tensors and grad.array.dtype is source.array.dtype
 
 

@@ -6,11 +6,12 @@ in which order) and then run, on raw arrays when nobody listens and on tensors o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+from tapegrad.autodiff.bias_sums import Waiting, product_beside
+from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.single_call import single_call
 from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.primitive import INTERPRETERS, PRIMITIVES
@@ -31,60 +32,6 @@ from tapegrad.errors import ArgumentError, MissingRuleError
 from tapegrad.ops import arithmetic, cast, creation, gather
 from tapegrad.ops.basic import sum_to_shape
 
-_by_order = attrgetter("order")
-
-
-class Plan:
-    """The nodes on the way from targets to sources, latest first."""
-
-    __slots__ = ("needed", "nodes", "sources")
-
-    def __init__(self, targets: Iterable[Node], sources: Iterable[Node], token: Token) -> None:
-        self.sources = frozenset(sources)
-        self.nodes, only_sources = _reachable(targets, self.sources, token)
-        self.needed = None if only_sources else _leading_to(self.nodes, self.sources)
-
-
-def _reachable(
-    targets: Iterable[Node], sources: frozenset[Node], token: Token
-) -> tuple[list[Node], bool]:
-    """Nodes from which the targets were made, latest first; and whether all leaves are sources."""
-    found: list[Node] = []
-    seen: set[Node] = set()
-    waiting = list(targets)
-    only_sources = all([node.primitive is None for node in sources])
-    usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
-    take, put, note, keep = waiting.pop, waiting.append, seen.add, found.append
-    while waiting:
-        node: Node | None = take()
-        while node is not None and node not in seen:
-            if node.tokens is not usual and token not in node.tokens:
-                only_sources = False  # the way to an input that this tape does not follow
-                break
-            note(node)
-            keep(node)
-            if node.primitive is None:
-                only_sources = only_sources and node in sources
-                break
-            inputs, node = node.inputs, None
-            for source in inputs:  # go on with one of them at once, let the others wait
-                if source is not None:
-                    if node is not None:
-                        put(source)
-                    else:
-                        node = source
-    found.sort(key=_by_order, reverse=True)
-    return found, only_sources
-
-
-def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:
-    """Those of `nodes` that were made from a source (the sources included)."""
-    needed = set(sources)
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.inputs):
-            needed.add(node)
-    return needed
-
 
 class Sweep:
     """One run over a plan. `grads` maps nodes to what has arrived for them."""
@@ -99,6 +46,8 @@ class Sweep:
         self._into_kernels: dict[Any, Callable[..., bool] | None] = {}
         self._adopt_others: Callable[..., Any] | None = None
         self._cast_many: Callable[..., list[Any]] | None = None
+        self._multiply_and_sum: Callable[..., tuple[Any, Any]] | None = None
+        self._waiting: dict[Node, Waiting] = {}
         self._postponed: list[Node] = []
 
     def run(self, seeds: list[tuple[Node, Any]]) -> dict[Node, Any]:
@@ -118,7 +67,7 @@ class Sweep:
             with using_stack(RAW):
                 self._run_raw()
         grads = self.grads
-        return {node: _as_tensors(grads[node]) for node in self.plan.sources if node in grads}
+        return {node: _as_tensor(grads[node]) for node in self.plan.sources if node in grads}
 
     def _run_raw(self) -> None:
         """The fast sweep: rules on raw arrays, no tensor is made."""
@@ -133,11 +82,15 @@ class Sweep:
             kind = _kind_with_vjp_kernels(grads)
             self._add_into = backend.kernels.get("add.into") if kind is not None else None
             self._cast_many = backend.kernels.get("cast.many") if kind is not None else None
+            self._multiply_and_sum = backend.kernels.get("matmul_with_sums")
             self._adopt_others = getattr(backend, "adopt_others", None)
         without_into: set[Any] = set()
+        pull_at_once = self._pull_at_once
         for node in self.plan.nodes:
             primitive = node.primitive
             if primitive is None:
+                if node.fit is not None and node in grads:
+                    self._cast_leaf(node, kind)
                 continue
             t = grads.get(node) if kept and node in kept else take(node, None)
             if t is None:
@@ -146,12 +99,15 @@ class Sweep:
             if self._adopt_others is not None:
                 adopt = partial(self._adopt_others, like)
                 node, t = _adopted(node, adopt), _adopted_cotangent(t, adopt)
-            if kind is not None and rules is not None and self._pull_together(node, t, kind):
+            if primitive is PICK:
+                self._keep_part(node, t)
+            elif type(t) is kind and rules is not None and pull_at_once(node, t, kind):
                 pass
             elif rules is None or (primitive.conjugates and t.dtype.kind == "c"):
                 self._pull(node, t, raw=True)
             else:
-                saved, fit, i = node.saved, node.fit, -1
+                saved = self._pull_bias(node, t) if node in self._waiting else node.saved
+                fit, i = node.fit, -1
                 wants = primitive.rule_wants
                 for source in node.inputs:
                     i += 1
@@ -193,38 +149,35 @@ class Sweep:
                     self._release(node)
         self._cast_postponed()
 
-    def _postpone(self, node: Node, t: Any) -> bool:
-        """Leave the cast of a source's gradient to the end, where one launch does many of them."""
-        source = node.inputs[0]
-        if self._cast_many is None or node.fit is None or not self._wants(source):
-            return False
-        assert source is not None
-        if source.primitive is not None or source in self.grads or _is_complex(t):
-            return False
-        self.grads[source] = _Postponed(node, t, node.fit[0][1])
-        self._postponed.append(source)
-        return True
+    def _cast_leaf(self, node: Node, kind: type | None) -> None:
+        """Bring the gradient of a cast variable to the variable's dtype, in the end if it can be.
+
+        Then one launch does many of them.
+        """
+        t = self.grads[node]
+        if self._cast_many is not None and type(t) is kind:
+            self._postponed.append(node)
+        else:
+            self.grads[node] = _attempt(node, cast.cast_like, t, node.fit)
 
     def _cast_postponed(self) -> None:
-        # More may have arrived for a source in the meantime: then its cast is done.
-        places = [source for source in self._postponed if _is_postponed(self.grads[source])]
-        waiting = [self.grads[source] for source in places]
-        if waiting:
-            run = partial(_cast_all, self._cast_many, [one.dtype for one in waiting])
-            results = _attempt(waiting[0].node, run, *[one.t for one in waiting])
-            self.grads.update(zip(places, results))
+        nodes, grads = self._postponed, self.grads
+        if nodes:
+            run = partial(_cast_all, self._cast_many, [node.fit for node in nodes])
+            grads.update(zip(nodes, _attempt(nodes[0], run, *[grads[node] for node in nodes])))
 
-    def _pull_together(self, node: Node, t: Any, kind: Any) -> bool:
+    def _pull_at_once(self, node: Node, t: Any, kind: Any) -> bool:
         """Pull back by the backend's one kernel for all rules of a node, if there is one."""
         primitive = node.primitive
         kernel = primitive.vjp_kernel(kind)
-        if kernel is None or type(t) is not kind:
-            return primitive is cast.cast_p and type(t) is kind and self._postpone(node, t)
+        if kernel is None:
+            return False
         needed = self.plan.needed
-        wanted = tuple([
-            read is not None and (needed is None or source in needed)
-            for read, source in zip(node.saved, node.inputs)
-        ])  # fmt: skip
+        if needed is None:
+            wanted = tuple([read is not None for read in node.saved])
+        else:
+            pairs = zip(node.saved, node.inputs)
+            wanted = tuple([read is not None and source in needed for read, source in pairs])
         conjugate = primitive.conjugates and t.dtype.kind == "c"
         try:
             shares = kernel(t, node.saved, wanted, node.params, conjugate)
@@ -237,12 +190,46 @@ class Sweep:
             share = shares[i]
             if share is not None:
                 if fit is not None and fit[i] is not None:
-                    share = _attempt(node, _fitted, share, fit[i])
+                    if share is t and self._let_wait(node, i, t, shares):
+                        continue
+                    try:
+                        share = _fitted(share, fit[i])
+                    except MemoryError:
+                        share = _attempt(node, _fitted, share, fit[i])
                 if source in grads:
                     self._add(source, share)
                 else:
                     grads[source] = share
         return True
+
+    def _let_wait(self, node: Node, i: int, t: Any, shares: Sequence[Any]) -> bool:
+        """Leave the sums for a bias to the product beside it, if that gets the same cotangent."""
+        product = None if self._multiply_and_sum is None else product_beside(node, i, t)
+        source, needed = node.inputs[i], self.plan.needed
+        if product is None or source is None or shares[1 - i] is not t:
+            return False
+        if product in self._waiting or self.grads.get(product, t) is not t:
+            return False
+        if needed is not None and product.inputs[1] not in needed:
+            return False
+        self._waiting[product] = source, node.fit[i], t
+        return True
+
+    def _pull_bias(self, node: Node, t: Any) -> Any:
+        """Find what waits for a product; return what is left of the values that its rules read."""
+        source, fit, of = self._waiting.pop(node)
+        call, weight = single_call(node.primitive, 1, node.params), node.inputs[1]
+        assert weight is not None
+        assert self._multiply_and_sum is not None
+        if t is not of or weight in self.grads or call is None:
+            self._add(source, _attempt(node, _fitted, of, fit))
+            return node.saved
+        operands = [t if position < 0 else node.saved[1][position] for position in call.operands]
+        kernel = partial(self._multiply_and_sum, **call.params, of_first=call.operands[0] < 0)
+        self.grads[weight], sums = _attempt(node, kernel, *operands)
+        self._owned.add(weight)  # the call has made a new array
+        self._add(source, sums)
+        return node.saved[0], None
 
     def _accumulate(self, node: Node, i: int, t: Any) -> bool:
         """Let the backend add the share of an input to what has arrived for it, if it can."""
@@ -262,8 +249,11 @@ class Sweep:
         assert source is not None
         operands = [t if position < 0 else read[position] for position in call.operands]
         if source not in self.grads:
-            kernel = partial(call.primitive.kernel(type(t)), **call.params)
-            self.grads[source] = _attempt(node, kernel, *operands)
+            kernel = node.primitive.kernel(type(t))
+            try:
+                self.grads[source] = kernel(*operands, **call.params)
+            except MemoryError:
+                self.grads[source] = _attempt(node, partial(kernel, **call.params), *operands)
             self._owned.add(source)  # the call has made a new array
             return True
         return source in self._owned and into(self.grads[source], *operands, **call.params)
@@ -272,6 +262,8 @@ class Sweep:
         """The same on tensors, so that outer recorders can follow the sweep."""
         for node in self.plan.nodes:
             if node.primitive is None:
+                if node.fit is not None and node in self.grads:
+                    self._cast_leaf(node, None)
                 continue
             is_source = node in self.plan.sources
             t = self.grads.get(node) if is_source else self.grads.pop(node, None)
@@ -287,7 +279,10 @@ class Sweep:
         if raw and primitive.add_part is not None and self._adopt_others is None:
             self._add_part(node, t)
             return
-        if primitive is PICK or primitive.vjp_rules is None or primitive.sparse_vjp is not None:
+        if primitive is PICK:
+            self._keep_part(node, t)
+            return
+        if primitive.vjp_rules is None or primitive.sparse_vjp is not None:
             self._pull_special(node, t, raw)
             return
         conjugate = primitive.conjugates and _is_complex(t)
@@ -301,14 +296,15 @@ class Sweep:
     def _wants(self, source: Node | None) -> bool:
         return source is not None and (self.plan.needed is None or source in self.plan.needed)
 
+    def _keep_part(self, node: Node, t: Any) -> None:
+        """Keep the cotangent of one of several outputs with the others, for the node of all."""
+        parts = self.grads.setdefault(node.inputs[0], {})
+        index = node.params["index"]
+        parts[index] = t if index not in parts else _attempt(node, _sum, parts[index], t)
+
     def _pull_special(self, node: Node, t: Any, raw: bool) -> None:
-        """Nodes of several outputs, joint rules, sparse gathers, and missing rules."""
+        """Joint rules, sparse gathers, and missing rules."""
         primitive = node.primitive
-        if primitive is PICK:
-            parts = self.grads.setdefault(node.inputs[0], {})
-            index = node.params["index"]
-            parts[index] = t if index not in parts else _attempt(node, _sum, parts[index], t)
-            return
         if primitive.sparse_vjp is not None:
             self._pull_sparse(node, t, raw)
             return
@@ -323,19 +319,24 @@ class Sweep:
                 f"The gradient rule of {primitive.name} must return {len(node.inputs)} values, "
                 f"one per input. It returned {len(shares)}."
             )
+        grads, fits = self.grads, None if primitive.many else node.fit
         for i, (source, share) in enumerate(zip(node.inputs, shares, strict=True)):
             if share is not None and self._wants(source):
-                fit = None if primitive.many or node.fit is None else node.fit[i]
-                self._add(source, share if fit is None else _fitted(share, fit))
+                if fits is not None and fits[i] is not None:
+                    share = _fitted(share, fits[i])
+                if source in grads:
+                    self._add(source, share)
+                else:
+                    grads[source] = share
 
     def _joint(self, node: Node, t: Any, raw: bool) -> Any:
         primitive, saved, params = node.primitive, node.saved, node.params
         if primitive.takes_none:
-            t = tuple(t.get(k) for k in range(len(node.fit)))
+            t = tuple([t.get(k) for k in node.fit])
         elif primitive.many:
             t = _with_zeros(t, node.fit, saved)
         if "needs" in primitive.joint_vjp.wants:
-            params = {**params, "needs": tuple(self._wants(source) for source in node.inputs)}
+            params = {**params, "needs": tuple(map(self._wants, node.inputs))}
         if raw and primitive.needs_tensors:
             with using_stack(EMPTY):
                 shares = primitive.joint_vjp(_tensors(t), tuple(map(_tensors, saved)), params)
@@ -384,10 +385,7 @@ class Sweep:
             else:
                 self._add_into(total, share)
         else:
-            present = self.grads[node]
-            if _is_postponed(present):
-                present = _attempt(present.node, cast.cast_like, present.t, present.dtype)
-            self.grads[node] = _attempt(node, _sum, present, share)
+            self.grads[node] = _attempt(node, _sum, self.grads[node], share)
             if not isinstance(self.grads[node], Tensor | gather.RowGradient):
                 self._owned.add(node)
 
@@ -405,19 +403,7 @@ def release(node: Node) -> None:
     node.primitive = None
 
 
-class _Postponed(NamedTuple):
-    """A gradient that has arrived in the dtype of a cast's result, and the dtype it will have."""
-
-    node: Node
-    t: Any
-    dtype: Any
-
-
-def _is_postponed(value: Any) -> bool:
-    return type(value) is _Postponed
-
-
-def _cast_all(cast_many: Any, dtypes: list[Any], *arrays: Any) -> Any:
+def _cast_all(cast_many: Any, dtypes: Sequence[Any], *arrays: Any) -> Any:
     return cast_many(arrays, dtypes)
 
 
@@ -530,10 +516,10 @@ def _fitted(share: Any, fit: tuple[Any, Any]) -> Any:
 def _with_zeros(t: dict[int, Any], specs: Any, saved: Any) -> tuple[Any, ...]:
     """Cotangents of all outputs of a primitive with several; those nobody used are zeros."""
     example = next(iter(t.values()))
-    return tuple(
+    return tuple([
         t[k] if k in t else creation.zeros_for(example, shape, dtype)
         for k, (shape, dtype) in enumerate(specs)
-    )
+    ])  # fmt: skip
 
 
 def _tensors(value: Any) -> Any:
@@ -542,8 +528,9 @@ def _tensors(value: Any) -> Any:
     return as_tensor_value(value)
 
 
-def _as_tensors(value: Any) -> Any:
-    if type(value) is Tensor or type(value) in INTERPRETERS:
+def _as_tensor(value: Any) -> Any:
+    kind = type(value)
+    if kind is Tensor or kind in INTERPRETERS:
         return value
     if isinstance(value, gather.RowGradient):
         return value.as_indexed_slices()

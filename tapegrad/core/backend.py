@@ -120,6 +120,15 @@ _loaded: dict[str, Backend] = {}
 _by_type: dict[type, Backend] = {}
 
 
+def by_name(*kernels: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return functions that have the names of primitives as a table of kernels.
+
+    >>> by_name(len)
+    {'len': <built-in function len>}
+    """
+    return {kernel.__name__: kernel for kernel in kernels}
+
+
 def register_backend(backend: Backend) -> None:
     """Add a backend object to the registry under its own name (used by tests and notebooks)."""
     _loaded[backend.name] = backend

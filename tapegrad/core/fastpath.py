@@ -22,7 +22,7 @@ from tapegrad.core.primitive import (
 )
 from tapegrad.core.recorder import Node, active_stack, next_order
 from tapegrad.core.recovery import run_again
-from tapegrad.core.rule import Read
+from tapegrad.core.rule import source_of
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.core.variable import Variable
 
@@ -217,18 +217,8 @@ def saver(primitive: Primitive, followed: tuple[bool, ...]) -> Any:
     wanted = [rule if flag else None for rule, flag in zip(rules, followed, strict=True)]
     if not any(rule is not None and rule.reads for rule in wanted):
         return tuple(None if rule is None else () for rule in wanted)
-    parts = ["None" if rule is None else _tuple_of(rule.reads) for rule in wanted]
+    parts = ["None" if rule is None else source_of(rule.reads, "ab", "y") for rule in wanted]
     return eval(f"lambda a, b, y: ({', '.join(parts)},)")
-
-
-def _tuple_of(reads: tuple[Read, ...]) -> str:
-    """The source of a tuple of what a rule reads."""
-    names = ["y" if read.of_output else "ab"[read.index or 0] for read in reads]
-    values = [
-        f"getattr({name}, 'shape', ())" if read.only_shape else name
-        for name, read in zip(names, reads, strict=True)
-    ]
-    return f"({', '.join(values)},)" if values else "()"
 
 
 Primitive.make_fast = staticmethod(one_operand)

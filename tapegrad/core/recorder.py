@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 next_order = count(1).__next__
 _new = object.__new__
+_NO_PARAMS: dict[str, Any] = {}
 
 
 class Token:
@@ -39,7 +40,8 @@ class Node:
     `inputs` holds the inputs' nodes (None where an input is not followed); `saved` holds, per
     followed input, the arrays that its rule reads; `fit` holds, per input, the shape and dtype
     its gradient must be brought to, or is None where nothing has to be done. A leaf (a watched
-    value) has no primitive. `tangents` holds a value's tangent per accumulator's token; the node
+    value) has no primitive; one for a variable in another dtype has the variable's dtype as its
+    `fit`. `tangents` holds a value's tangent per accumulator's token; the node
     of a primitive with several outputs holds one such table per output.
     """
 
@@ -175,13 +177,13 @@ def leave_recorder(recorder: Any) -> None:
     _stack.set(_stack.get().without(recorder))
 
 
-def make_leaf(tokens: tuple[Token, ...]) -> Node:
+def make_leaf(tokens: tuple[Token, ...], params: dict[str, Any] = _NO_PARAMS) -> Node:
     """Return the node of a watched value."""
     node: Node = _new(Node)
     node.order = next_order()
     node.tokens = tokens
     node.primitive = None
-    node.params = {}
+    node.params = params
     node.inputs = ()
     node.saved = node.fit = node.tangents = None
     return node

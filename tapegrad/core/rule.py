@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tapegrad.core.recorder import Node, Operation, make_node
 from tapegrad.core.tensor import Tensor, wrap
 
 _NAME = re.compile(r"(x|y)(\d*)(_shape)?")
+_OPERANDS = [f"operands[{k}]" for k in range(32)]
 
 
 class Read:
@@ -34,12 +36,16 @@ class Read:
         self.index = int(match[2]) - 1 if match[2] else (None if self.of_output else 0)
         self.only_shape = match[3] is not None
 
-    def take(self, operands: Sequence[Any], result: Any) -> Any:
-        """Return the value to save from one execution of the primitive."""
-        value = result if self.of_output else operands
-        if self.index is not None:
-            value = value[self.index]
-        return shape_of(value) if self.only_shape else value
+
+def source_of(reads: Sequence[Read], operands: Sequence[str], result: str) -> str:
+    """Return the expression of a tuple of what is read, from those of operands and result."""
+    parts = ""
+    for read in reads:
+        name = result if read.of_output else operands[read.index or 0]
+        if read.of_output and read.index is not None:
+            name += f"[{read.index}]"
+        parts += f"getattr({name}, 'shape', ()), " if read.only_shape else f"{name}, "
+    return f"({parts})"
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -58,7 +64,7 @@ class Rule:
         self.function = function
         self.reads = tuple(Read(name, function) for name in positional)
         self.wants = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
-        self.pick = _picker(self.reads)
+        self.pick = _picker(self)
 
     def __call__(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if not self.wants:
@@ -73,33 +79,28 @@ class Rule:
 
     def read_again(self, operation: Operation) -> tuple[Any, ...]:
         """Read from an operation that has just run, as tensors (for forward mode)."""
-        return tuple(_read_again(read, operation) for read in self.reads)
+        values = self.pick(operation.operands, operation.result)
+        return tuple(map(partial(_read_again, operation), self.reads, values))
 
 
-def _read_again(read: Read, operation: Operation) -> Any:
+def _read_again(operation: Operation, read: Read, value: Any) -> Any:
     if read.only_shape:
-        return read.take(operation.operands, operation.result)
+        return value
     if not read.of_output:
-        value = operation.operands[read.index or 0]
         return wrap(value, operation.nodes[read.index or 0]) if hasattr(value, "shape") else value
-    if not operation.primitive.many:
-        return wrap(operation.result, operation.outputs[0])
-    pairs = zip(operation.result, operation.outputs, strict=True)
-    outputs = tuple(wrap(value, node) for value, node in pairs)
-    return outputs if read.index is None else outputs[read.index]
+    if read.index is not None or not operation.primitive.many:
+        return wrap(value, operation.outputs[read.index or 0])
+    return tuple(map(wrap, value, operation.outputs))
 
 
-def _picker(reads: tuple[Read, ...]) -> Callable[[Sequence[Any], Any], tuple[Any, ...]]:
-    """Return the function that collects what a rule reads; the usual cases are spelled out."""
-    if not reads:
-        return lambda operands, result: ()
-    if len(reads) == 1 and not reads[0].only_shape:
-        index = reads[0].index
-        if index is None:
-            return lambda operands, result: (result,)
-        if not reads[0].of_output:
-            return lambda operands, result: (operands[index],)
-    return lambda operands, result: tuple([read.take(operands, result) for read in reads])
+def _picker(rule: Rule) -> Callable[[Sequence[Any], Any], tuple[Any, ...]]:
+    """Return the function that collects what a rule reads; it is compiled at its first call."""
+
+    def pick(operands: Sequence[Any], result: Any) -> tuple[Any, ...]:
+        rule.pick = eval(f"lambda operands, result: {source_of(rule.reads, _OPERANDS, 'result')}")
+        return rule.pick(operands, result)
+
+    return pick
 
 
 def _rewrap(read: Read, value: Any, node: Node) -> Any:

@@ -86,31 +86,15 @@ class TensorRef:
         return f"<ref of {self._referent!r}>"
 
 
-class Tensor(HasOperators):
-    """An array with a place on the tape. Make one with `tapegrad.constant`.
+class HasArray(HasOperators):
+    """What tensors and variables say of the array that they have."""
 
-    `node` says what the active recorders know about the value (None: nothing). `base` is set
-    only on basic slices: a weak reference to the tensor that was sliced.
-
-    >>> import tapegrad
-    >>> x = tapegrad.constant([[1.0, 2.0]])
-    >>> x.shape, x.dtype, x.device
-    ((1, 2), <dtype: 'float32'>, 'cpu')
-    """
-
-    __slots__ = ("__weakref__", "array", "base", "node")
+    __slots__ = ()
 
     array: Array
-    node: Node | None
-    base: weakref.ref[Tensor]
 
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
-
-    def __init__(self, array: Array) -> None:
-        refuse_unsupported(backend_of(array).dtype_of(array))
-        self.array = array
-        self.node = None
 
     @property
     def shape(self) -> TensorShape:
@@ -121,7 +105,7 @@ class Tensor(HasOperators):
 
     @property
     def ndim(self) -> int:
-        return self.array.ndim  # type: ignore[no-any-return]
+        return len(self.array.shape)
 
     @property
     def size(self) -> int:
@@ -135,6 +119,29 @@ class Tensor(HasOperators):
     @property
     def device(self) -> str:
         return backend_of(self.array).device_of(self.array)
+
+
+class Tensor(HasArray):
+    """An array with a place on the tape. Make one with `tapegrad.constant`.
+
+    `node` says what the active recorders know about the value (None: nothing). `base` is set
+    only on basic slices: a weak reference to the tensor that was sliced.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[1.0, 2.0]])
+    >>> x.shape, x.dtype, x.device
+    ((1, 2), <dtype: 'float32'>, 'cpu')
+    """
+
+    __slots__ = ("__weakref__", "array", "base", "node")
+
+    node: Node | None
+    base: weakref.ref[Tensor]
+
+    def __init__(self, array: Array) -> None:
+        refuse_unsupported(backend_of(array).dtype_of(array))
+        self.array = array
+        self.node = None
 
     @property
     def nbytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from tapegrad.core import host, nest
@@ -15,15 +15,10 @@ from tapegrad.core.convert import (
     register_tensor_conversion_function,
     to_tensor,
 )
-from tapegrad.core.dtypes import KNOWN_DTYPES, DType, as_dtype, numpy_dtype
-from tapegrad.core.recorder import Node, Token, active_stack, make_leaf, note_cut
-from tapegrad.core.tensor import Tensor, TensorRef, TensorShape, wrap
+from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.recorder import Node, Stack, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
-
-if TYPE_CHECKING:
-    from tapegrad.core.operator_types import HasOperators
-else:
-    HasOperators = object
 
 _next_number = count(1).__next__
 _live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
@@ -32,7 +27,7 @@ _new = object.__new__
 _IS_VARIABLE = {"variable": True}
 
 
-class Variable(HasOperators):
+class Variable(HasArray):
     """A value that can be assigned to, watched by every active tape that reads it.
 
     Reads are snapshots: a tensor read before an `assign` keeps its value.
@@ -52,9 +47,6 @@ class Variable(HasOperators):
         "number",
         "trainable",
     )
-
-    __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
 
     def __init__(
         self,
@@ -82,30 +74,6 @@ class Variable(HasOperators):
         for hear in _hearers:
             hear(self)
 
-    @property
-    def shape(self) -> TensorShape:
-        return TensorShape(self.array.shape)
-
-    def get_shape(self) -> TensorShape:
-        return self.shape
-
-    @property
-    def ndim(self) -> int:
-        return len(self.array.shape)
-
-    @property
-    def size(self) -> int:
-        return self.shape.num_elements()
-
-    @property
-    def dtype(self) -> DType:
-        known = KNOWN_DTYPES.get(self.array.dtype)
-        return known or as_dtype(backend_of(self.array).dtype_of(self.array))
-
-    @property
-    def device(self) -> str:
-        return backend_of(self.array).device_of(self.array)
-
     def value(self) -> Any:
         """Return the present value as a tensor; active tapes see the read."""
         stack = active_stack()
@@ -113,21 +81,28 @@ class Variable(HasOperators):
             return wrap(self.array)
         if stack.framed:  # a tape made inside vmap wants one gradient per example
             return stack.framed[-1].read_per_example(self)
-        leaf = self._leaf
-        if leaf is None or leaf[0] is not stack.tokens:
-            leaf = self._leaf = (stack.tokens, self._make_leaf())
         tensor: Tensor = _new(Tensor)
         tensor.array = self.array
-        tensor.node = leaf[1]
+        tensor.node = self.leaf(stack)
         return tensor
 
     read_value = value
 
-    def _make_leaf(self) -> Node | None:
-        """Ask the active recorders which of them follow this variable."""
-        stack = active_stack()
-        node = make_leaf(stack.tokens)
-        node.params = _IS_VARIABLE
+    def leaf(self, stack: Stack) -> Node | None:
+        """Return the place of the present value on the tapes of `stack`, which see the read."""
+        tokens = stack.tokens
+        known = self._leaf
+        if known is None or known[0] is not tokens:
+            known = self._leaf = (tokens, self.new_leaf(stack, _IS_VARIABLE))
+        return known[1]
+
+    def was_read(self, stack: Stack) -> bool:
+        """Whether there is a leaf for the present value already."""
+        return self._leaf is not None and self._leaf[0] is stack.tokens
+
+    def new_leaf(self, stack: Stack, params: dict[str, Any]) -> Node | None:
+        """Ask the recorders of `stack` which of them follow this variable, with a leaf for it."""
+        node = make_leaf(stack.tokens, params)
         followers = [r for r in stack.recorders if r.follows_variable(self, node)]
         if len(followers) != len(stack.tokens):
             node.tokens = tuple([recorder.token for recorder in followers])

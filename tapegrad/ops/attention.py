@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ShapeError
-from tapegrad.ops.attention_core import attention_p, hide_future, queries_per_head
+from tapegrad.ops.attention_core import attention_p, hide_future
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
 from tapegrad.ops.dropout import apply_dropout
@@ -21,6 +21,8 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.softmax import softmax_p
 from tapegrad.ops.trigonometric import cos, sin
+
+Shape = tuple[int, ...]
 
 
 def scaled_dot_product_attention(
@@ -48,11 +50,13 @@ def scaled_dot_product_attention(
     (1, 2, 3, 4)
     """
     q, k, v = as_operand(query), as_operand(key), as_operand(value)
-    _check_shapes(q, k, v)
-    groups = _queries_per_head(q, k)
-    scale = 1.0 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    shapes = q.shape, k.shape, v.shape
+    _check_shapes(*shapes)
+    groups = _queries_per_head(*shapes[:2])
+    scale = 1.0 / math.sqrt(max(shapes[0][-1], 1)) if scale is None else scale
     plain = mask is None and not dropout_rate and isinstance(scale, int | float)
-    if plain and _fit_together(q, k, v):
+    is_float = q.dtype == k.dtype == v.dtype and kind_of(q) == "f"
+    if plain and is_float and _fit_together(*shapes):
         return attention_p(q, k, v, scale=float(scale), causal=bool(causal))[0]
     q = q * scale
     scores = matmul(_fold_heads(q, groups), k, transpose_b=True)
@@ -69,39 +73,34 @@ def scaled_dot_product_attention(
     return _unfold_heads(matmul(_fold_heads(weights, groups), v), groups)
 
 
-def _check_shapes(q: Any, k: Any, v: Any) -> None:
-    ranks = {len(q.shape), len(k.shape), len(v.shape)}
-    fits = len(ranks) == 1 and ranks.pop() >= 2
-    if not fits or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+def _check_shapes(q: Shape, k: Shape, v: Shape) -> None:
+    fits = 2 <= len(q) == len(k) == len(v)
+    if not fits or q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(
             "scaled_dot_product_attention takes query [..., queries, depth], key [..., keys, "
             "depth] and value [..., keys, width] of one rank. Got shapes "
-            f"{q.shape}, {k.shape} and {v.shape}."
+            f"{q}, {k} and {v}."
         )
 
 
-def _queries_per_head(q: Any, k: Any) -> int:
+def _queries_per_head(q: Shape, k: Shape) -> int:
     """How many heads of queries share one of keys; 1 where the heads broadcast or are equal."""
-    if len(q.shape) < 3 or q.shape[-3] == k.shape[-3] or 1 in (q.shape[-3], k.shape[-3]):
+    if len(q) < 3 or q[-3] == k[-3] or 1 in (q[-3], k[-3]):
         return 1
-    if q.shape[-3] % k.shape[-3]:
+    if not k[-3] or q[-3] % k[-3]:
         raise ShapeError(
-            "The number of heads of keys must divide that of queries. "
-            f"Got {k.shape[-3]} and {q.shape[-3]}."
+            f"The number of heads of keys must divide that of queries. Got {k[-3]} and {q[-3]}."
         )
-    return queries_per_head(q, k)
+    return q[-3] // k[-3]
 
 
-def _fit_together(q: Any, k: Any, v: Any) -> bool:
-    """Tell whether the primitive takes these: one floating dtype, and nothing that broadcasts."""
-    if not q.dtype == k.dtype == v.dtype or kind_of(q) != "f":
-        return False
-    if len(q.shape) == 2:
+def _fit_together(q: Shape, k: Shape, v: Shape) -> bool:
+    """Tell whether the primitive takes operands of these shapes: nothing that broadcasts."""
+    if len(q) == 2:
         return True
-    if q.shape[:-3] != k.shape[:-3] or k.shape[:-2] != v.shape[:-2]:
+    if q[:-3] != k[:-3] or k[:-2] != v[:-2]:
         return False
-    heads, shared = q.shape[-3], k.shape[-3]
-    return bool(heads == shared or (shared > 0 and heads % shared == 0))
+    return q[-3] == k[-3] or (k[-3] > 0 and q[-3] % k[-3] == 0)
 
 
 def _fold_heads(x: Any, groups: int) -> Any:

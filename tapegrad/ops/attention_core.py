@@ -159,10 +159,15 @@ def _plus(first: Any, second: Any) -> Any:
     return second if first is None else first + second
 
 
+attention_p.takes_none = True  # of the weights, which are a hint to the backward pass
+
+
 @attention_p.vjp
 def _attention_vjp(
     t: Any, x1: Any, x2: Any, x3: Any, y1: Any, y2: Any, *, scale: float, causal: bool
 ) -> Any:
+    if t[0] is None:
+        return None, None, None
     return attention_gradient_p(t[0], x1, x2, x3, y1, y2, scale=scale, causal=causal)
 
 

@@ -51,9 +51,15 @@ class _Round(threading.local):
         self.tokens: Any = None
         self.dtype: Any = None
         self.leader = 0
-        self.seen: dict[int, ref[Variable]] = {}
+        self.members: dict[int, ref[Variable]] = {}
         self.ready: dict[int, tuple[Any, Any]] = {}
+        self.others: dict[int, ref[Variable]] = {}
         self.groups: dict[tuple[int, Any], _Group] = {}
+
+    def seen(self) -> dict[int, ref[Variable]]:
+        """What was asked for: members of the group whose results were taken, and others."""
+        taken = {key: one for key, one in self.members.items() if key not in self.ready}
+        return taken | self.others
 
 
 _round = _Round()
@@ -61,28 +67,35 @@ _round = _Round()
 
 def cast_ahead(variable: Variable, dtype: np.dtype[Any], stack: Stack) -> Any:
     """Return a variable's value in another dtype, or None if it has to be cast alone."""
-    array = variable.array
+    now, number = _round, variable.number
+    is_begun = now.tokens is stack.tokens and now.dtype is dtype
+    made = now.ready.pop(number, None) if is_begun else None
+    if made is None:
+        if not _has_groups(variable.array):
+            return None
+        if is_begun:
+            if number not in now.members:
+                now.others[number] = ref(variable)
+            return None
+        _begin(now, variable, dtype, stack)
+        made = now.ready.pop(number, None)
+    return made[1] if made is not None and made[0] is variable.array else None
+
+
+def _has_groups(array: Any) -> bool:
     kind = type(array)
     if kind not in _cast_groups:
         _cast_groups[kind] = backend_of(array).kernels.get("cast.group")
-    if _cast_groups[kind] is None:
-        return None
-    now, number = _round, variable.number
-    if now.tokens is not stack.tokens or now.dtype is not dtype:
-        _begin(now, variable, dtype, stack)
-    elif number not in now.seen:
-        now.seen[number] = ref(variable)
-    made = now.ready.pop(number, None)
-    return made[1] if made is not None and made[0] is array else None
+    return _cast_groups[kind] is not None
 
 
 def _begin(now: _Round, first: Variable, dtype: np.dtype[Any], stack: Stack) -> None:
     """Keep what the last tape saw, and cast what is likely to be asked for under this one."""
-    if len(now.seen) > 1:
-        _remember(now)
+    seen = now.seen()
+    if len(seen) > 1:
+        _remember(now, seen)
     now.tokens, now.dtype, now.leader = stack.tokens, dtype, first.number
-    now.seen = {first.number: ref(first)}
-    now.ready = {}
+    now.members, now.ready, now.others = {}, {}, {first.number: ref(first)}
     group = now.groups.get((first.number, dtype))
     arrays = None if group is None else group.arrays()
     if group is None or arrays is None:
@@ -94,14 +107,15 @@ def _begin(now: _Round, first: Variable, dtype: np.dtype[Any], stack: Stack) -> 
     if made is None:
         del now.groups[first.number, dtype]
     else:
+        now.members, now.others = group.members, {}
         now.ready = dict(zip(group.members, zip(arrays, made)))
 
 
-def _remember(now: _Round) -> None:
+def _remember(now: _Round, seen: dict[int, ref[Variable]]) -> None:
     key = now.leader, now.dtype
     known = now.groups.pop(key, None)
-    if known is None or known.members.keys() != now.seen.keys():
-        known = _Group(now.seen)
+    if known is None or known.members.keys() != seen.keys():
+        known = _Group(seen)
     while len(now.groups) >= _MOST_GROUPS:
         del now.groups[next(iter(now.groups))]
     now.groups[key] = known

@@ -24,15 +24,14 @@ def _forward(
     a: Any,
     b: Any,
     *addends: Any,
-    transpose_a: bool,
-    transpose_b: bool,
     bias: bool,
     residual: bool,
     activation: str | None,
+    **transposes: bool,
 ) -> Any:
     """Return act(a b + bias + residual), whose dtype is that of all operands."""
     kind = type(a)
-    total = plane_p.kernel(kind)(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    total = plane_p.kernel(kind)(a, b, **transposes)
     for addend in addends:
         total = PRIMITIVES["add"].kernel(kind)(total, addend)
     return total if activation is None else PRIMITIVES[activation].kernel(kind)(total)
@@ -44,16 +43,14 @@ def _batch(
     a: Any,
     b: Any,
     *addends: Any,
-    transpose_a: bool,
-    transpose_b: bool,
     bias: bool,
     residual: bool,
     activation: str | None,
+    **transposes: bool,
 ) -> Any:
     """Do one after the other, each as a batch of its own."""
-    flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
     rule = plane_p.batch_rule if any(batched[:2]) else None
-    total = rule(size, batched[:2], a, b, **flags) if rule else plane_p(a, b, **flags)
+    total = rule(size, batched[:2], a, b, **transposes) if rule else plane_p(a, b, **transposes)
     for position, addend in enumerate(addends):
         if bias and position == 0 and batched[2]:
             addend = reshape_p(addend, shape=(size, 1, addend.shape[-1]))
@@ -69,12 +66,10 @@ result) announce, in this order. The activation is None or a name in ACTIVATIONS
 """
 
 
-def _with_sums(
-    xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool, of_first: bool
-) -> tuple[Any, Any]:
+def _with_sums(xp: Any, a: Any, b: Any, *, of_first: bool, **transposes: bool) -> tuple[Any, Any]:
     kind = type(a)
-    product = plane_p.kernel(kind)(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    axis = summed_axis(transpose_a, transpose_b, of_first)
+    product = plane_p.kernel(kind)(a, b, **transposes)
+    axis = summed_axis(**transposes, of_first=of_first)
     return product, sum_p.kernel(kind)(a if of_first else b, axis=(axis,), keepdims=False)
 
 
@@ -84,18 +79,11 @@ def summed_axis(transpose_a: bool, transpose_b: bool, of_first: bool) -> int:
 
 
 def _batch_with_sums(
-    size: int,
-    batched: tuple[bool, bool],
-    a: Any,
-    b: Any,
-    *,
-    transpose_a: bool,
-    transpose_b: bool,
-    of_first: bool,
+    size: int, batched: tuple[bool, bool], a: Any, b: Any, *, of_first: bool, **transposes: bool
 ) -> tuple[Any, Any]:
     rule: Any = plane_p.batch_rule
-    product = rule(size, batched, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    axis = summed_axis(transpose_a, transpose_b, of_first)
+    product = rule(size, batched, a, b, **transposes)
+    axis = summed_axis(**transposes, of_first=of_first)
     if batched[0 if of_first else 1]:
         return product, sum_p(a if of_first else b, axis=(axis + 1,), keepdims=False)
     sums = sum_p(a if of_first else b, axis=(axis,), keepdims=False)
@@ -108,4 +96,11 @@ matmul_with_sums_p: Primitive = nondifferentiable(
 """A product of two matrices, and the sums of one of them along the axis that the product sums over.
 
 With a weight's gradient x^T t come the sums of t over all examples, a bias's gradient.
+"""
+
+LEAST_WITH_SUMS = 1 << 25
+"""Multiplications from which on a product sums up an operand on the way.
+
+Measured on an H200 with all bias gradients: a step of 124 million weights gained 1 percent, one of
+three small layers, whose sums share a loop with what makes their operand, lost 3 percent.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -38,7 +39,7 @@ def _fitted(value: Any, shape: Shape, what: str) -> Any:
     """Return a gain or bias as an operand that broadcasts to `shape`; one number stands for all."""
     value = as_operand(value)
     own = tuple(value.shape)
-    if own and own == shape[-len(own) :] and prod(shape[: -len(own)]) == 1:
+    if own and (1,) * (len(shape) - len(own)) + own == shape:
         return value
     size = prod(own)
     if size == 1 and prod(shape) != 1:
@@ -47,6 +48,15 @@ def _fitted(value: Any, shape: Shape, what: str) -> Any:
         expected = tuple(n for n in shape if n != 1)
         raise ShapeError(f"{what} must have shape {expected} here. Got {own}.")
     return reshape_p(value, shape=shape)
+
+
+def _over(shape: Shape, axis: Any, name: str) -> tuple[Shape, Shape]:
+    """The axes that `axis` means, and the shape of gains for them."""
+    axes = normalize_axes(axis, len(shape), name)
+    return axes, tuple(n if i in axes else 1 for i, n in enumerate(shape))
+
+
+_over_one = lru_cache(maxsize=1024)(_over)
 
 
 def layer_norm(
@@ -65,8 +75,7 @@ def layer_norm(
     [[-1.0, 2.0]]
     """
     x = as_operand(x)
-    axes = normalize_axes(axis, len(x.shape), "layer_norm")
-    shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    axes, shape = (_over_one if type(axis) is int else _over)(x.shape, axis, "layer_norm")
     return _normalized(x, gain, bias, shape, axes, epsilon, center=True)[0]
 
 
@@ -79,8 +88,7 @@ def rms_norm(
     [[1.0, -1.0]]
     """
     x = as_operand(x)
-    axes = normalize_axes(axis, len(x.shape), "rms_norm")
-    shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    axes, shape = (_over_one if type(axis) is int else _over)(x.shape, axis, "rms_norm")
     return _normalized(x, gain, None, shape, axes, epsilon, center=False)[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     return reshape_p(x, shape=_fill_in(tuple(x.shape), as_shape(shape)))
 
 
+@lru_cache(maxsize=1024)
 def _fill_in(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Replace -1 by the length that keeps the number of elements."""
     size = math.prod(old)
@@ -117,12 +119,18 @@ def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Any:
     (3, 1)
     """
     x = as_operand(x)
-    ndim = len(x.shape)
-    order = tuple(range(ndim))[::-1] if axes is None else tuple(int(a) for a in axes)
+    order = None if axes is None else tuple([int(a) for a in axes])
+    return permute_p(x, axes=_permutation(order, len(x.shape)))
+
+
+@lru_cache(maxsize=1024)
+def _permutation(order: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Return the order without negative numbers; reversed if it is None."""
+    order = tuple(range(ndim))[::-1] if order is None else order
     normal = tuple(a + ndim if a < 0 else a for a in order)
     if sorted(normal) != list(range(ndim)):
         raise ShapeError(f"axes must be a permutation of {list(range(ndim))}. Got {order}.")
-    return permute_p(x, axes=normal)
+    return normal
 
 
 def transpose(

@@ -65,11 +65,66 @@ def test_gradients_come_in_the_dtype_of_the_variables(groups):
         with tf.GradientTape() as tape:
             halves = [tf.cast(variable, "float16") for variable in chosen]
             loss = tf.add_n([tf.reduce_sum(half * half) for half in halves])
+        assert [v.number for v in tape.watched_variables()] == [v.number for v in chosen]
         gradients = tape.gradient(loss, chosen)
 
         assert [g.dtype for g in gradients] == [tf.float32] * 3
         assert values(gradients) == [2.0, 4.0, 6.0]
     assert groups == [3, 3]
+
+
+def test_variables_and_their_casts_are_sources_beside_each_other():
+    chosen = variables(2)
+    for _ in range(3):
+        with tf.GradientTape(persistent=True) as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            loss = tf.reduce_sum(halves[0] * halves[1])
+        of_halves, of_chosen = tape.gradient(loss, (halves, chosen))
+        assert [g.dtype for g in of_halves + of_chosen] == [tf.float16] * 2 + [tf.float32] * 2
+        assert values(of_halves) == values(of_chosen) == [2.0, 1.0]
+        itself = tape.gradient(halves[0], chosen[0])
+        assert (itself.dtype, itself.tolist()) == (tf.float32, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_what_comes_by_casts_and_by_reads_is_added_up(reads_first):
+    chosen = variables(2)
+    # In half precision 2048 + 1 is 2048: sums are those of the variables' precision.
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(chosen[0]) if reads_first else 0.0
+            for factor in (2048.0, 1.0, 1.0):
+                halves = [tf.cast(variable, "float16") for variable in chosen]
+                loss += tf.reduce_sum(tf.cast(factor * halves[0] + halves[1], "float32"))
+            loss += 0.0 if reads_first else tf.reduce_sum(chosen[0])
+        first, second = tape.gradient(loss, chosen)
+        assert first.tolist() == [2051.0, 2051.0]
+        assert second.tolist() == [3.0, 3.0]
+
+
+def test_rows_and_a_cast_of_one_table_make_one_gradient():
+    chosen = variables(2)
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            row = tf.gather(chosen[0], [1])
+            loss = tf.reduce_sum(tf.cast(halves[0] + halves[1], "float32")) + tf.reduce_sum(row)
+        found = tf.convert_to_tensor(tape.gradient(loss, chosen[0]))
+        assert (found.dtype, found.tolist()) == (tf.float32, [1.0, 2.0])
+
+
+def test_second_derivatives_go_through_casts_ahead():
+    chosen = variables(2)
+    for _ in range(3):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                halves = [tf.cast(variable, "float16") for variable in chosen]
+                loss = tf.reduce_sum(halves[0] ** 3 * halves[1])
+            slope = inner.gradient(loss, chosen[0])
+        assert slope.dtype == tf.float32
+        curves = outer.gradient(slope, chosen)
+        assert [g.dtype for g in curves] == [tf.float32] * 2
+        assert [g.tolist() for g in curves] == [[12.0, 24.0], [3.0, 12.0]]
 
 
 def test_a_value_that_changed_meanwhile_is_cast_again():

@@ -173,6 +173,14 @@ def test_functions_renamed_in_their_code_show_and_take_the_new_name():
 # Control flow: what runs is recorded
 
 
+def test_losses_metrics_and_initializers_are_found_where_tensorflow_has_them_too():
+    assert tf.losses.MeanSquaredError is tf.keras.losses.MeanSquaredError
+    assert tf.metrics.Mean is tf.keras.metrics.Mean
+    assert tf.initializers.GlorotUniform is tf.keras.initializers.GlorotUniform
+    with pytest.raises(AttributeError, match="no attribute 'MeanSquaredEror'"):
+        tf.losses.MeanSquaredEror  # noqa: B018
+
+
 def test_cond_runs_one_branch():
     def f(x):
         return tf.cond(x > 0.0, lambda: x * x, lambda: tf.sqrt(x))

@@ -96,3 +96,16 @@ def test_stacked_arrays_get_an_axis_of_their_own(axis: int) -> None:
     stacked = joins.stack(*parts, axis=axis)
 
     np.testing.assert_array_equal(stacked.get(), np.stack([p.get() for p in parts], axis=axis))
+
+
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("number", range(len(VIEWS) - 1))
+def test_parts_along_an_axis_are_views(number: int, axis: int) -> None:
+    x = VIEWS[number](values("float32"))
+
+    parts = joins.unstack(x, axis=axis)
+
+    assert len(parts) == x.shape[axis]
+    for part, expected in zip(parts, np.moveaxis(x.get(), axis, 0), strict=True):
+        np.testing.assert_array_equal(part.get(), expected)
+        assert not part.size or cupy.may_share_memory(part, x)

@@ -16,6 +16,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad_cupy.attention import attention_tiles as tiles, cudnn_attention
 from tapegrad_cupy.attention.cudnn_attention import Call, Operand
@@ -32,6 +33,8 @@ CUDNN = True
 MOST_PLANS = 8192
 
 _plans: dict[Any, Plan] = {}
+_ndarray = cupy.ndarray
+_alloc = cupy.cuda.alloc
 _current_device = cupy.cuda.runtime.getDevice
 
 
@@ -71,10 +74,7 @@ def attention_gradient(
     return result
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "attention": attention,
-    "attention_gradient": attention_gradient,
-}
+KERNELS = by_name(attention, attention_gradient)
 
 
 def _keep(key: Any, plan: Plan) -> Plan:
@@ -152,7 +152,7 @@ def _operands(*arrays: Array) -> tuple[Operand, ...] | None:
 class _Maker:
     """Makes arrays of a shape like x's, but for their width, with x's order of axes in memory."""
 
-    __slots__ = ("_back", "_dtype", "_shape", "layout")
+    __slots__ = ("_bytes", "_kind", "layout")
 
     layout: Operand
 
@@ -161,17 +161,19 @@ class _Maker:
         # Stable, so that axes of equal strides (of length 1, or broadcast) keep their order.
         by_stride = (*sorted(range(last), key=lambda axis: -abs(x.strides[axis])), last)
         shape = (*x.shape[:-1], width)
-        self._dtype = x.dtype
         for order in (by_stride, tuple(range(last + 1))):
-            self._shape = tuple(shape[axis] for axis in order)
-            self._back = tuple(order.index(axis) for axis in range(last + 1))
-            layout = operand(self())
+            back = tuple(order.index(axis) for axis in range(last + 1))
+            example = cupy.ndarray([shape[axis] for axis in order], x.dtype).transpose(back)
+            self._kind = (shape, x.dtype, example.strides)
+            self._bytes = example.nbytes
+            layout = operand(example)
             if layout is not None:
                 self.layout = layout
                 break
 
     def __call__(self) -> Array:
-        return cupy.ndarray(self._shape, self._dtype).transpose(self._back)
+        shape, dtype, strides = self._kind
+        return _ndarray(shape, dtype, _alloc(self._bytes), strides)
 
 
 # Plans
@@ -210,7 +212,7 @@ def _copying(kernel: Plan, scale: float, causal: bool) -> Plan:
 
 def _forward_by_cudnn(plan: cudnn_attention.Plan, make: _Maker, lines: tuple[int, ...]) -> Plan:
     def run(q: Array, k: Array, v: Array) -> tuple[Array, Array]:
-        y, log_total = make(), cupy.ndarray(lines, np.float32)
+        y, log_total = make(), _ndarray(lines, np.float32)
         plan(q.data.ptr, k.data.ptr, v.data.ptr, y.data.ptr, log_total.data.ptr)
         return y, log_total
 

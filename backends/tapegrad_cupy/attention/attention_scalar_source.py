@@ -202,16 +202,7 @@ attention(const T* q, const T* k, const T* v, T* y, T* log_total, Steps steps,
 # With KEYS rows are keys and columns queries, else the other way round. Of both kinds there are two
 # arrays: keys with values, queries with cotangents. What is wanted of the rows: FIRST, the gradient
 # of queries or keys, and SECOND, that of values.
-BACKWARD = r"""
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-attention_gradient(
-    const T* q, const T* k, const T* v, const T* t, const T* log_total, const T* product,
-    T* for_first, T* for_second, Steps steps,
-    int heads, int groups, int n, int m, int d, int width, T scale) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    T *rows_1 = (T*)memory, *rows_2 = rows_1 + BM * LD, *tile_1 = rows_2 + BM * LD;
-    T *tile_2 = tile_1 + BN * LD, *shares = tile_2 + BN * LD;
-    int rows = KEYS ? m : n, columns = KEYS ? n : m, shift = m - n;
+PLACES = r"""    int rows = KEYS ? m : n, columns = KEYS ? n : m, shift = m - n;
     int owners = KEYS ? heads / groups : heads, members = KEYS ? groups : 1;
     int tiles = (rows + BM - 1) / BM, tile = blockIdx.x % tiles;
     int first = (KEYS ? tile : tiles - 1 - tile) * BM;
@@ -227,7 +218,22 @@ attention_gradient(
     product += (example * heads + q_head) * n;
     int start = KEYS && CAUSAL ? max(first - shift, 0) / BN * BN : 0;
     int end = !KEYS && CAUSAL ? min(m, min(first + BM, n) + shift) : columns;
+"""
+"""Which rows and columns a block of a backward pass has, and where they lie."""
 
+BACKWARD = (
+    r"""
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+attention_gradient(
+    const T* q, const T* k, const T* v, const T* t, const T* log_total, const T* product,
+    T* for_first, T* for_second, Steps steps,
+    int heads, int groups, int n, int m, int d, int width, T scale) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    T *rows_1 = (T*)memory, *rows_2 = rows_1 + BM * LD, *tile_1 = rows_2 + BM * LD;
+    T *tile_2 = tile_1 + BN * LD, *shares = tile_2 + BN * LD;
+"""
+    + PLACES
+    + r"""
     T sums_1[RI][OWN] = {}, sums_2[RI][OWN] = {};
     load_tile<BM>(rows_1, KEYS ? k : q, steps.of[KEYS ? 1 : 0][2], first, rows, d);
     load_tile<BM>(rows_2, KEYS ? v : t, steps.of[KEYS ? 2 : 3][2], first, rows, width);
@@ -282,6 +288,7 @@ attention_gradient(
     }
 }
 """
+)
 
 # What the backward pass subtracts in every row: the cotangent times the result. A warp per row.
 PRODUCTS = r"""

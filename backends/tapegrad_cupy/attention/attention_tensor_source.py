@@ -12,6 +12,8 @@ at a time).
 
 from __future__ import annotations
 
+from tapegrad_cupy.attention.attention_scalar_source import PLACES
+
 TILES = r"""
 #define DEVICE __device__ __forceinline__
 #define THREADS (WARPS * 32)
@@ -275,7 +277,8 @@ attention(const T* q, const T* k, const T* v, T* y, float* log_total, Steps step
 # With KEYS rows are keys and columns queries, else the other way round. Of both kinds there are two
 # arrays: keys with values, queries with cotangents. What is wanted of the rows: FIRST, the gradient
 # of queries or keys, and SECOND, that of values. CN columns are in work at a time.
-BACKWARD = r"""
+BACKWARD = (
+    r"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention_gradient(
     const T* q, const T* k, const T* v, const T* t, const float* log_total, const float* product,
@@ -284,23 +287,9 @@ attention_gradient(
     extern __shared__ __align__(16) unsigned char memory[];
     T *rows_1 = (T*)memory, *rows_2 = rows_1 + BM * LD, *tiles_of = rows_2 + BM * LD;
     float* numbers = (float*)(tiles_of + STAGES * 2 * BN * LD);
-    int rows = KEYS ? m : n, columns = KEYS ? n : m, shift = m - n;
-    int owners = KEYS ? heads / groups : heads, members = KEYS ? groups : 1;
-    int tiles = (rows + BM - 1) / BM, tile = blockIdx.x % tiles;
-    int first = (KEYS ? tile : tiles - 1 - tile) * BM;
-    i64 head = blockIdx.x / tiles % owners, example = blockIdx.x / tiles / owners;
-    i64 q_head = KEYS ? head * groups : head, k_head = KEYS ? head : head / groups;
-    q += example * steps.of[0][0] + q_head * steps.of[0][1];
-    k += example * steps.of[1][0] + k_head * steps.of[1][1];
-    v += example * steps.of[2][0] + k_head * steps.of[2][1];
-    t += example * steps.of[3][0] + q_head * steps.of[3][1];
-    for_first += example * steps.of[4][0] + head * steps.of[4][1];
-    for_second += example * steps.of[5][0] + head * steps.of[5][1];
-    log_total += (example * heads + q_head) * n;
-    product += (example * heads + q_head) * n;
-    int start = KEYS && CAUSAL ? max(first - shift, 0) / BN * BN : 0;
-    int end = !KEYS && CAUSAL ? min(m, min(first + BM, n) + shift) : columns;
-    int count = max(end - start + BN - 1, 0) / BN;
+"""
+    + PLACES
+    + r"""    int count = max(end - start + BN - 1, 0) / BN;
     int lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 * MT;
 
     auto fetch = [&](int step) {
@@ -398,3 +387,4 @@ attention_gradient(
     }
 }
 """
+)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import cupy
 
 from tapegrad_cupy.bare.calls import BareCall
-from tapegrad_cupy.cudnn_handle import current_handle, library
+from tapegrad_cupy.cudnn_handle import current_handle, find_plans, library, new_graph
 
 Array = Any
 Steps = tuple[int, int, int]
@@ -100,16 +100,9 @@ def _plan(call: Call, add: Any) -> Plan | None:
         return None
     dtype = getattr(package.data_type, _DTYPES[call.dtype])
     try:
-        graph = package.pygraph(
-            io_data_type=dtype,
-            intermediate_data_type=package.data_type.FLOAT,
-            compute_data_type=package.data_type.FLOAT,
-            handle=current_handle(package),
-        )
+        graph = new_graph(package, dtype)
         add(package, graph, call, dtype)
-        graph.validate()
-        graph.build_operation_graph()
-        graph.create_execution_plans([package.heur_mode.A, package.heur_mode.FALLBACK])
+        find_plans(package, graph)
         graph.check_support()
         graph.build_plans(package.build_plan_policy.HEURISTICS_CHOICE)
     # TypeError: a version of the package that lacks one of the options.

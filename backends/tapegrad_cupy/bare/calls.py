@@ -49,7 +49,7 @@ _current_stream = cupy.cuda.get_current_stream
 _launch_kernel = cupy.cuda.driver.launchKernel
 _memset = cupy.cuda.runtime.memsetAsync
 
-Step = Callable[[Sequence[int], int], None]
+Call = Callable[[Sequence[int], int], None]
 
 Piece = bytes | tuple[int, int]
 """A part of some arguments: bytes that stay, or an operand's number and a distance from it."""
@@ -61,25 +61,25 @@ class BareCall:
     The last address is that of scratch memory, which a call may leave alone.
     """
 
-    __slots__ = ("_call", "_count", "_device", "_steps", "reason")
+    __slots__ = ("_bare", "_call", "_count", "_device", "reason")
 
-    def __init__(self, call: Callable[[Sequence[int], int], None]) -> None:
+    def __init__(self, call: Call) -> None:
         self._call = call
         self._count = 0 if ENABLED else -1
         self._device = -1
-        self._steps: tuple[Step, ...] = ()
+        self._bare: Call | None = None
         self.reason = "it was not called often enough" if ENABLED else "it is turned off"
 
     @property
     def is_bare(self) -> bool:
         """Whether the library is no longer asked."""
-        return bool(self._steps)
+        return self._bare is not None
 
     def __call__(self, addresses: Sequence[int], bits: int, stream: int) -> None:
         """Make the call on the current stream; `bits` are those that any of the addresses has."""
-        if self._steps and not bits & _UNALIGNED and self._device == _current_device():
-            for step in self._steps:
-                step(addresses, stream)
+        bare = self._bare
+        if bare is not None and not bits & _UNALIGNED and self._device == _current_device():
+            bare(addresses, stream)
             return
         self._call(addresses, stream)
         if self._count >= 0 and not bits & _UNALIGNED:
@@ -96,12 +96,12 @@ class BareCall:
             found = [captured(partial(self._call, at)) for at in variants]
             pieces = [_pieces(same, variants) for same in zip(*found, strict=True)]
             _refuse_lost(pieces, addresses)
-            steps = tuple(map(_step, found[0], pieces))
+            bare = _written(found[0], pieces) if pieces else None
         # What a library raises while it is captured is its own: it is called as before then.
         except Exception as error:
             self.reason = f"{type(error).__name__}: {error}"
         else:
-            self._device, self._steps, self.reason = _current_device(), steps, ""
+            self._device, self._bare, self.reason = _current_device(), bare, ""
 
 
 def _is_capturing() -> bool:
@@ -164,50 +164,47 @@ def _refuse_lost(pieces: Sequence[Sequence[Piece]], addresses: Sequence[int]) ->
         raise UnfitError("an address is not among its arguments")
 
 
-# Steps
+# Launches
 
 
-def _step(found: Launch | Memset, pieces: Sequence[Piece]) -> Step:
-    return _memset_step(found, pieces) if isinstance(found, Memset) else _launch_step(found, pieces)
+def _written(found: Sequence[Launch | Memset], pieces: Sequence[Sequence[Piece]]) -> Call:
+    """Return all launches as straight Python: loops over them would cost as much as they do."""
+    names: dict[str, Any] = {
+        "buffer": packing_buffer, "launch": _launch_kernel, "memset": _memset
+    }  # fmt: skip
+    lines = ["room, extra = buffer.bytes, buffer.extra"]
+    for k, (one, parts) in enumerate(zip(found, pieces, strict=True)):
+        if isinstance(one, Memset):
+            lines.append(_memset_line(one, parts))
+        else:
+            lines += _launch_lines(one, parts, k, names)
+    exec("def call(addresses, stream):\n    " + "\n    ".join(lines), names)
+    return names["call"]  # type: ignore[no-any-return]
 
 
-def _memset_step(found: Memset, pieces: Sequence[Piece]) -> Step:
+def _memset_line(found: Memset, pieces: Sequence[Piece]) -> str:
     places = [piece for piece in pieces if isinstance(piece, tuple)]
     if len(places) != 1:
         raise UnfitError("it sets memory of its own to zero")
-    (number, distance), size = places[0], found.size
-
-    def step(addresses: Sequence[int], stream: int) -> None:
-        _memset(addresses[number] + distance, 0, size, stream)
-
-    return step
+    return f"memset({_spelled(*places[0])}, 0, {found.size}, stream)"
 
 
-def _launch_step(found: Launch, pieces: Sequence[Piece]) -> Step:
+def _spelled(number: int, distance: int) -> str:
+    return f"addresses[{number}] + {distance}"
+
+
+def _launch_lines(
+    found: Launch, pieces: Sequence[Piece], k: int, names: dict[str, Any]
+) -> list[str]:
     letters = "".join(f"{len(p)}s" if isinstance(p, bytes) else "q" for p in pieces)
-    pack = struct.Struct("<Q" + letters).pack_into
-    template: list[Any] = [len(found.arguments), *pieces]
-    places = [(i, *p) for i, p in enumerate(template) if isinstance(p, tuple)]
-    launch = _with_attributes(found) if found.attributes else _plain(found)
-
-    def step(addresses: Sequence[int], stream: int) -> None:
-        values = template.copy()
-        for place, number, distance in places:
-            values[place] = addresses[number] + distance
-        buffer = packing_buffer
-        pack(buffer.bytes, 0, *values)
-        launch(stream, buffer.extra)
-
-    return step
-
-
-def _plain(found: Launch) -> Callable[[int, int], None]:
-    function, shared, size = found.function, found.shared, (*found.grid, *found.block)
-
-    def launch(stream: int, extra: int) -> None:
-        _launch_kernel(function, *size, shared, stream, 0, extra)
-
-    return launch
+    names[f"pack{k}"] = struct.Struct("<Q" + letters).pack_into
+    arguments = [repr(p) if isinstance(p, bytes) else _spelled(*p) for p in pieces]
+    pack = f"pack{k}(room, 0, {len(found.arguments)}, {', '.join(arguments)})"
+    if found.attributes:
+        names[f"launch{k}"] = _with_attributes(found)
+        return [pack, f"launch{k}(stream, extra)"]
+    sizes = ", ".join(map(str, (*found.grid, *found.block, found.shared)))
+    return [pack, f"launch({found.function}, {sizes}, stream, 0, extra)"]
 
 
 class _Attribute(ctypes.Structure):

@@ -115,7 +115,7 @@ def conv_vjp(
     return by_data, by_filters
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "conv": conv,
     "conv.vjp": conv_vjp,
     "conv_filter_gradient": conv_filter_gradient,

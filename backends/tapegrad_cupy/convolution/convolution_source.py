@@ -63,16 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) add_patches(
     A sum[V] = {};
     for (int p = 0; p < places; ++p) {
         i64 row = rest;
-        bool is_seen = true;
-#pragma unroll
-        for (int k = 0; k < RANK; ++k) {
-            int reach = at[k] - place[k] * by.step[k];
-            int o = (int)quotient((K)(reach < 0 ? 0 : reach), by.stride[k]);
-            is_seen = is_seen && o * (int)by.stride[k].value == reach;
-            is_seen = is_seen && o < (int)by.counts[k].value;
-            row = row * by.counts[k].value + o;
-        }
-        if (is_seen) {
+        if (is_seen(row, at, place, by)) {
             Vec<T, V> part = from[((group * rows + row) * places + p) * width.value + channel];
 #pragma unroll
             for (int v = 0; v < V; ++v) sum[v] += widen(part.v[v]);

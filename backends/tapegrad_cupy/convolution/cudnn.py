@@ -15,7 +15,7 @@ import cupy
 from tapegrad_cupy.bare.calls import BareCall
 from tapegrad_cupy.convolution import turned
 from tapegrad_cupy.convolution.patches import Convolution, Plan, padder, transposer
-from tapegrad_cupy.cudnn_handle import current_handle, library
+from tapegrad_cupy.cudnn_handle import current_handle, find_plans, library, new_graph
 
 _alloc = cupy.cuda.alloc
 _current_stream = cupy.cuda.get_current_stream
@@ -91,16 +91,9 @@ def _plan_padded(package: Any, name: str, conv: Convolution, tf32: bool) -> Plan
 def _build(package: Any, name: str, conv: Convolution, tf32: bool) -> Any:
     """Describe the convolution to cuDNN and let it choose an engine."""
     dtype = getattr(package.data_type, _DTYPES[conv.dtype.name])
-    graph = package.pygraph(
-        io_data_type=dtype,
-        intermediate_data_type=package.data_type.FLOAT,
-        compute_data_type=package.data_type.FLOAT,
-        handle=current_handle(package),
-    )
+    graph = new_graph(package, dtype)
     _add_operation(graph, name, conv, dtype)
-    graph.validate()
-    graph.build_operation_graph()
-    graph.create_execution_plans([package.heur_mode.A, package.heur_mode.FALLBACK])
+    find_plans(package, graph)
     refused: tuple[str, ...] = _REFUSED
     if conv.dtype.name == "float32" and not tf32:
         refused += _REFUSED_IN_FLOAT32

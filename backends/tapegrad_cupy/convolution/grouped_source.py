@@ -62,17 +62,9 @@ extern "C" __global__ void __launch_bounds__(256, 4) conv_input_gradient(
     A sum = 0;
     for (int p = 0; p < places; ++p) {
         i64 row = rest;
-        bool is_seen = true;
-#pragma unroll
-        for (int k = 0; k < RANK; ++k) {
-            int reach = at[k] - place[k] * by.step[k];
-            int o = (int)quotient((K)(reach < 0 ? 0 : reach), by.stride[k]);
-            is_seen = is_seen && o * (int)by.stride[k].value == reach;
-            is_seen = is_seen && o < (int)by.counts[k].value;
-            row = row * by.counts[k].value + o;
-        }
+        bool is_there = is_seen(row, at, place, by);
         i64 weight = ((i64)p * fan_in.value + channel) * c_out.value + first;
-        for (int j = 0; is_seen && j < (int)share.value; ++j)
+        for (int j = 0; is_there && j < (int)share.value; ++j)
             sum += widen(t[row * c_out.value + first + j]) * widen(w[weight + j]);
         advance(place, by);
     }

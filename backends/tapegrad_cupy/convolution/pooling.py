@@ -14,6 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import (
     C_TYPES,
     FLOATS,
@@ -169,13 +170,7 @@ def pool_scatter(t: Array, indices: Array, *, spatial: Shape) -> Array:
     return g
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "avg_pool": avg_pool,
-    "avg_pool_gradient": avg_pool_gradient,
-    "max_pool": max_pool,
-    "pool_gather": pool_gather,
-    "pool_scatter": pool_scatter,
-}
+KERNELS = by_name(avg_pool, avg_pool_gradient, max_pool, pool_gather, pool_scatter)
 
 
 # Plans

@@ -36,6 +36,22 @@ __device__ __forceinline__ void advance(int (&place)[RANK], const Windows& by) {
     }
 }
 
+// Whether a window has an element, moved by `low`, at this place; its number goes on from `row`.
+__device__ __forceinline__ bool is_seen(
+    i64& row, const int (&at)[RANK], const int (&place)[RANK], const Windows& by
+) {
+    bool is_there = true;
+#pragma unroll
+    for (int k = 0; k < RANK; ++k) {
+        int reach = at[k] - place[k] * by.step[k];
+        int o = (int)quotient((K)(reach < 0 ? 0 : reach), by.stride[k]);
+        is_there = is_there && o * (int)by.stride[k].value == reach;
+        is_there = is_there && o < (int)by.counts[k].value;
+        row = row * by.counts[k].value + o;
+    }
+    return is_there;
+}
+
 #define EACH(i, total) \
     K i = (K)blockIdx.x * 256 + threadIdx.x; \
     if (i >= (K)(total)) return;

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.index_check import NOWHERE
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.errors import IndexOutOfRangeError
@@ -365,13 +366,6 @@ def variants() -> Iterator[Source]:
     yield _join(len(_PLACEHOLDERS)).source(**dict.fromkeys(_PLACEHOLDERS, "int32"))
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "gather_rows": gather_rows,
-    "linear_index": linear_index,
-    "one_hot": one_hot,
-    "segment_take": segment_take,
-    "take": take,
-    "take_along_axis": take_along_axis,
-    "take_last": take_last,
-    "take_set": take_set,
-}
+KERNELS = by_name(
+    gather_rows, linear_index, one_hot, segment_take, take, take_along_axis, take_last, take_set
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -135,4 +135,4 @@ def _placed(array: HostArray, rows: HostArray) -> Array:
     return target
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"rows.take": take_rows, "rows.place": place_rows}
+KERNELS = {"rows.take": take_rows, "rows.place": place_rows}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad_cupy.compiled import (
     C_TYPES,
@@ -268,13 +269,13 @@ def _combine_variants(dtype: str, rate: str, operation: str, finish: str) -> Ite
         yield Source(label, text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "extreme_shares": extreme_shares,
-    "scatter_along_axis": scatter_along_axis,
-    "segment_extreme": segment_extreme,
-    "segment_prod": segment_prod,
-    "segment_sum": segment_sum,
-    "segment_ties": segment_ties,
-    "take_add": take_add,
-    "take_extreme": take_extreme,
-}
+KERNELS = by_name(
+    extreme_shares,
+    scatter_along_axis,
+    segment_extreme,
+    segment_prod,
+    segment_sum,
+    segment_ties,
+    take_add,
+    take_extreme,
+)

@@ -144,5 +144,5 @@ class _Maker:
             return None
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"loops": _Maker()}
+KERNELS = {"loops": _Maker()}
 """Fused loops; see tapegrad/core/loop.py for what one is."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from tapegrad.core.backend import by_name
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad_cupy.copies import contiguous_copy
 from tapegrad_cupy.products import cublaslt, products
@@ -104,10 +105,7 @@ def matmul_with_sums(
     return plan(a, b)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "matmul_sum": matmul_sum,
-    "matmul_with_sums": matmul_with_sums,
-}
+KERNELS = by_name(matmul_sum, matmul_with_sums)
 
 
 def _packed(array: Array, alignment: int) -> Array:

@@ -37,6 +37,7 @@ Plan = Callable[[Any, Any, int, int, Any], Any]
 """Takes two arrays, their addresses, and the array to add to or None; returns the product."""
 
 _plans: dict[Any, Plan] = {}
+_ndarray = cupy.ndarray
 _current_device = cupy.cuda.runtime.getDevice
 _current_stream = cupy.cuda.get_current_stream
 
@@ -78,7 +79,7 @@ def add_product(total: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: b
     return True
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "matmul": matmul,
     "matmul.into": add_product,
     "matmul_stack": matmul,
@@ -198,7 +199,7 @@ def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> P
     """The usual case: nothing is copied, and one call does it."""
 
     def run(a: Any, b: Any, at_a: int, at_b: int, total: Any) -> Any:
-        result = cupy.ndarray(shape, dtype) if total is None else total
+        result = _ndarray(shape, dtype) if total is None else total
         at = result.data.ptr
         added = 0 if total is None else at
         if first_is_a:

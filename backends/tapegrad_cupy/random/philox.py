@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as xp
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.elementwise.pointwise import Pointwise
 from tapegrad_cupy.random.philox_rejection import random_gamma, random_poisson
@@ -141,14 +142,14 @@ def random_categorical(
     return y.reshape(*lead, num_samples)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "random_uniform": random_uniform,
-    "random_normal": random_normal,
-    "random_truncated_normal": random_truncated_normal,
-    "random_integers": random_integers,
-    "random_permutation": random_permutation,
-    "random_bernoulli": random_bernoulli,
-    "random_categorical": random_categorical,
-    "random_gamma": random_gamma,
-    "random_poisson": random_poisson,
-}
+KERNELS = by_name(
+    random_uniform,
+    random_normal,
+    random_truncated_normal,
+    random_integers,
+    random_permutation,
+    random_bernoulli,
+    random_categorical,
+    random_gamma,
+    random_poisson,
+)

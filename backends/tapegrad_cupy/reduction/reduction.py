@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
@@ -245,7 +245,7 @@ def _sum_variants(dtype: str, out: str, vector: int, squares: bool) -> Iterator[
             yield Source(f"sum_{name} {dtype} to {out} x{vector} by {lanes} {kind}", text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "euclidean_norm": euclidean_norm,
     "mean": mean,
     "sum": sum_,

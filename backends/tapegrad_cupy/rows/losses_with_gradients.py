@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
@@ -348,7 +348,7 @@ def _layouts(type_: str, inputs: int) -> Iterator[Layout]:
         width //= 2
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "sparse_cross_entropy_and_gradient": sparse_cross_entropy_and_gradient,
     "sparse_cross_entropy_and_gradient.over": functools.partial(
         sparse_cross_entropy_and_gradient, over=True

@@ -6,13 +6,14 @@ Other axes, and gains that vary otherwise, go to the generic kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.elementwise.conversions import converted
 from tapegrad_cupy.replay import refuse
@@ -257,7 +258,4 @@ def variants() -> Iterator[Source]:
     yield from row_variants("normalize", SOURCES["normalize"], 1, types)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "normalize": normalize,
-    "normalize_gradient": normalize_gradient,
-}
+KERNELS = by_name(normalize, normalize_gradient)

@@ -6,11 +6,12 @@ What these kernels do not take (integers, complex numbers, mixed dtypes) goes to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import Source
 from tapegrad_cupy.elementwise.conversions import converted
 from tapegrad_cupy.replay import refuse
@@ -248,17 +249,19 @@ def _types_of(name: str, has_labels: bool) -> Iterator[dict[str, str]]:
             yield {"T": type_}
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
+    **by_name(
+        softmax,
+        softmax_gradient,
+        log_softmax,
+        log_softmax_gradient,
+        logsumexp,
+        sparse_cross_entropy,
+        sparse_cross_entropy_gradient,
+        label_mask,
+        cross_entropy,
+        cross_entropy_gradient,
+    ),
     **NORMALIZATION,
     **LOSSES_WITH_GRADIENTS,
-    "softmax": softmax,
-    "softmax_gradient": softmax_gradient,
-    "log_softmax": log_softmax,
-    "log_softmax_gradient": log_softmax_gradient,
-    "logsumexp": logsumexp,
-    "sparse_cross_entropy": sparse_cross_entropy,
-    "sparse_cross_entropy_gradient": sparse_cross_entropy_gradient,
-    "label_mask": label_mask,
-    "cross_entropy": cross_entropy,
-    "cross_entropy_gradient": cross_entropy_gradient,
 }

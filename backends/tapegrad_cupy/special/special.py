@@ -126,7 +126,7 @@ def _reduce(reduction: Formula, x: Array, axis: Axes, keepdims: bool) -> Array:
     return truth.copy() if axis == () else reduction(truth, axis=axis, keepdims=keepdims)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     **{name: _lift(name, _cupy_function(name)) for name in _CUPY},
     **{
         name: _lift(name, _device_function(name, arity, source))

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import (
     C_TYPES,
     FLOATS,
@@ -109,7 +110,4 @@ def variants() -> Iterator[Source]:
             yield Source(f"{name} {dtype}", complete(source, **_macros(dtype)))
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "moments_update": moments_update,
-    "tally_update": tally_update,
-}
+KERNELS = by_name(moments_update, tally_update)

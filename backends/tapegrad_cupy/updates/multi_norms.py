@@ -7,7 +7,7 @@ digits; the order of the additions is fixed. Nothing is read on the host.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -199,4 +199,4 @@ def variants() -> Iterator[Source]:
         yield Source(f"scale {dtype}", complete(_SCALE_SOURCE, **scale))
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"clip.group": clip_group}
+KERNELS = {"clip.group": clip_group}

@@ -256,4 +256,4 @@ def variants() -> Iterator[Source]:
                 yield Source(f"update_group_{rule} {dtype}{' averaged' * averaged}", text)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"update.group": update_group}
+KERNELS = {"update.group": update_group}

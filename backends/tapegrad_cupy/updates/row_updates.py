@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend import by_name
 from tapegrad_cupy.compiled import (
     C_TYPES,
     FLOATS,
@@ -90,7 +91,4 @@ def adagrad_rows_update(
     return new_p, new_total
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "adagrad_rows_update": adagrad_rows_update,
-    "sgd_rows_update": sgd_rows_update,
-}
+KERNELS = by_name(adagrad_rows_update, sgd_rows_update)

@@ -191,7 +191,7 @@ def _update(name: str) -> Callable[..., tuple[Array, ...]]:
 _OF_RULES = ("adadelta", "adagrad", "adam", "adamax", "average", "decay", "ftrl", "lamb_change",
              "lion", "momentum", "nadam", "rmsprop", "sgd")  # fmt: skip
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "count_update": count_update,
     "nadam_product_update": nadam_product_update,
     **{name: _update(name) for name in [f"{rule}_update" for rule in _OF_RULES]},

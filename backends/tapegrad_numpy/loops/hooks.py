@@ -57,7 +57,7 @@ class _Fixer:
         return made
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS = {
     "loop": make,
     "loops": make_all,
     "fixed": _Fixer(),

@@ -69,7 +69,8 @@ class Dense(Layer):
             self.bias = ruled_weight(self, "bias", (self.units,))
 
     def call(self, inputs: Any) -> Any:
-        kernel = self.kernel
+        # Both are read first: gradients of biases come with those of kernels read after them.
+        kernel, bias = self.kernel, self.bias if self.use_bias else None
         try:
             x = matmul(inputs, kernel)
         except ShapeError as error:
@@ -77,8 +78,8 @@ class Dense(Layer):
                 f"Layer {self.name!r} (Dense) was built for {kernel.shape[0]} features. Got an "
                 f"input of shape {inputs.shape}."
             ) from error
-        if self.use_bias:
-            x = x + self.bias
+        if bias is not None:
+            x = x + bias
         return x if self.activation is None else self.activation(x)
 
     def compute_output_shape(self, input_shape: Any) -> Shape:

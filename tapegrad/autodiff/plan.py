@@ -1,0 +1,59 @@
+"""Which nodes a reverse sweep visits, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from tapegrad.core.recorder import Node, Token
+
+_by_order = attrgetter("order")
+
+
+class Plan:
+    """The nodes on the way from targets to sources, latest first."""
+
+    __slots__ = ("needed", "nodes", "sources")
+
+    def __init__(self, targets: Iterable[Node], sources: Iterable[Node], token: Token) -> None:
+        self.sources = frozenset(sources)
+        self.nodes, only_sources = _reachable(targets, self.sources, token)
+        self.needed = None if only_sources else _leading_to(self.nodes, self.sources)
+
+
+def _reachable(
+    targets: Iterable[Node], sources: frozenset[Node], token: Token
+) -> tuple[list[Node], bool]:
+    """Nodes from which the targets were made, latest first; and whether all leaves are sources."""
+    seen: dict[Node, None] = {}
+    waiting = list(targets)
+    only_sources = all([node.primitive is None for node in sources])
+    usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
+    take, put = waiting.pop, waiting.append
+    while waiting:
+        node: Node | None = take()
+        while node is not None and node not in seen:
+            if node.tokens is not usual and token not in node.tokens:
+                only_sources = False  # the way to an input that this tape does not follow
+                break
+            seen[node] = None
+            if node.primitive is None:
+                only_sources = only_sources and node in sources
+                break
+            inputs, node = node.inputs, None
+            for source in inputs:  # go on with one of them at once, let the others wait
+                if source is not None:
+                    if node is not None:
+                        put(source)
+                    else:
+                        node = source
+    return sorted(seen, key=_by_order, reverse=True), only_sources
+
+
+def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:
+    """Those of `nodes` that were made from a source (the sources included)."""
+    needed = set(sources)
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.inputs):
+            needed.add(node)
+    return needed

@@ -1,0 +1,164 @@
+"""Gradients of biases that come with those of weights: the same numbers, in fewer launches."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.core.backend import find_backend
+from tapegrad.ops import matrix_product_sum
+
+cupy = pytest.importorskip("cupy")
+epilogues = pytest.importorskip("tapegrad_cupy.products.epilogues")
+
+ROWS, DEPTH, COLUMNS = 48, 32, 40
+
+
+@pytest.fixture
+def sums(monkeypatch) -> list[bool]:
+    """Products of any size sum up an operand; what they do is noted."""
+    made: list[bool] = []
+    backend = find_backend(cupy.ndarray)
+    assert backend is not None
+
+    def noting(*arrays: Any, **params: Any) -> Any:
+        made.append(params["of_first"])
+        return epilogues.matmul_with_sums(*arrays, **params)
+
+    monkeypatch.setattr(matrix_product_sum, "LEAST_WITH_SUMS", 0)
+    kernels = ChainMap({"matmul_with_sums": noting}, backend.kernels)  # type: ignore[arg-type]
+    monkeypatch.setattr(backend, "kernels", kernels)
+    return made
+
+
+def draw(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape)
+
+
+X, W, B, T = draw(ROWS, DEPTH), draw(DEPTH, COLUMNS), draw(COLUMNS), draw(ROWS, COLUMNS)
+FOR_W, FOR_B, FOR_X = X.T @ T, T.sum(0), T @ W.T
+
+
+def variables(dtype: str = "float32") -> list[tf.Variable]:
+    return [tf.Variable(tf.cast(tf.constant(a), dtype)) for a in (X, W, B)]
+
+
+def weighted(y: Any) -> Any:
+    return tf.reduce_sum(y * tf.cast(tf.constant(T), y.dtype))
+
+
+def close(found: Any, expected: np.ndarray, dtype: str = "float32") -> None:
+    assert found.dtype.name == dtype
+    error = np.abs(tf.cast(found, "float64").numpy() - expected).max() / np.abs(expected).max()
+    assert error < {"float64": 1e-13, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+
+
+FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "after": lambda x, w, b: x @ w + b,
+    "before": lambda x, w, b: b + x @ w,
+    "transposed": lambda x, w, b: tf.matmul(x, tf.transpose(w), transpose_b=True) + b,
+    "both": lambda x, w, b: tf.matmul(tf.transpose(x), w, transpose_a=True) + b,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_all_gradients_are_those_of_the_formulas(sums, form, dtype):
+    x, w, b = variables(dtype)
+    for _ in range(5):  # later calls go without the library
+        with tf.GradientTape() as tape:
+            loss = weighted(FORMS[form](x, w, b))
+        for found, expected in zip(tape.gradient(loss, [x, w, b]), (FOR_X, FOR_W, FOR_B)):
+            close(found, expected, dtype)
+    assert len(sums) == 5
+
+
+def test_casts_of_the_bias_may_come_before_or_after_the_product(sums):
+    x, w, b = variables()
+    for order in ("before", "after"):
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                first = tf.cast(b, "bfloat16") if order == "before" else None
+                y = tf.cast(x, "bfloat16") @ tf.cast(w, "bfloat16")
+                loss = weighted(y + (tf.cast(b, "bfloat16") if first is None else first))
+            for_w, for_b = tape.gradient(loss, [w, b])
+            assert (for_w.dtype, for_b.dtype) == (tf.float32, tf.float32)
+            close(tf.cast(for_w, "bfloat16"), FOR_W, "bfloat16")
+            close(tf.cast(for_b, "bfloat16"), FOR_B, "bfloat16")
+    assert len(sums) == 3
+
+
+def test_a_bias_and_a_weight_that_are_used_twice_get_both_shares(sums):
+    x, w, b = variables("float64")
+    with tf.GradientTape() as tape:
+        loss = weighted(x @ w + b) + 3.0 * weighted(2.0 * x @ w + b) + tf.reduce_sum(b)
+    for_w, for_b = tape.gradient(loss, [w, b])
+    close(for_w, 7.0 * FOR_W, "float64")
+    close(for_b, 4.0 * FOR_B + 1.0, "float64")
+    assert len(sums) == 1
+
+
+def test_a_product_with_another_use_has_another_cotangent(sums):
+    x, w, b = variables("float64")
+    with tf.GradientTape() as tape:
+        product = x @ w
+        loss = weighted(product + b) + weighted(2.0 * product)
+    for_w, for_b = tape.gradient(loss, [w, b])
+    close(for_w, 3.0 * FOR_W, "float64")
+    close(for_b, FOR_B, "float64")
+    assert sums == []
+
+
+def test_one_product_with_two_biases(sums):
+    x, w, b = variables("float64")
+    other = tf.Variable(b)
+    with tf.GradientTape() as tape:
+        product = x @ w
+        loss = weighted(product + b) + weighted(product + other)
+    for found, factor, expected in zip(
+        tape.gradient(loss, [w, b, other]), (2.0, 1.0, 1.0), (FOR_W, FOR_B, FOR_B)
+    ):
+        close(found, factor * expected, "float64")
+    assert sums == []
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_sources_between_and_sources_left_out(sums, persistent):
+    x, w, b = variables("float64")
+    with tf.GradientTape(persistent=persistent) as tape:
+        product = x @ w
+        loss = weighted(product + b)
+    for_product, for_b = tape.gradient(loss, [product, b])
+    close(for_product, T, "float64")
+    close(for_b, FOR_B, "float64")
+    assert sums == []
+    if persistent:
+        close(tape.gradient(loss, b), FOR_B, "float64")
+        close(tape.gradient(loss, w), FOR_W, "float64")
+        assert sums == []
+        for found, expected in zip(tape.gradient(loss, [w, b]), (FOR_W, FOR_B)):
+            close(found, expected, "float64")
+        assert sums == [False]
+
+
+def test_small_products_are_left_alone(monkeypatch, sums):
+    monkeypatch.setattr(matrix_product_sum, "LEAST_WITH_SUMS", ROWS * DEPTH * COLUMNS + 1)
+    x, w, b = variables("float64")
+    with tf.GradientTape() as tape:
+        loss = weighted(x @ w + b)
+    close(tape.gradient(loss, b), FOR_B, "float64")
+    assert sums == []
+
+
+def test_complex_numbers_have_sums_of_their_own(sums):
+    x, w, b = (tf.cast(v, "complex128") for v in variables("float64"))
+    with tf.GradientTape() as tape:
+        tape.watch([w, b])
+        loss = weighted(tf.math.real(x @ w + b))
+    close(tf.math.real(tape.gradient(loss, b)), FOR_B, "float64")
+    assert sums == []
