@@ -3,6 +3,7 @@
 Classes are those of `tapegrad.keras.losses`, as TensorFlow has them in both places.
 """
 
+from importlib import import_module
 from typing import Any
 
 from tapegrad.ops.regression_losses import (
@@ -37,6 +38,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from tapegrad.keras import losses
-
-    return getattr(losses, name)
+    return getattr(import_module("tapegrad.keras.losses"), name)
