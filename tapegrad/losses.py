@@ -1,6 +1,6 @@
 """Losses as plain functions of labels and predictions (Keras' names).
 
-Classes are those of `tapegrad.keras.losses`, as TensorFlow has them in both places.
+Classes are those of `tapegrad.keras.losses`.
 """
 
 from importlib import import_module
@@ -38,4 +38,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("tapegrad.keras.losses"), name)

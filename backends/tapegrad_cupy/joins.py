@@ -1,7 +1,4 @@
-"""Arrays joined along an axis, all copies in one launch where their parts lie in one piece.
-
-And taken apart again, in views.
-"""
+"""Arrays joined along an axis, in one launch where parts lie in one piece, and taken apart."""
 
 from __future__ import annotations
 
@@ -54,7 +51,8 @@ def stack(*arrays: Array, axis: int) -> Array:
 def unstack(x: Array, *, axis: int) -> tuple[Array, ...]:
     """Return the parts along an axis, without it."""
     shape, strides, dtype, place = x.shape, x.strides, x.dtype, x.data
-    part, step = shape[:axis] + shape[axis + 1 :], strides[axis]
+    # An empty array may point nowhere: CuPy refuses to go on from there.
+    part, step = shape[:axis] + shape[axis + 1 :], strides[axis] if x.size else 0
     rest = strides[:axis] + strides[axis + 1 :]
     return tuple([_ndarray(part, dtype, place + k * step, rest) for k in range(shape[axis])])
 

@@ -341,6 +341,7 @@ class GradientTape:
     ) -> Any:
         full = (*shape, *source.shape)
         if rows is not None:
+            rows = cast.in_dtype(rows, source.dtype)
             return batching.dress(jacobian.shaped(rows, full, len(levels)), levels)
         if mode is UnconnectedGradients.NONE:
             return None
@@ -375,7 +376,8 @@ class GradientTape:
         wanted = [self._source_nodes(source)]
 
         def sweep(seed: Any) -> Any:
-            return self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
+            grad = self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
+            return None if grad is None else cast.in_dtype(grad, source.dtype)
 
         result = jacobian.by_examples(to_tensor(target), source, sweep, chunk, check_independence)
         self._end()
@@ -489,6 +491,8 @@ class GradientTape:
         if not target.dtype.is_differentiable:
             return None
         nodes = self._source_nodes(target)
+        if isinstance(target, Variable):
+            nodes = [leaf for leaf in nodes if leaf.fit is None]  # not those of its casts
         if nodes:
             return nodes[0]
         if not any(target is source for source in sources):

@@ -150,10 +150,7 @@ class Sweep:
         self._cast_postponed()
 
     def _cast_leaf(self, node: Node, kind: type | None) -> None:
-        """Bring the gradient of a cast variable to the variable's dtype, in the end if it can be.
-
-        Then one launch does many of them.
-        """
+        """Bring the gradient of a cast variable to its dtype; if it can be, many at once later."""
         t = self.grads[node]
         if self._cast_many is not None and type(t) is kind:
             self._postponed.append(node)

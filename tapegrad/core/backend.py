@@ -121,11 +121,7 @@ _by_type: dict[type, Backend] = {}
 
 
 def by_name(*kernels: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """Return functions that have the names of primitives as a table of kernels.
-
-    >>> by_name(len)
-    {'len': <built-in function len>}
-    """
+    """Return functions that have the names of primitives as a table of kernels."""
     return {kernel.__name__: kernel for kernel in kernels}
 
 

@@ -20,7 +20,7 @@ from tapegrad.core.primitive import (
     explain_failure,
     record,
 )
-from tapegrad.core.recorder import Node, active_stack, next_order
+from tapegrad.core.recorder import NO_PARAMS, Node, active_stack, next_order
 from tapegrad.core.recovery import run_again
 from tapegrad.core.rule import source_of
 from tapegrad.core.tensor import Tensor, wrap
@@ -29,11 +29,10 @@ from tapegrad.core.variable import Variable
 Function = Callable[..., Any]
 
 _REAL_NUMBERS = frozenset({float, int, bool})
-_NO_PARAMS: dict[str, Any] = {}
 _new = object.__new__
 
 
-def one_operand(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> Function:
+def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Function:
     """Return the function of one tensor that applies `primitive` with fixed params."""
     kernels = _kernels_with(primitive, params)
     save = saver(primitive, (True,))
@@ -81,7 +80,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = _NO_PARAMS) -> Fu
 
 
 def two_operands(
-    primitive: Primitive, params: dict[str, Any] = _NO_PARAMS, bind: Function = bind_any
+    primitive: Primitive, params: dict[str, Any] = NO_PARAMS, bind: Function = bind_any
 ) -> Function:
     """Return the function of two tensors that applies `primitive` with fixed params.
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 next_order = count(1).__next__
 _new = object.__new__
-_NO_PARAMS: dict[str, Any] = {}
+NO_PARAMS: dict[str, Any] = {}
 
 
 class Token:
@@ -177,7 +177,7 @@ def leave_recorder(recorder: Any) -> None:
     _stack.set(_stack.get().without(recorder))
 
 
-def make_leaf(tokens: tuple[Token, ...], params: dict[str, Any] = _NO_PARAMS) -> Node:
+def make_leaf(tokens: tuple[Token, ...], params: dict[str, Any] = NO_PARAMS) -> Node:
     """Return the node of a watched value."""
     node: Node = _new(Node)
     node.order = next_order()

@@ -16,7 +16,7 @@ from tapegrad.core.convert import (
     to_tensor,
 )
 from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.recorder import Node, Stack, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.recorder import NO_PARAMS, Node, Stack, Token, active_stack, make_leaf, note_cut
 from tapegrad.core.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
 
@@ -100,7 +100,7 @@ class Variable(HasArray):
         """Whether there is a leaf for the present value already."""
         return self._leaf is not None and self._leaf[0] is stack.tokens
 
-    def new_leaf(self, stack: Stack, params: dict[str, Any]) -> Node | None:
+    def new_leaf(self, stack: Stack, params: dict[str, Any] = NO_PARAMS) -> Node | None:
         """Ask the recorders of `stack` which of them follow this variable, with a leaf for it."""
         node = make_leaf(stack.tokens, params)
         followers = [r for r in stack.recorders if r.follows_variable(self, node)]

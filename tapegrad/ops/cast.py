@@ -44,7 +44,6 @@ cast_to_integer_p = nondifferentiable("cast_to_integer", _astype, by_element=Tru
 cast_to_integer_p.batch(_batch(cast_to_integer_p))
 
 
-_NO_PARAMS: dict[str, Any] = {}
 _by_name: dict[str, tuple[Function, np.dtype[Any]]] = {}
 
 
@@ -91,13 +90,15 @@ def _cast_variable(x: Variable, short: Function, dtype: np.dtype[Any]) -> Any:
     result = cast_ahead(x, dtype, stack)
     if result is None:
         return short(x)
-    if x.was_read(stack):
-        sources = (x.leaf(stack),)
-        return wrap(result, record(stack, cast_p, {"dtype": dtype}, (x.array,), sources, result))
-    node = x.new_leaf(stack, _NO_PARAMS)
-    if node is not None:
-        node.fit = x.array.dtype
-    return wrap(result, node)
+    if not x.was_read(stack):
+        node = x.new_leaf(stack)
+        if node is not None:
+            node.fit = x.array.dtype
+        return wrap(result, node)
+    source = x.leaf(stack)
+    if source is None:
+        return wrap(result)
+    return wrap(result, record(stack, cast_p, {"dtype": dtype}, (x.array,), (source,), result))
 
 
 def _same(x: Any) -> Any:

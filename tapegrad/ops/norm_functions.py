@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -56,9 +55,6 @@ def _over(shape: Shape, axis: Any, name: str) -> tuple[Shape, Shape]:
     return axes, tuple(n if i in axes else 1 for i, n in enumerate(shape))
 
 
-_over_one = lru_cache(maxsize=1024)(_over)
-
-
 def layer_norm(
     x: Any,
     gain: Any = None,
@@ -75,7 +71,7 @@ def layer_norm(
     [[-1.0, 2.0]]
     """
     x = as_operand(x)
-    axes, shape = (_over_one if type(axis) is int else _over)(x.shape, axis, "layer_norm")
+    axes, shape = _over(x.shape, axis, "layer_norm")
     return _normalized(x, gain, bias, shape, axes, epsilon, center=True)[0]
 
 
@@ -88,7 +84,7 @@ def rms_norm(
     [[1.0, -1.0]]
     """
     x = as_operand(x)
-    axes, shape = (_over_one if type(axis) is int else _over)(x.shape, axis, "rms_norm")
+    axes, shape = _over(x.shape, axis, "rms_norm")
     return _normalized(x, gain, None, shape, axes, epsilon, center=False)[0]
 
 

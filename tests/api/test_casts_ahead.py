@@ -86,6 +86,38 @@ def test_variables_and_their_casts_are_sources_beside_each_other():
         assert (itself.dtype, itself.tolist()) == (tf.float32, [1.0, 1.0])
 
 
+def test_jacobians_by_casts_have_the_dtype_of_the_casts():
+    chosen = [tf.Variable([[1.0, 2.0]]), tf.Variable([[3.0, 4.0]])]
+    for _ in range(3):
+        with tf.GradientTape(persistent=True) as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            y = halves[0] * halves[1]
+        for source, dtype in ((halves[0], tf.float16), (chosen[0], tf.float32)):
+            whole, by_example = tape.jacobian(y, source), tape.batch_jacobian(y, source)
+            assert (whole.dtype, by_example.dtype) == (dtype, dtype)
+            assert by_example.tolist() == [[[3.0, 0.0], [0.0, 4.0]]]
+            assert whole[:, :, 0].tolist() == by_example.tolist()
+
+
+def test_a_variable_does_not_depend_on_its_cast():
+    chosen = variables(2)
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+        itself, by_cast = tape.gradient(chosen[0], [chosen[0], halves[0]])
+        assert (itself.dtype, itself.tolist(), by_cast) == (tf.float32, [1.0, 1.0], None)
+
+
+def test_variables_that_no_tape_follows_have_casts_that_none_follows():
+    chosen = [tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0], trainable=False)]
+    for _ in range(3):
+        with tf.GradientTape(persistent=True) as tape:
+            assert chosen[1].value().tolist() == [3.0, 4.0]
+            halves = [tf.cast(variable, "float16") for variable in chosen]
+            product = 2.0 * halves[1]
+        assert tape.gradient(product, halves[1]) is None
+
+
 @pytest.mark.parametrize("reads_first", [True, False])
 def test_what_comes_by_casts_and_by_reads_is_added_up(reads_first):
     chosen = variables(2)

@@ -179,6 +179,7 @@ def test_losses_metrics_and_initializers_are_found_where_tensorflow_has_them_too
     assert tf.initializers.GlorotUniform is tf.keras.initializers.GlorotUniform
     with pytest.raises(AttributeError, match="no attribute 'MeanSquaredEror'"):
         tf.losses.MeanSquaredEror  # noqa: B018
+    assert not hasattr(tf.losses, "__path__")  # it is no package
 
 
 def test_cond_runs_one_branch():

@@ -109,3 +109,8 @@ def test_parts_along_an_axis_are_views(number: int, axis: int) -> None:
     for part, expected in zip(parts, np.moveaxis(x.get(), axis, 0), strict=True):
         np.testing.assert_array_equal(part.get(), expected)
         assert not part.size or cupy.may_share_memory(part, x)
+
+
+def test_parts_of_nothing_are_empty() -> None:
+    for x in (cupy.zeros(0).reshape(3, 0), cupy.zeros((3, 0)), cupy.zeros(0).reshape(3, 2, 0)):
+        assert [part.shape for part in joins.unstack(x, axis=0)] == [x.shape[1:]] * 3

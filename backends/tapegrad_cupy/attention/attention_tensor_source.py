@@ -274,9 +274,7 @@ attention(const T* q, const T* k, const T* v, T* y, float* log_total, Steps step
 }
 """
 
-# With KEYS rows are keys and columns queries, else the other way round. Of both kinds there are two
-# arrays: keys with values, queries with cotangents. What is wanted of the rows: FIRST, the gradient
-# of queries or keys, and SECOND, that of values. CN columns are in work at a time.
+# As in attention_scalar_source.py. CN columns are in work at a time.
 BACKWARD = (
     r"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)

@@ -49,28 +49,7 @@ class LearningRateSchedule(Configured):
         raise NotImplementedError(f"{type(self).__name__} must define __call__(step).")
 
 
-class _ByPeriods(LearningRateSchedule):
-    """A rate that goes by how many times `decay_steps` steps were made, whole times if wished."""
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str | None = None,
-    ) -> None:
-        _check_positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
-        self.decay_rate, self.staircase = decay_rate, staircase
-        self.name = name or type(self).__name__
-
-    def _periods(self, step: Any) -> Any:
-        periods = _as_number(step) / self.decay_steps
-        return floor(periods) if self.staircase else periods
-
-
-class ExponentialDecay(_ByPeriods):
+class ExponentialDecay(LearningRateSchedule):
     """A rate that is multiplied by `decay_rate` every `decay_steps` steps.
 
     >>> rate = ExponentialDecay(0.5, decay_steps=10, decay_rate=0.25)
@@ -78,8 +57,23 @@ class ExponentialDecay(_ByPeriods):
     (0.5, 0.25, 0.125)
     """
 
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "ExponentialDecay",
+    ) -> None:
+        _check_positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.decay_rate, self.staircase, self.name = decay_rate, staircase, name
+
     def __call__(self, step: Any) -> Any:
-        return _as_rate(self.initial_learning_rate * self.decay_rate ** self._periods(step))
+        periods = _as_number(step) / self.decay_steps
+        if self.staircase:
+            periods = floor(periods)
+        return _as_rate(self.initial_learning_rate * self.decay_rate**periods)
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
@@ -143,7 +137,7 @@ class PolynomialDecay(LearningRateSchedule):
         return _as_rate(way * (1.0 - done) ** self.power + self.end_learning_rate)
 
 
-class InverseTimeDecay(_ByPeriods):
+class InverseTimeDecay(LearningRateSchedule):
     """A rate divided by 1 + `decay_rate` * step / `decay_steps`.
 
     >>> rate = InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
@@ -151,8 +145,23 @@ class InverseTimeDecay(_ByPeriods):
     (1.0, 0.5, 0.25)
     """
 
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "InverseTimeDecay",
+    ) -> None:
+        _check_positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.decay_rate, self.staircase, self.name = decay_rate, staircase, name
+
     def __call__(self, step: Any) -> Any:
-        return _as_rate(self.initial_learning_rate / (1.0 + self.decay_rate * self._periods(step)))
+        periods = _as_number(step) / self.decay_steps
+        if self.staircase:
+            periods = floor(periods)
+        return _as_rate(self.initial_learning_rate / (1.0 + self.decay_rate * periods))
 
 
 class CosineDecay(LearningRateSchedule):
