@@ -23,7 +23,7 @@ ENGINE = (
 TAPE_TESTS = tuple(
     f"tests/api/test_{name}.py"
     for name in (
-        "awkward_points", "clipping", "custom_gradient", "custom_gradient_in_vmap",
+        "awkward_points", "bias_sums", "clipping", "custom_gradient", "custom_gradient_in_vmap",
         "custom_gradient_nested", "data_model", "dtype", "errors", "explain", "forward",
         "gradient", "gradient_paths", "guides", "half_precision", "inplace", "jacobian",
         "memory", "module", "neighbours", "numpy_protocol", "operator_turns", "optimizer_groups",

@@ -2,6 +2,7 @@
 
 from tapegrad.core.dtypes import (
     DType,
+    __getattr__ as __getattr__,
     as_dtype,
     bool_ as bool,
     complex64,

@@ -38,6 +38,7 @@ NAMESPACES = {
 FUNCTIONS_IN = {
     "autodiff.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "autodiff.transforms": "checkpoint grad hessian hvp jacobian jvp value_and_grad vjp",
+    "core.dtypes": "bfloat16",
     "debug.memory": "memory_info reset_peak_memory",
     "keras": "initializers metrics",
     "ops.arithmetic": "add divide multiply negative subtract",

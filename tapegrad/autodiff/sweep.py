@@ -187,7 +187,7 @@ class Sweep:
             share = shares[i]
             if share is not None:
                 if fit is not None and fit[i] is not None:
-                    if share is t and self._let_wait(node, i, t, shares):
+                    if share is t and self._let_wait(node, i, t):
                         continue
                     try:
                         share = _fitted(share, fit[i])
@@ -199,13 +199,11 @@ class Sweep:
                     grads[source] = share
         return True
 
-    def _let_wait(self, node: Node, i: int, t: Any, shares: Sequence[Any]) -> bool:
-        """Leave the sums for a bias to the product beside it, if that gets the same cotangent."""
+    def _let_wait(self, node: Node, i: int, t: Any) -> bool:
+        """Leave the sums for a bias to the product beside it, which may get the same cotangent."""
         product = None if self._multiply_and_sum is None else product_beside(node, i, t)
         source, needed = node.inputs[i], self.plan.needed
-        if product is None or source is None or shares[1 - i] is not t:
-            return False
-        if product in self._waiting or self.grads.get(product, t) is not t:
+        if product is None or source is None or product in self._waiting:
             return False
         if needed is not None and product.inputs[1] not in needed:
             return False

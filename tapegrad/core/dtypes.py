@@ -213,3 +213,9 @@ float32 = as_dtype("float32")
 float64 = as_dtype("float64")
 complex64 = as_dtype("complex64")
 complex128 = as_dtype("complex128")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "bfloat16":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return as_dtype(name)

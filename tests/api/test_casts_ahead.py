@@ -73,49 +73,70 @@ def test_gradients_come_in_the_dtype_of_the_variables(groups):
     assert groups == [3, 3]
 
 
-def test_variables_and_their_casts_are_sources_beside_each_other():
+def halves_and_product(chosen: Sequence[tf.Variable]) -> tuple[Any, Any, Any]:
+    """Return a tape that is not persistent, for which casts are not made ahead; and what it saw."""
+    with tf.GradientTape() as tape:
+        halves = [tf.cast(variable, "float16") for variable in chosen]
+        product = halves[0] * halves[1]
+    return tape, halves, product
+
+
+def test_variables_and_their_casts_are_sources_beside_each_other(groups):
     chosen = variables(2)
     for _ in range(3):
-        with tf.GradientTape(persistent=True) as tape:
-            halves = [tf.cast(variable, "float16") for variable in chosen]
-            loss = tf.reduce_sum(halves[0] * halves[1])
-        of_halves, of_chosen = tape.gradient(loss, (halves, chosen))
+        tape, halves, product = halves_and_product(chosen)
+        of_halves, of_chosen = tape.gradient(product, (halves, chosen))
         assert [g.dtype for g in of_halves + of_chosen] == [tf.float16] * 2 + [tf.float32] * 2
         assert values(of_halves) == values(of_chosen) == [2.0, 1.0]
+
+        tape, halves, _ = halves_and_product(chosen)
         itself = tape.gradient(halves[0], chosen[0])
         assert (itself.dtype, itself.tolist()) == (tf.float32, [1.0, 1.0])
+    assert len(groups) == 5
 
 
-def test_jacobians_by_casts_have_the_dtype_of_the_casts():
+def test_jacobians_by_casts_have_the_dtype_of_the_casts(groups):
     chosen = [tf.Variable([[1.0, 2.0]]), tf.Variable([[3.0, 4.0]])]
     for _ in range(3):
-        with tf.GradientTape(persistent=True) as tape:
-            halves = [tf.cast(variable, "float16") for variable in chosen]
-            y = halves[0] * halves[1]
-        for source, dtype in ((halves[0], tf.float16), (chosen[0], tf.float32)):
-            whole, by_example = tape.jacobian(y, source), tape.batch_jacobian(y, source)
-            assert (whole.dtype, by_example.dtype) == (dtype, dtype)
-            assert by_example.tolist() == [[[3.0, 0.0], [0.0, 4.0]]]
-            assert whole[:, :, 0].tolist() == by_example.tolist()
+        for number, dtype in ((0, tf.float16), (1, tf.float32)):
+            for method in ("jacobian", "batch_jacobian"):
+                tape, halves, product = halves_and_product(chosen)
+                found = getattr(tape, method)(product, (halves[0], chosen[0])[number])
+                assert found.dtype == dtype
+                assert found.numpy().reshape(2, 2).tolist() == [[3.0, 0.0], [0.0, 4.0]]
+    assert len(groups) == 11
 
 
-def test_a_variable_does_not_depend_on_its_cast():
+def test_a_variable_does_not_depend_on_its_cast(groups):
     chosen = variables(2)
     for _ in range(3):
-        with tf.GradientTape() as tape:
-            halves = [tf.cast(variable, "float16") for variable in chosen]
+        tape, halves, _ = halves_and_product(chosen)
         itself, by_cast = tape.gradient(chosen[0], [chosen[0], halves[0]])
         assert (itself.dtype, itself.tolist(), by_cast) == (tf.float32, [1.0, 1.0], None)
+    assert len(groups) == 2
 
 
-def test_variables_that_no_tape_follows_have_casts_that_none_follows():
+def test_variables_that_no_tape_follows_have_casts_that_none_follows(groups):
     chosen = [tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0], trainable=False)]
-    for _ in range(3):
-        with tf.GradientTape(persistent=True) as tape:
-            assert chosen[1].value().tolist() == [3.0, 4.0]
+    for reads_first in (False, False, True, True):
+        with tf.GradientTape() as tape:
+            if reads_first:
+                assert chosen[1].value().tolist() == [3.0, 4.0]
             halves = [tf.cast(variable, "float16") for variable in chosen]
             product = 2.0 * halves[1]
         assert tape.gradient(product, halves[1]) is None
+    assert len(groups) == 3
+
+
+def test_one_tape_may_see_a_variable_cast_to_two_dtypes(groups):
+    chosen = variables(2)
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            first = tf.cast(chosen[0], "float16")
+            other, second = (tf.cast(chosen[1], dtype) for dtype in ("bfloat16", "float16"))
+            assert (other.dtype, second.dtype) == (tf.bfloat16, tf.float16)
+            loss = tf.reduce_sum(first + second) + tf.cast(tf.reduce_sum(other), "float16")
+        assert values(tape.gradient(loss, chosen)) == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("reads_first", [True, False])

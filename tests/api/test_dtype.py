@@ -296,6 +296,13 @@ def run_python(*lines):
     ).stdout
 
 
+def test_bfloat16_is_a_name_like_those_of_the_other_dtypes():
+    assert tf.bfloat16 is tf.dtypes.bfloat16 is tf.as_dtype("bfloat16")
+    assert tf.cast([1.5], tf.bfloat16).dtype == tf.bfloat16
+    with pytest.raises(AttributeError, match="no attribute 'bfloat17'"):
+        tf.dtypes.bfloat17  # noqa: B018
+
+
 def test_bfloat16_is_loaded_when_its_name_is_asked_for():
     output = run_python(
         "import sys",

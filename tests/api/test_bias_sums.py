@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable
 from typing import Any
 
@@ -10,30 +9,15 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import find_backend
 from tapegrad.ops import matrix_product_sum
-
-cupy = pytest.importorskip("cupy")
-epilogues = pytest.importorskip("tapegrad_cupy.products.epilogues")
+from tests.api.device_kernels import sweep_as_on_a_device
 
 ROWS, DEPTH, COLUMNS = 48, 32, 40
 
 
 @pytest.fixture
 def sums(monkeypatch) -> list[bool]:
-    """Products of any size sum up an operand; what they do is noted."""
-    made: list[bool] = []
-    backend = find_backend(cupy.ndarray)
-    assert backend is not None
-
-    def noting(*arrays: Any, **params: Any) -> Any:
-        made.append(params["of_first"])
-        return epilogues.matmul_with_sums(*arrays, **params)
-
-    monkeypatch.setattr(matrix_product_sum, "LEAST_WITH_SUMS", 0)
-    kernels = ChainMap({"matmul_with_sums": noting}, backend.kernels)  # type: ignore[arg-type]
-    monkeypatch.setattr(backend, "kernels", kernels)
-    return made
+    return sweep_as_on_a_device(monkeypatch)
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
@@ -127,6 +111,58 @@ def test_one_product_with_two_biases(sums):
     assert sums == []
 
 
+def test_two_biases_before_one_product_that_share_a_cotangent(sums):
+    x, w, b = variables("float64")
+    other = tf.Variable(b)
+    with tf.GradientTape() as tape:
+        product = x @ w
+        loss = weighted((b + product) + (other + product))
+    for found, factor, expected in zip(
+        tape.gradient(loss, [w, b, other]), (2.0, 1.0, 1.0), (FOR_W, FOR_B, FOR_B)
+    ):
+        close(found, factor * expected, "float64")
+
+
+SHAPES = [(), (1,), (1, COLUMNS), (ROWS, 1), (1, 1), (ROWS, COLUMNS)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_biases_of_other_shapes_have_sums_of_their_own(sums, shape):
+    x, w, _ = variables("float64")
+    b = tf.Variable(np.zeros(shape))
+    with tf.GradientTape() as tape:
+        loss = weighted(x @ w + b)
+    for_w, for_b = tape.gradient(loss, [w, b])
+    axes = tuple(k for k, n in enumerate((1, 1, *shape)[-2:]) if n == 1)
+    close(for_w, FOR_W, "float64")
+    close(for_b, T.sum(axes).reshape(shape), "float64")
+    assert sums == []
+
+
+@pytest.mark.parametrize("followed", ["x", "w"])
+def test_products_with_a_constant(sums, followed):
+    x, w, b = variables("float64")
+    with tf.GradientTape() as tape:
+        if followed == "x":
+            loss = weighted(x @ tf.constant(W) + b)
+        else:
+            loss = weighted(tf.constant(X) @ w + b)
+    for_other, for_b = tape.gradient(loss, [x if followed == "x" else w, b])
+    close(for_other, FOR_X if followed == "x" else FOR_W, "float64")
+    close(for_b, FOR_B, "float64")
+    assert len(sums) == (followed == "w")
+
+
+def test_factors_are_no_biases(sums):
+    x, w, b = variables("float64")
+    with tf.GradientTape() as tape:
+        loss = weighted((x @ w) * b)
+    for_w, for_b = tape.gradient(loss, [w, b])
+    close(for_w, X.T @ (T * B), "float64")
+    close(for_b, (T * (X @ W)).sum(0), "float64")
+    assert sums == []
+
+
 @pytest.mark.parametrize("persistent", [True, False])
 def test_sources_between_and_sources_left_out(sums, persistent):
     x, w, b = variables("float64")
@@ -160,5 +196,21 @@ def test_complex_numbers_have_sums_of_their_own(sums):
     with tf.GradientTape() as tape:
         tape.watch([w, b])
         loss = weighted(tf.math.real(x @ w + b))
-    close(tf.math.real(tape.gradient(loss, b)), FOR_B, "float64")
+    for_w, for_b = (tf.math.real(found) for found in tape.gradient(loss, [w, b]))
+    close(for_w, FOR_W, "float64")
+    close(for_b, FOR_B, "float64")
     assert sums == []
+
+
+@pytest.mark.parametrize("halves", ["xw", "w", "x"])
+def test_sums_of_mixed_precision_are_those_of_the_wider_one(sums, halves):
+    x, w, b = variables("float32")
+    with tf.GradientTape() as tape:
+        one = tf.cast(x, "float16") if "x" in halves else x
+        other = tf.cast(w, "float16") if "w" in halves else w
+        y = one @ other + b
+        loss = weighted(y)
+    assert y.dtype == tf.float32
+    for_w, for_b = tape.gradient(loss, [w, b])
+    close(tf.cast(for_w, "float16"), FOR_W, "float16")
+    close(for_b, FOR_B)
