@@ -20,14 +20,16 @@ Waiting = tuple[Node, tuple[Any, Any], Any]
 def product_beside(node: Node, i: int, t: Any) -> Node | None:
     """Return the product to which input `i` of an addition was added as a bias, if it is large."""
     shape, dtype = node.fit[i]
-    if len(node.inputs) != 2 or dtype is not None or t.shape[1:] != shape or t.dtype.kind == "c":
+    if node.primitive.name != "add" or dtype is not None or t.shape[1:] != shape:
         return None
     product, bias = node.inputs[1 - i], node.inputs[i]
-    if product is None or product.primitive is not plane_p or product.fit is not None:
+    if product is None or bias is None or product.primitive is not plane_p:
+        return None
+    if t.dtype.kind == "c" or product.fit is not None or product.saved[1] is None:
         return None
     # A node between the two would be looked at before the sums are there.
-    is_plain = bias is not None and bias.primitive is None and bias.fit is None
-    if product.saved[1] is None or bias is None or not (is_plain or bias.order < product.order):
+    is_plain = bias.primitive is None and bias.fit is None
+    if not is_plain and bias.order > product.order:
         return None
     multiplications = product.saved[1][0].size * shape[0]
     return product if multiplications >= matrix_product_sum.LEAST_WITH_SUMS else None
