@@ -119,6 +119,8 @@ RULES = {
         has_step=True,
         setup="bool starts = *step == 1;",
     ),
+    # Towards what is in the place of a gradient.
+    "follow": Rule("x += (g - x) * (S)along;", ("along",)),
     "momentum": Rule("s0 = (S)momentum * s0 - lr * g; x += s0;", ("momentum",), 1),
     "nesterov": Rule(
         "s0 = (S)momentum * s0 - lr * g; x += (S)momentum * s0 - lr * g;", ("momentum",), 1

@@ -24,7 +24,9 @@ class Holder:
     """
 
     # Slots, so that they are no attributes among those that checkpoints and users look into.
-    __slots__ = ("_contents", "_finds", "_metric_places")
+    __slots__ = ("_contents", "_finds", "_gathered", "_metric_places")
+    _gathered: Gathered | None
+    """The variables of this layer and of all inner ones, once somebody has asked for them."""
     _finds: Found | None
     """What was found."""
     _contents: list[tuple[Any, Any]]
@@ -44,6 +46,8 @@ class Holder:
         """Look at all attributes again, because one of them is another object now."""
         object.__setattr__(self, "_finds", None)
         object.__setattr__(self, "_metric_places", None)
+        object.__setattr__(self, "_gathered", None)
+        _changes[0] += 1
 
     def _held(self) -> Found:
         """The variables and the layers that the attributes hold; variables may be there twice."""
@@ -68,6 +72,30 @@ class Holder:
 
 
 Found = tuple[list[Variable], list[Any]]
+
+_changes = [0]
+"""How often an attribute of any layer was set: each time, what layers hold may be another."""
+
+
+class Gathered:
+    """The variables of a layer and its inner ones, and what must be as it was for them to hold."""
+
+    __slots__ = ("_changes", "_contents", "_trainable", "variables")
+
+    def __init__(self, variables: list[Variable], contents: list[tuple[Any, Any]]) -> None:
+        self.variables = variables
+        self._trainable = [variable.trainable for variable in variables]
+        self._contents = contents
+        self._changes = _changes[0]
+
+    def holds(self) -> bool:
+        """Whether the layer has these variables still, in this order."""
+        return (
+            self._changes == _changes[0]
+            and [variable.trainable for variable in self.variables] == self._trainable
+            and all([_is_same(*one) for one in self._contents])
+        )
+
 
 _NOTES = ("_arguments", "_regularized", "_own_losses", "_functions", "_under_way", "_place_in_fit")
 ASIDE = frozenset((*_NOTES, "_in_float32", "input", "output"))

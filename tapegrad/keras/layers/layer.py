@@ -28,7 +28,8 @@ from tapegrad.keras.layers.calling import (
     shapes_for,
 )
 from tapegrad.keras.layers.context import current_pass, training_flag
-from tapegrad.keras.layers.holding import Holder
+from tapegrad.keras.layers.holding import Gathered, Holder
+from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
@@ -159,12 +160,19 @@ class Layer(Configured, Module, Holder):
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]
         """All variables: of this layer the trainable ones first, then those of inner layers."""
-        found: dict[int, Variable] = {}
-        self._gather(found)
-        return list(found.values())
+        gathered = self._gathered
+        if gathered is None or not gathered.holds():
+            found: dict[int, Variable] = {}
+            contents: list[Any] = []
+            self._gather(found, contents)
+            gathered = Gathered(list(found.values()), contents)
+            object.__setattr__(self, "_gathered", gathered)
+        return list(gathered.variables)
 
-    def _gather(self, found: dict[int, Variable]) -> None:
+    def _gather(self, found: dict[int, Variable], contents: list[Any]) -> None:
+        """Add the variables to what was found, and the lists and dicts that were looked into."""
         own, layers = self._held()
+        contents += self._contents
         if not all([variable.trainable for variable in own]):
             frozen = self._frozen
             first = [v for v in own if v.trainable or v.number in frozen]
@@ -172,7 +180,7 @@ class Layer(Configured, Module, Holder):
         for variable in own:
             found.setdefault(variable.number, variable)
         for layer in layers:
-            layer._gather(found)
+            layer._gather(found, contents)
 
     weights = variables
 
@@ -370,12 +378,14 @@ class Layer(Configured, Module, Holder):
 
     def _begun(self, args: Any, kwargs: Any) -> Any:
         """Call as the outermost layer."""
-        whole, flag = current_pass.set(object()), training_flag.set(kwargs.get("training"))
+        averages = MovingAverages()
+        whole, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
         try:
             return self(*args, **kwargs)
         finally:
             training_flag.reset(flag)
             current_pass.reset(whole)
+            averages.finish(self)
 
     def _called_with(self, training: bool | None, args: Any, kwargs: Any) -> Any:
         """Call with another flag for inner layers."""

@@ -12,7 +12,9 @@ from tapegrad.core.operand import normalize_axes
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers
+from tapegrad.keras.layers.context import current_pass
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
@@ -22,7 +24,6 @@ from tapegrad.ops.normalization import normalize_p
 from tapegrad.ops.reduce import reduce_sum
 from tapegrad.ops.selection import maximum, where
 from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
-from tapegrad.optimizers.updates import moments_update
 
 
 class _Normalizing(Layer):
@@ -133,6 +134,9 @@ class BatchNormalization(_Affine):
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         (axis,) = self._checked(inputs)
         if not training or not self.trainable:
+            whole = current_pass.get()
+            if whole is not None:
+                whole.finish()  # an earlier call may have been one in training
             x = _wide(inputs)
             return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
         rank = inputs.ndim
@@ -189,12 +193,11 @@ class BatchNormalization(_Affine):
         averages = self.moving_mean, self.moving_variance
         if type(mean) is not Tensor:
             averages[0].assign(mean)  # which says that inside vmap there is no single value
+        whole = current_pass.get() or MovingAverages()
         # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
-        arrays = [average.array for average in averages]
-        move = moments_update.kernel(type(arrays[0]))
-        new = move(*arrays, mean.array, variance.array, share=1.0 - self.momentum)
-        for average, array in zip(averages, new):
-            average.array = array
+        whole.follow(*averages, [mean.array, variance.array], 1.0 - self.momentum)
+        if current_pass.get() is None:
+            whole.finish()
 
 
 class LayerNormalization(_Affine):

@@ -292,11 +292,11 @@ class SpectralNormalization(Layer):
             (1, kernel.shape[-1]), start, kernel.dtype, False, False, name="vector_u"
         )
 
-    def _gather(self, found: dict[int, Any]) -> None:
+    def _gather(self, found: dict[int, Any], contents: list[Any]) -> None:
         if self.built:  # the kernel comes first, as in Keras
             kernel = self._kernel()
             found.setdefault(kernel.number, kernel)
-        super()._gather(found)
+        super()._gather(found, contents)
 
     def _kernel(self) -> Any:
         for name in ("kernel", "embeddings"):
