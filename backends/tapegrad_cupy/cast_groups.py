@@ -1,10 +1,12 @@
 """The same casts at every step, of many arrays together, with as little work as there can be.
 
-All results lie in one piece of memory, which is free again when the last of them is gone.
+All results lie in one piece of memory, which is free again when the last of them is gone. What
+looks like the filters of a convolution comes in cuDNN's order, if cuDNN is there.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from itertools import accumulate
@@ -14,7 +16,9 @@ import cupy
 import numpy as np
 
 from tapegrad_cupy.compiled import THREADS
-from tapegrad_cupy.multi_casts import WIDTH, kernel_for, takes
+from tapegrad_cupy.convolution.turned import strides_of
+from tapegrad_cupy.cudnn_handle import library
+from tapegrad_cupy.multi_casts import WIDTH, kernel_for, packed_turn, places_of, takes
 from tapegrad_cupy.updates.multi_tensors import layout
 
 Array = Any
@@ -46,7 +50,14 @@ class CastGroup:
         bytes_each = [array.size * dtype.itemsize for array in arrays]
         rounded = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in bytes_each]
         *self._offsets, self._bytes = accumulate(rounded, initial=0)
-        self._layout = layout(tuple([array.size for array in arrays]), WIDTH, 2)
+        turns = [_turn(shape) for shape in self._shapes]
+        self._strides = [
+            strides_of(shape, dtype.itemsize) if turn else None
+            for shape, turn in zip(self._shapes, turns)
+        ]
+        sizes = tuple([places_of(array.size, turn) for array, turn in zip(arrays, turns)])
+        self._layout = layout(sizes, WIDTH, 3)
+        self._endings = [part.column(turns) + part.ending for part in self._layout.parts]
         kernel = kernel_for(self._layout.capacity, self._given, dtype)
         self._launches = [kernel.launcher(part.blocks, THREADS) for part in self._layout.parts]
         self._places: list[int] = []
@@ -78,13 +89,25 @@ class CastGroup:
             return None
         memory = _alloc(self._bytes)
         base, offsets, chunk = memory.ptr, self._offsets, self._layout.chunk
-        for part, given, launch in zip(self._layout.parts, self._columns, self._launches):
+        in_parts = zip(self._layout.parts, self._columns, self._endings, self._launches)
+        for part, given, ending, launch in in_parts:
             count = len(part.positions)
             made = struct.pack(f"{count}Q", *[base + offsets[at] for at in part.positions])
-            table = given + made.ljust(8 * part.capacity, b"\0") + part.ending
+            table = given + made.ljust(8 * part.capacity, b"\0") + ending
             launch(table, chunk, count)
-        dtype = self._dtype
-        return [_ndarray(shape, dtype, memory + at) for shape, at in zip(self._shapes, offsets)]
+        dtype, results = self._dtype, zip(self._shapes, offsets, self._strides)
+        return [_ndarray(shape, dtype, memory + at, strides) for shape, at, strides in results]
+
+
+def _turn(shape: tuple[int, ...]) -> int:
+    """What the kernel's table says of an array: whether to take it for filters, and of what size.
+
+    Others with four or five dimensions are rare, and only take longer to read afterwards.
+    """
+    has_windows = len(shape) in (4, 5) and math.prod(shape[:-2]) > 1
+    if not has_windows or 0 in shape or shape[-1] == 1 or library()[0] is None:
+        return 0
+    return packed_turn(math.prod(shape[:-1]), shape[-1])
 
 
 KERNELS = {"cast.group": cast_group}

@@ -1,6 +1,7 @@
 """Casts of many arrays in one launch: a sweep leaves those of its last gradients to its end.
 
 Doubles become float16 by one rounding, as in NumPy; bfloat16 is reached through single precision.
+Filters may change their order on the way: those are transposed as matrices.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import cupy
 import numpy as np
 
 from tapegrad_cupy.compiled import C_TYPES, FLOATS, THREADS, Source, compiled, complete
+from tapegrad_cupy.convolution.turned import is_turned
 from tapegrad_cupy.elementwise.conversions import converted
 from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.updates.multi_tensors import capacities, layout
@@ -29,7 +31,8 @@ WIDTH = 4
 _SOURCE = (
     TENSOR_OF_BLOCK
     + r"""
-struct Table { const FROM* x[T]; TO* y[T]; i64 size[T]; int first[T]; };
+// `turn` is the rows and columns of what is transposed, 0 where elements stay in their order.
+struct Table { const FROM* x[T]; TO* y[T]; int2 turn[T]; i64 size[T]; int first[T]; };
 
 template <class A, class B> struct Cast {
     static __device__ __forceinline__ B of(A x) {
@@ -41,6 +44,26 @@ template <> struct Cast<double, __half> {
 };
 __device__ __forceinline__ TO as_wanted(FROM x) { return Cast<FROM, TO>::of(x); }
 
+// Tiles of 32 rows and columns, one after the other, with empty places at the edges.
+__device__ __forceinline__ void turn(const FROM* x, TO* y, int2 shape, i64 begin, i64 end) {
+    __shared__ TO tile[32][33];
+    i64 rows = shape.x, columns = shape.y, across = (columns + 31) / 32;
+    int lane = threadIdx.x % 32;
+    for (i64 at = begin / 1024; at < end / 1024; ++at) {
+        i64 top = at / across * 32, left = at % across * 32;
+        for (int k = threadIdx.x / 32; k < 32; k += 8) {
+            i64 row = top + k, column = left + lane, i = row * columns + column;
+            if (row < rows && column < columns) tile[k][lane] = as_wanted(x[i]);
+        }
+        __syncthreads();
+        for (int k = threadIdx.x / 32; k < 32; k += 8) {
+            i64 row = top + lane, column = left + k;
+            if (row < rows && column < columns) y[column * rows + row] = tile[lane][k];
+        }
+        __syncthreads();
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(256) cast_many(
     const __grid_constant__ Table table, i64 chunk, int tensors
 ) {
@@ -49,6 +72,10 @@ extern "C" __global__ void __launch_bounds__(256) cast_many(
     i64 end = begin + chunk < table.size[k] ? begin + chunk : table.size[k];
     const FROM* x = table.x[k];
     TO* y = table.y[k];
+    if (table.turn[k].x) {
+        turn(x, y, table.turn[k], begin, end);
+        return;
+    }
     i64 whole = begin + (end - begin) / 4 * 4;
     #pragma unroll 2
     for (i64 i = begin + 4 * threadIdx.x; i < whole; i += 4 * 256) {
@@ -65,23 +92,36 @@ extern "C" __global__ void __launch_bounds__(256) cast_many(
 
 
 def cast_many(arrays: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
-    """Return each array in its dtype; those that go the same way share a launch."""
+    """Return each array in its dtype and in order; those that go the same way share a launch."""
     results: list[Array] = [None] * len(arrays)
     ways: dict[tuple[Any, Any], list[int]] = {}
+    turns = [0] * len(arrays)
     here = _current_device()
     for i, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True)):
         data = array.data
-        in_order = array._c_contiguous and not data.ptr & 15
+        if not array._c_contiguous and is_turned(array):
+            turns[i] = packed_turn(array.shape[-1], array.size // array.shape[-1])
+        in_order = (array._c_contiguous or turns[i]) and not data.ptr & 15
         if in_order and data.device_id == here and takes(array.dtype, dtype):
             ways.setdefault((array.dtype, dtype), []).append(i)
         else:
             results[i] = converted(array, dtype)
     for (given, dtype), positions in ways.items():
-        some = [arrays[i] for i in positions]
-        made = _cast(some, given, dtype) if len(some) > 1 else [converted(some[0], dtype)]
+        made = _cast([arrays[i] for i in positions], [turns[i] for i in positions], given, dtype)
         for i, result in zip(positions, made):
             results[i] = result
     return results
+
+
+def packed_turn(rows: int, columns: int) -> int:
+    """Return what the kernel's table says of an array that is transposed as a matrix."""
+    return rows | columns << 32
+
+
+def places_of(size: int, turn: int) -> int:
+    """Return how many elements an array takes of the blocks' work, empty places of tiles too."""
+    rows, columns = turn & 0xFFFFFFFF, turn >> 32
+    return -(-rows // 32) * -(-columns // 32) * 1024 if turn else size
 
 
 @functools.cache
@@ -90,14 +130,19 @@ def takes(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return given.name in FLOATS and wanted.name in FLOATS
 
 
-def _cast(arrays: Sequence[Array], given: np.dtype[Any], dtype: np.dtype[Any]) -> list[Array]:
+def _cast(
+    arrays: Sequence[Array], turns: Sequence[int], given: np.dtype[Any], dtype: np.dtype[Any]
+) -> list[Array]:
+    if len(arrays) == 1 and not turns[0]:
+        return [converted(arrays[0], dtype)]
     results = [_ndarray(array.shape, dtype) for array in arrays]
-    chunk, capacity, parts = layout(tuple([array.size for array in arrays]), WIDTH, 2)
+    sizes = tuple([places_of(array.size, turn) for array, turn in zip(arrays, turns)])
+    chunk, capacity, parts = layout(sizes, WIDTH, 3)
     kernel = kernel_for(capacity, given, dtype)
     from_places = [array.data.ptr for array in arrays]
     to_places = [result.data.ptr for result in results]
     for part in parts:
-        table = part.table(from_places, to_places)
+        table = part.table(from_places, to_places, turns)
         kernel(part.blocks, THREADS, table, chunk, len(part.positions))
     return results
 
@@ -105,7 +150,7 @@ def _cast(arrays: Sequence[Array], given: np.dtype[Any], dtype: np.dtype[Any]) -
 @functools.cache
 def kernel_for(capacity: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> Kernel:
     """Return the kernel whose table takes that many arrays."""
-    table = f"{capacity * 28}s"  # two addresses, a size and the number of a block
+    table = f"{capacity * 36}s"  # two addresses, two numbers, a size and the number of a block
     macros = _macros(capacity, given.name, wanted.name)
     return Kernel(lambda: compiled(_SOURCE, "cast_many", **macros), f"{table}qi")
 
@@ -118,7 +163,7 @@ def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
     for name in FLOATS:
         for wanted in FLOATS:
-            for capacity in capacities(2) if name != wanted else ():
+            for capacity in capacities(3) if name != wanted else ():
                 text = complete(_SOURCE, **_macros(capacity, name, wanted))
                 yield Source(f"cast_many {name} to {wanted} up to {capacity}", text)
 

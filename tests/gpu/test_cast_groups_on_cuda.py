@@ -10,10 +10,12 @@ from tapegrad.ops import casts_ahead
 
 cupy = pytest.importorskip("cupy")
 cast_groups = pytest.importorskip("tapegrad_cupy.cast_groups")
+is_turned = pytest.importorskip("tapegrad_cupy.convolution.turned").is_turned
 
 RNG = np.random.default_rng(3)
 BFLOAT16 = tf.as_dtype("bfloat16").dtype
-SHAPES = [(1,), (3, 5), (0, 4), (257,), (64, 64), (), (1000, 37)]
+FILTERS = [(3, 3, 16, 40), (1, 5, 3, 33), (2, 2, 2, 3, 5), (3, 3, 1, 8), (2, 1, 70, 2)]
+SHAPES = [(1,), (3, 5), (0, 4), (257,), (64, 64), (), (1000, 37), *FILTERS, (3, 3, 0, 4)]
 
 
 def arrays(shapes, dtype="f4"):
@@ -21,7 +23,7 @@ def arrays(shapes, dtype="f4"):
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype("f2"), np.dtype("f8")], ids=str)
-@pytest.mark.parametrize("count", [1, 4, 200])
+@pytest.mark.parametrize("count", [1, 4, 12, 200])
 def test_all_are_cast_as_each_alone(count, dtype) -> None:
     given = arrays((SHAPES * 30)[:count])
     group = cast_groups.cast_group(given, dtype)
@@ -32,6 +34,16 @@ def test_all_are_cast_as_each_alone(count, dtype) -> None:
             assert (y.dtype, y.shape) == (dtype, x.shape)
             np.testing.assert_array_equal(cupy.asnumpy(y), cupy.asnumpy(x).astype(dtype))
         given = arrays([x.shape for x in given])  # in other places
+
+
+def test_filters_come_in_the_order_of_cudnn_where_that_is_there(monkeypatch) -> None:
+    others = [(1, 1, 8, 4), (3, 3, 8, 1), (3, 8, 4), (9, 4), (3, 3, 0, 4)]
+    for has_cudnn in (True, False):
+        monkeypatch.setattr(cast_groups, "library", lambda has=has_cudnn: (has or None, ""))
+        given = arrays([*FILTERS, *others])
+        for x, y in zip(given, cast_groups.cast_group(given, BFLOAT16)(given), strict=True):
+            assert is_turned(y) == (has_cudnn and x.shape in FILTERS)
+            assert y._c_contiguous == (not is_turned(y))
 
 
 def test_what_does_not_fit_is_left_alone() -> None:
@@ -82,3 +94,35 @@ def test_a_value_that_an_optimizer_moved_meanwhile_is_cast_again() -> None:
 
             assert float(first[0]) == 1.0 - 0.5 * step
             assert [float(value[0]) for value in rest] == [0.5 - 0.5 * step] * 2
+
+
+def convolved(steps: int, shared: bool) -> list[np.ndarray]:
+    """The weights of convolutions after steps in half precision, some used twice if `shared`."""
+    with tf.device("cuda:0"):
+        rng = np.random.default_rng(0)
+        shapes = [(3, 3, 3, 8), (3, 3, 8, 8), (3, 3, 8, 8), (1, 1, 8, 8), (8, 4)]
+        weights = [tf.Variable(rng.normal(size=shape).astype("f4") / 8) for shape in shapes]
+        x = tf.constant(rng.normal(size=(4, 12, 12, 3)).astype("f4"))
+        optimizer = tf.optimizers.SGD(0.25, momentum=0.9)
+        for _ in range(steps):
+            with tf.GradientTape() as tape:
+                y = tf.cast(x, "bfloat16")
+                for filters in [*weights[:4], *weights[1:2] * shared]:
+                    y = tf.tanh(tf.nn.conv2d(y, tf.cast(filters, "bfloat16"), 1, "SAME"))
+                y = tf.nn.conv2d_transpose(
+                    y, tf.cast(weights[2], "bfloat16"), (4, 24, 24, 8), 2, "SAME"
+                )
+                y = tf.reduce_mean(y, (1, 2)) @ tf.cast(weights[4], "bfloat16")
+                loss = tf.reduce_mean(tf.cast(y * y, "float32"))
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return [weight.numpy() for weight in weights]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_filters_that_were_cast_ahead_train_as_those_that_were_not(monkeypatch, shared) -> None:
+    ahead = convolved(4, shared)
+    monkeypatch.setitem(casts_ahead._cast_groups, cupy.ndarray, None)
+
+    for mine, wanted in zip(ahead, convolved(4, shared), strict=True):
+        assert np.isfinite(wanted).all()
+        np.testing.assert_array_equal(mine, wanted)

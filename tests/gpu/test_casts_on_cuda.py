@@ -11,22 +11,34 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad_cupy.convolution.turned import is_turned
 from tapegrad_cupy.multi_casts import cast_many
 
 DTYPES = [np.dtype(name) for name in ("float16", ml_dtypes.bfloat16, "float32", "float64")]
-SHAPES = [(7,), (), (0, 3), (3, 3, 64, 64), (4,), (1025,), (2, 5)]
+SHAPES = [(7,), (), (0, 3), (3, 3, 64, 64), (4,), (1025,), (2, 5), (3, 2, 11, 70), (2, 3, 2)]
 
 
+def last_axis_first(array: Any) -> Any:
+    """A copy in the order in which cuDNN has filters."""
+    return cupy.moveaxis(cupy.ascontiguousarray(cupy.moveaxis(array, -1, 0)), 0, -1)
+
+
+@pytest.mark.parametrize("turned", [0, 1, 5], ids=["in order", "one in cuDNN's order", "several"])
 @pytest.mark.parametrize("given", DTYPES, ids=str)
 @pytest.mark.parametrize("wanted", DTYPES, ids=str)
-def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any) -> None:
+def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any, turned: int) -> None:
     rng = np.random.default_rng(0)
     arrays = [(3 * rng.standard_normal(shape)).astype(given) for shape in SHAPES]
+    on_device = [cupy.asarray(array) for array in arrays]
+    for k in [3, 7, 8][:turned]:
+        on_device[k] = last_axis_first(on_device[k])
+        assert is_turned(on_device[k])
 
-    results = cast_many([cupy.asarray(array) for array in arrays], [wanted] * len(arrays))
+    results = cast_many(on_device, [wanted] * len(arrays))
 
     for array, result in zip(arrays, results, strict=True):
         assert result.dtype == wanted
+        assert result._c_contiguous or given == wanted
         if given.itemsize == 8 and wanted.name == "bfloat16":
             array = array.astype(np.float32)  # as NumPy's bfloat16 does it
         np.testing.assert_array_equal(result.get(), array.astype(wanted))

@@ -77,7 +77,12 @@ def _input_gradient(
     return plan(t, w)
 
 
-def conv_filter_gradient(
+def conv_filter_gradient(x: Array, t: Array, **geometry: Any) -> Array:
+    """Correlate data with cotangents."""
+    return turned.in_order(_filter_gradient(x, t, **geometry))
+
+
+def _filter_gradient(
     x: Array,
     t: Array,
     *,
@@ -87,7 +92,7 @@ def conv_filter_gradient(
     dilation: Shape,
     groups: int,
 ) -> Array:
-    """Correlate data with cotangents."""
+    """The same, in cuDNN's order where cuDNN does it."""
     key = (
         "conv_filter_gradient", x.shape, x.dtype.num, t.shape, t.dtype.num, window,
         strides, padding, dilation, groups, _current_device(), products.TF32,
@@ -111,7 +116,9 @@ def conv_vjp(
         by_data = _input_gradient(t, w, input_shape=tuple(shape), **params)
     if wanted[1]:
         x, shape = saved[1]
-        by_filters = conv_filter_gradient(x, t, window=tuple(shape[:-2]), **params)
+        by_filters = _filter_gradient(x, t, window=tuple(shape[:-2]), **params)
+        if by_filters.dtype.itemsize > 2:  # else it is likely to be cast, which gives it its order
+            by_filters = turned.in_order(by_filters)
     return by_data, by_filters
 
 
@@ -136,14 +143,14 @@ def _plan(key: Any, a: Array, b: Array, windows: Windows, sizes: tuple[int, int,
     dtype = a.dtype if a.dtype == b.dtype else cupy.result_type(a.dtype, b.dtype)
     batch, c_in, c_out, groups = sizes
     size = Convolution(batch, windows, c_in, c_out, groups, dtype)
-    plan = _choose(key[0], size)
+    plan, takes_turned = _choose(key[0], size)
     if len(_plans) >= MOST_PLANS:
         _plans.clear()
-    _plans[key] = _prepared(plan, dtype)
+    _plans[key] = _prepared(plan, dtype, takes_turned)
     return _plans[key]
 
 
-def _prepared(plan: Plan, dtype: Any) -> Plan:
+def _prepared(plan: Plan, dtype: Any, takes_turned: bool) -> Plan:
     """Bring operands to the dtype of the result, and to memory without gaps, before a plan."""
 
     def run(a: Array, b: Array) -> Array:
@@ -151,26 +158,34 @@ def _prepared(plan: Plan, dtype: Any) -> Plan:
             a = a.astype(dtype)
         if b.dtype is not dtype and b.dtype != dtype:
             b = b.astype(dtype)
-        if a._c_contiguous and b._c_contiguous:
+        if a._c_contiguous and (b._c_contiguous or (takes_turned and turned.is_turned(b))):
             return plan(a, b)
         return plan(contiguous(a), contiguous(b))
 
     return run
 
 
-def _choose(name: str, conv: Convolution) -> Plan:
+def _choose(name: str, conv: Convolution) -> tuple[Plan, bool]:
+    """Return a plan, and whether its second operand may be filters in cuDNN's order."""
+    plan = _without_windows(name, conv)
+    if plan is not None:
+        return plan, False
+    plan = cudnn.plan(name, conv, products.TF32)
+    if plan is not None:
+        return plan, name != "conv_filter_gradient"
+    plans = grouped.PLANS if grouped.is_thin(conv) else patches.PLANS
+    return plans[name](conv), False
+
+
+def _without_windows(name: str, conv: Convolution) -> Plan | None:
+    """The plan where there are no windows of several elements, or nothing at all."""
     if 0 in _result_shape(name, conv):
         return lambda a, b: cupy.ndarray(_result_shape(name, conv), conv.dtype)
     if 0 in conv.input_shape or 0 in conv.filter_shape or 0 in conv.output_shape:
         return lambda a, b: cupy.zeros(_result_shape(name, conv), conv.dtype)
     if conv.dtype.name not in patches.DTYPES or not conv.windows.spatial:
         return _generic(name, conv)
-    if _is_pointwise(conv):
-        return _POINTWISE[name](conv)
-    plan = cudnn.plan(name, conv, products.TF32)
-    if plan is not None:
-        return plan
-    return grouped.PLANS[name](conv) if grouped.is_thin(conv) else patches.PLANS[name](conv)
+    return _POINTWISE[name](conv) if _is_pointwise(conv) else None
 
 
 def _result_shape(name: str, conv: Convolution) -> Shape:

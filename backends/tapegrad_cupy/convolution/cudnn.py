@@ -1,7 +1,8 @@
 """Convolution by cuDNN, where the optional package nvidia-cudnn-frontend is installed.
 
 An execution plan is built once for each convolution. A call passes addresses, on the current
-stream, and can be captured; filters are brought into cuDNN's layout, and back, by a transpose.
+stream, and can be captured. Filters that are not in cuDNN's order are brought into it by a
+transpose, and their gradients come out in that order: see turned.py.
 """
 
 from __future__ import annotations
@@ -156,8 +157,10 @@ def _conv_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     turn = _filter_turner(conv)
 
     def run(x: Array, w: Array) -> Array:
-        x, filters = _aligned(x), turn(w)
-        turned.keep(w, filters)
+        x, filters = _aligned(x), w
+        if w._c_contiguous:
+            filters = turn(w)
+            turned.keep(w, filters)
         y = cupy.ndarray(shape, x.dtype)
         execute(x, filters, y)
         return y
@@ -170,7 +173,7 @@ def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     turn = _filter_turner(conv)
 
     def run(t: Array, w: Array) -> Array:
-        t, filters = _aligned(t), turned.find(w)
+        t, filters = _aligned(t), turned.find(w) if w._c_contiguous else w
         g = cupy.ndarray(shape, t.dtype)
         execute(g, turn(w) if filters is None else filters, t)
         return g
@@ -180,13 +183,12 @@ def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
 
 def _filter_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     execute = _executor(package, graph)
-    depth, c_out = conv.places * conv.fan_in, conv.c_out
-    turn = transposer(conv.dtype.itemsize, c_out, depth, conv.filter_shape)
+    shape = (conv.c_out, conv.places * conv.fan_in)
 
     def run(x: Array, t: Array) -> Array:
-        g = cupy.ndarray((c_out, depth), x.dtype)
+        g = cupy.ndarray(shape, x.dtype)
         execute(_aligned(x), g, _aligned(t))
-        return turn(g)
+        return turned.as_filters(g, conv.filter_shape)
 
     return run
 
