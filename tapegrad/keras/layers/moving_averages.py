@@ -6,17 +6,20 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tapegrad.core.backend import backend_of
+import numpy as np
+
+from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.variable import Variable
 from tapegrad.optimizers.updates import moments_update
 
 Array = Any
-
-_Group = tuple[float, str, str]
-"""Averages that can go together: by their share of the way, their device and their dtype."""
+_Group = tuple[float, Any]
+"""The share of their way that averages go together, and their dtype."""
 
 
 class MovingAverages:
@@ -27,49 +30,83 @@ class MovingAverages:
     def __init__(self) -> None:
         self._waiting: dict[_Group, dict[int, tuple[Variable, Array]]] = {}
 
-    def follow(self, mean: Variable, variance: Variable, seen: list[Array], share: float) -> None:
-        """Move two averages by `share` of their way to what was seen, when `finish` is called."""
-        arrays = [mean.array, variance.array]
-        one = arrays[0]
-        if not _can_wait(one) or any([a.shape != one.shape or a.dtype != one.dtype for a in seen]):
-            move = moments_update.kernel(type(one))
-            mean.array, variance.array = move(*arrays, *seen, share=share)
+    def follow(
+        self, averages: Sequence[Variable], seen: Sequence[Array], shape: Any, share: float
+    ) -> None:
+        """Move a mean and a variance by `share` of their way to what was seen, in `finish`.
+
+        Arrays of that shape are meant, and of one dtype; others are moved now.
+        """
+        mean, variance = averages
+        array = mean.array
+        kind: Any = type(array)
+        dtype = array.dtype
+        if not _can_wait(kind, dtype) or seen[0].dtype != dtype or 0 in shape:
+            move = moments_update.kernel(kind)
+            mean.array, variance.array = move(array, variance.array, *seen, share=share)
             return
-        if any([mean.number in waiting for waiting in self._waiting.values()]):
-            self.finish()  # a layer that is called twice follows one batch after the other
-        waiting = self._waiting.setdefault((share, mean.device, one.dtype.name), {})
+        for others in self._waiting.values():
+            if mean.number in others:
+                self.finish()  # a layer that is called twice follows one batch after the other
+                break
+        waiting = self._waiting.setdefault((share, dtype), {})
         waiting[mean.number], waiting[variance.number] = (mean, seen[0]), (variance, seen[1])
 
     def finish(self, owner: object = None) -> None:
         """Move what waits; `owner` is whoever does so at each step, with the same averages."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, {}
+        groups, self._waiting = self._waiting, {}
         before = {} if owner is None else _movers.pop(owner, {})
-        movers = {group: _moved(group, some, before.get(group)) for group, some in waiting.items()}
+        movers = {}
+        for group, waiting in groups.items():
+            mover = before.get(group)
+            if mover is None or mover.numbers != list(waiting):
+                mover = _Mover(waiting)
+            movers[group] = mover
+            mover(list(waiting.values()), group[0])
         if owner is not None:
             _movers[owner] = movers
 
 
-_movers: WeakKeyDictionary[Any, dict[_Group, Any]] = WeakKeyDictionary()
-"""What moved the averages of the last pass: it knows where they lie."""
+class _Mover:
+    """Moves certain averages, those of each device in one call; it remembers where they lie."""
+
+    def __init__(self, waiting: dict[int, tuple[Variable, Array]]) -> None:
+        self.numbers = list(waiting)
+        devices: dict[str, list[int]] = {}
+        for position, (variable, _) in enumerate(waiting.values()):
+            devices.setdefault(variable.device, []).append(position)
+        arrays = [variable.array for variable, _ in waiting.values()]
+        self._parts = [
+            (positions, _kernel_for([arrays[k] for k in positions]))
+            for positions in devices.values()
+        ]
+
+    def __call__(self, waiting: Sequence[tuple[Variable, Array]], share: float) -> None:
+        for positions, kernel in self._parts:
+            # Arrays that nobody but their variable and this list holds are written to.
+            arrays = [waiting[k][0].array for k in positions]
+            seen = [waiting[k][1] for k in positions]
+            # The rule reads neither a rate nor a count of steps.
+            new = kernel(arrays, seen, seen[0], seen[0], {"along": share})
+            if new is not arrays:
+                for k, array in zip(positions, new, strict=True):
+                    waiting[k][0].array = array
 
 
-def _can_wait(average: Array) -> bool:
-    has_kernel = backend_of(average).kernels.get("update.group") is not None
-    return has_kernel and average.dtype.name in ("float32", "float64") and average.size > 0
+_movers: WeakKeyDictionary[Any, dict[_Group, _Mover]] = WeakKeyDictionary()
+"""What moved the averages of the last pass."""
 
 
-def _moved(group: _Group, waiting: dict[int, tuple[Variable, Array]], mover: Any) -> Any:
-    """Move some averages; return what did it, with their numbers, to be the next `mover`."""
-    numbers, pairs = list(waiting), waiting.values()
-    arrays = [variable.array for variable, _ in pairs]
-    if mover is None or mover[0] != numbers:
-        make = backend_of(arrays[0]).kernels["update.group"]
-        mover = numbers, make("follow_update", arrays, len(arrays), False)
-    unread = arrays[0]  # in the places of a rate and a count of steps
-    new = mover[1](arrays, [seen for _, seen in pairs], unread, unread, {"along": group[0]})
-    if new is not arrays:
-        for (variable, _), array in zip(pairs, new, strict=True):
-            variable.array = array
-    return mover
+@cache
+def _can_wait(kind: Any, dtype: Any) -> bool:
+    backend = find_backend(kind)
+    has_kernel = backend is not None and backend.kernels.get("update.group") is not None
+    return has_kernel and dtype in (np.dtype("float32"), np.dtype("float64"))
+
+
+def _kernel_for(arrays: list[Array]) -> Any:
+    return backend_of(arrays[0]).kernels["update.group"](
+        "follow_update", arrays, len(arrays), False
+    )

@@ -193,11 +193,13 @@ class BatchNormalization(_Affine):
         averages = self.moving_mean, self.moving_variance
         if type(mean) is not Tensor:
             averages[0].assign(mean)  # which says that inside vmap there is no single value
-        whole = current_pass.get() or MovingAverages()
+        whole = current_pass.get()
+        moving = MovingAverages() if whole is None else whole
         # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
-        whole.follow(*averages, [mean.array, variance.array], 1.0 - self.momentum)
-        if current_pass.get() is None:
-            whole.finish()
+        seen = mean.array, variance.array
+        moving.follow(averages, seen, self._sizes, 1.0 - self.momentum)
+        if whole is None:
+            moving.finish()
 
 
 class LayerNormalization(_Affine):
