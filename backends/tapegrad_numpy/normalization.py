@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapegrad.core.backend import by_name
+from tapegrad_numpy.elementwise import keep
 from tapegrad_numpy.half import accumulator
 
 Array = NDArray[Any]
@@ -102,4 +103,20 @@ def normalize_gradient(
     )
 
 
-KERNELS = by_name(normalize, normalize_gradient)
+def normalize_relu(
+    x: Array, gain: Array, bias: Array, *, axes: Axes, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """The same with a gain, a bias, and a ReLU behind."""
+    params: Any = {"center": True, "scaled": True, "shifted": True}
+    y, mean, variance = normalize(x, gain, bias, axes=axes, epsilon=epsilon, **params)
+    return np.maximum(y, y.dtype.type(0), out=y), mean, variance
+
+
+def normalize_relu_gradient(
+    t: Array, x: Array, y: Array, *others: Array, **params: Any
+) -> tuple[Array, Array, Array]:
+    """Return the cotangents of x, gain and bias."""
+    return normalize_gradient(keep(t, y > 0), x, *others, center=True, scaled=True, **params)
+
+
+KERNELS = by_name(normalize, normalize_gradient, normalize_relu, normalize_relu_gradient)

@@ -62,7 +62,7 @@ def _sum_to(xp: Any, x: Any, shape: Shape) -> Any:
     return xp.reshape(total, shape) if len(shape) < x.ndim else total
 
 
-def _normalize_gradient(
+def normalize_gradient(
     xp: Any,
     t: Any,
     x: Any,
@@ -93,7 +93,7 @@ def _standardize(xp: Any, x: Any, *, axes: Axes, epsilon: float, center: bool) -
 
 
 normalize_p = Primitive("normalize", _normalize, many=True)
-normalize_gradient_p = Primitive("normalize_gradient", _normalize_gradient, many=True)
+normalize_gradient_p = Primitive("normalize_gradient", normalize_gradient, many=True)
 standardize_p = Primitive("standardize", _standardize, many=True)
 
 
@@ -140,11 +140,10 @@ def _normalize_vjp(
     center: bool,
     scaled: bool,
 ) -> Any:
-    for_y, for_mean, for_variance = t
     shares: tuple[Any, Any, Any] = (None, None, None)
-    if for_y is not None:
+    if t[0] is not None:
         shares = normalize_gradient_p(
-            for_y,
+            t[0],
             x1,
             x2,
             y2,
@@ -155,13 +154,19 @@ def _normalize_vjp(
             scaled=scaled,
             bias_shape=tuple(x3_shape),
         )
-    x_share = shares[0]
+    return pull_moments(shares[0], t[1], t[2], x1, axes, center), shares[1], shares[2]
+
+
+def pull_moments(
+    share: Any, for_mean: Any, for_variance: Any, x: Any, axes: Axes, center: bool
+) -> Any:
+    """Add to the cotangent of the data what comes from those of its moments, None if none do."""
     if for_mean is not None and center:
-        x_share = _plus(x_share, _mean_share(for_mean, tuple(x1.shape), axes))
+        share = _plus(share, _mean_share(for_mean, tuple(x.shape), axes))
     if for_variance is not None:
-        rest = x1 - _average(x1, axes) if center else x1
-        x_share = _plus(x_share, 2 * _mean_share(for_variance, tuple(x1.shape), axes) * rest)
-    return x_share, shares[1], shares[2]
+        rest = x - _average(x, axes) if center else x
+        share = _plus(share, 2 * _mean_share(for_variance, tuple(x.shape), axes) * rest)
+    return share
 
 
 def _mean_share(t: Any, shape: Shape, axes: Axes) -> Any:
@@ -175,7 +180,7 @@ def _plus(first: Any, second: Any) -> Any:
 
 
 @normalize_p.jvp
-def _normalize_jvp(
+def normalize_jvp(
     ts: Any,
     x1: Any,
     x2: Any,
@@ -202,7 +207,7 @@ def _normalize_jvp(
 
 
 @normalize_gradient_p.vjp
-def _normalize_gradient_vjp(
+def normalize_gradient_vjp(
     u: Any,
     x1: Any,
     x2: Any,
@@ -232,21 +237,26 @@ def _normalize_gradient_vjp(
     return t_share, x_share, gain_share, None, None
 
 
-def _batch(primitive: Primitive) -> Any:
-    """A batching rule: every operand gets the new axis, and axes move by one."""
+def batch_rule(primitive: Primitive) -> Any:
+    """A batching rule: every operand gets the new axis, and axes move by one.
+
+    The last operands of a gradient are the gain and two moments.
+    """
 
     def batch(size: int, batched: Any, *args: Any, axes: Axes, **params: Any) -> Any:
         rank = max(len(arg.shape) - flag for arg, flag in zip(args, batched, strict=True))
-        # The data, gain and bias come first; moments have fewer axes than they.
-        ranks = [rank, rank, rank, rank - len(axes), rank - len(axes)]
+        is_gradient = "bias_shape" in params
+        ranks = [rank] * len(args)
+        if is_gradient:
+            ranks[-2:] = [rank - len(axes)] * 2
         lifted = list(map(_lifted, args, [size] * len(args), batched, ranks))
         axes = tuple(a + 1 for a in axes)
-        if "bias_shape" not in params:
+        if not is_gradient:
             return primitive(*lifted, axes=axes, **params)
         bias_shape = params.pop("bias_shape")
         full = (size, *[1] * (rank - len(bias_shape)), *bias_shape)
         g, for_gain, for_bias = primitive(*lifted, axes=axes, bias_shape=full, **params)
-        gain_shape = tuple(args[2].shape[1 if batched[2] else 0 :])
+        gain_shape = tuple(args[-3].shape[1 if batched[-3] else 0 :])
         return (
             g,
             reshape_p(for_gain, shape=(size, *gain_shape)),
@@ -267,4 +277,4 @@ def _lifted(arg: Any, size: int, is_batched: bool, rank: int) -> Any:
 
 
 for _primitive in (normalize_p, normalize_gradient_p, standardize_p):
-    _primitive.batch(_batch(_primitive))
+    _primitive.batch(batch_rule(_primitive))

@@ -258,6 +258,68 @@ def test_batch_normalisation(shape: tuple[int, ...], dtype: Any) -> None:
     normalize_both_ways(shape, axes, (*(1 for _ in axes), shape[-1]), dtype, dtype)
 
 
+def rectify_both_ways(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    parameter: tuple[int, ...],
+    dtype: Any,
+    gain_dtype: Any,
+) -> None:
+    (x, x64), (t, t64) = place(draw(*shape), dtype), place(draw(*shape, seed=1), dtype)
+    gain, gain64 = place(draw(*parameter, seed=2), gain_dtype)
+    bias, bias64 = place(draw(*parameter, seed=3), gain_dtype)
+    params = {"axes": axes, "epsilon": 1e-3}
+
+    y, mean, variance = normalizing.normalize_relu(x, gain, bias, **params)
+    gradients = normalizing.normalize_relu_gradient(
+        t, x, y, gain, mean, variance, bias_shape=parameter, **params
+    )
+
+    references = expected("normalize_relu", x64, gain64, bias64, **params)
+    check((y, mean, variance), references, dtype)
+    y64, moments = cupy.asnumpy(y).astype("float64"), references[1:]
+    wanted = expected(
+        "normalize_relu_gradient", t64, x64, y64, gain64, *moments, bias_shape=parameter, **params
+    )
+    check(gradients, wanted, dtype)
+    assert [g.dtype for g in gradients] == [dtype, gain.dtype, bias.dtype]
+    assert 0 < np.count_nonzero(y64) < y64.size
+
+
+GAIN_DTYPES = [(dtype, dtype) for dtype in DTYPES] + [(d, np.dtype("float32")) for d in DTYPES[:2]]
+
+
+@pytest.mark.parametrize(("dtype", "gain_dtype"), GAIN_DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(70, 3), (9, 8, 8, 64), (5000, 40), (3, 300), (2, 8)])
+def test_batch_normalisation_with_a_relu(shape: Any, dtype: Any, gain_dtype: Any) -> None:
+    axes = tuple(range(len(shape) - 1))
+
+    rectify_both_ways(shape, axes, (*(1 for _ in axes), shape[-1]), dtype, gain_dtype)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "parameter"),
+    [((2, 6, 5), (1,), (1, 1, 5)), ((4, 5), (1,), (4, 1)), ((4, 5), (1,), (1, 5))],
+)
+def test_a_relu_behind_other_axes_is_left_to_the_generic_kernel(
+    shape: Any, axes: Any, parameter: Any
+) -> None:
+    rectify_both_ways(shape, axes, parameter, DTYPES[3], DTYPES[3])
+
+
+def test_what_is_no_number_passes_a_relu_behind_a_normalisation() -> None:
+    x = draw(64, 16).astype("float32")
+    x[5, 3], x[7, 4] = np.nan, np.inf
+    ones, zeros = cupy.ones((1, 16), "float32"), cupy.zeros((1, 16), "float32")
+
+    y, *_ = normalizing.normalize_relu(cupy.asarray(x), ones, zeros, axes=(0,), epsilon=1e-3)
+
+    is_bad = ~np.isfinite(cupy.asnumpy(y))
+    assert is_bad[:, 3].all()
+    assert is_bad[:, 4].any()
+    assert not np.delete(is_bad, [3, 4], axis=1).any()
+
+
 @pytest.mark.parametrize("center", [False, True])
 def test_batch_normalisation_with_a_large_mean(center: bool) -> None:
     x = (draw(4096, 24, scale=1.0) + 1000.0).astype("float32")

@@ -187,6 +187,7 @@ def test_narrow_floats_keep_their_dtype_and_are_summed_in_a_wider_one(dtype):
 GEOMETRY = {"strides": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (1, 2), "groups": 2}
 WINDOW = {"window": (2, 2), "strides": (2, 1), "padding": ((1, 0), (0, 1))}
 NORM = {"axes": (0, 2), "epsilon": 0.1, "center": True, "scaled": True}
+RECTIFIED = {"axes": (0, 2), "epsilon": 0.1}
 rng = np.random.default_rng(0)
 X, W = rng.normal(size=(2, 4, 5, 4)), rng.normal(size=(2, 2, 2, 6))
 T = rng.normal(size=(2, 2, 4, 6))
@@ -217,6 +218,12 @@ CALLS = [
     ("cross_entropy_gradient", [ONE, ROWS, ROWS + 1, ONE + 3], {}),
     ("normalize", [X, GAIN, GAIN], {**NORM, "shifted": True}),
     ("normalize_gradient", [X, X + 1, GAIN, MOMENT, MOMENT], {**NORM, "bias_shape": GAIN.shape}),
+    ("normalize_relu", [X, GAIN, GAIN - 0.5], RECTIFIED),
+    (
+        "normalize_relu_gradient",
+        [X, X + 1, np.maximum(X[::-1], 0), GAIN, MOMENT, MOMENT],
+        {**RECTIFIED, "bias_shape": GAIN.shape},
+    ),
 ]
 
 

@@ -78,17 +78,20 @@ def _run(
     place: Columns,
     least: int,
     args: tuple[Any, ...],
+    types: dict[str, str],
     *,
     by_column: bool = True,
-    **types: str,
+    relu: bool = False,
 ) -> None:
-    definitions = _definitions(place.width, by_column)
+    definitions = _definitions(place.width, by_column, relu)
     kernel = compile_kernel(name, SOURCES[name], tuple(types.items()), definitions, _BLOCK)
     kernel((place.tiles, place.parts(least), 1), (place.lanes, place.height, 1), args)
 
 
-def _definitions(width: int, by_column: bool = True) -> str:
-    return f"#define N {width}\n#define BY_COLUMN {int(by_column)}"
+def _definitions(width: int, by_column: bool = True, relu: bool = False) -> str:
+    flags = {"BY_COLUMN": by_column, "RELU": relu}
+    lines = [f"#define N {width}", *[f"#define {name} {int(on)}" for name, on in flags.items()]]
+    return "\n".join(lines)
 
 
 def _finish(name: str, columns: int, args: tuple[Any, ...], **types: str) -> None:
@@ -118,18 +121,27 @@ def finish_sums(
 
 
 def column_products(
-    t: Array, x: Array, mean: Array, variance: Array, epsilon: float, place: Columns, of: str
+    t: Array,
+    x: Array,
+    mean: Array,
+    variance: Array,
+    epsilon: float,
+    place: Columns,
+    of: str,
+    rectified: Array = None,
 ) -> tuple[Array, Array]:
     """Return partial sums down the columns of t * unit and of t, with moments of rows or columns.
 
-    unit is (x - mean) / sqrt(variance + epsilon); `of` is "rows" or "columns".
+    unit is (x - mean) / sqrt(variance + epsilon); `of` is "rows" or "columns". Where `rectified`,
+    if it is there, is not positive, t counts as 0.
     """
     shape = (place.parts(_REDUCED), place.columns)
     products, sums = cupy.empty(shape, mean.dtype), cupy.empty(shape, mean.dtype)
     sizes = (place.rows, place.columns, place.size(_REDUCED))
-    args = (t, x, mean, variance, products, sums, *sizes, epsilon)
-    types, by_column = {"T": TYPES[x.dtype.name]}, of == "columns"
-    _run("column_products", place, _REDUCED, args, by_column=by_column, **types)
+    relu = rectified is not None
+    args = (t, x, rectified if relu else 0, mean, variance, products, sums, *sizes, epsilon)
+    types = {"T": TYPES[x.dtype.name]}
+    _run("column_products", place, _REDUCED, args, types, by_column=of == "columns", relu=relu)
     return products, sums
 
 
@@ -140,7 +152,7 @@ def column_moments(x: Array, place: Columns, center: bool) -> tuple[Array, Array
     shape = (parts, columns)
     means, spreads = cupy.empty(shape, work), cupy.empty(shape, work)
     given = (x, means, spreads, place.rows, columns, size)
-    _run("column_moments", place, _REDUCED, given, T=TYPES[x.dtype.name])
+    _run("column_moments", place, _REDUCED, given, {"T": TYPES[x.dtype.name]})
     mean, variance = cupy.empty(columns, work), cupy.empty(columns, work)
     args = (means, spreads, mean, variance, parts, columns, place.rows, size)
     _finish("finish_moments", columns, (*args, int(center)), T=TYPES[work.name])
@@ -148,15 +160,26 @@ def column_moments(x: Array, place: Columns, center: bool) -> tuple[Array, Array
 
 
 def normalize_columns(
-    x: Array, gain: Array, bias: Array, y: Array, epsilon: float, center: bool, type_: str
+    x: Array,
+    gain: Array,
+    bias: Array,
+    y: Array,
+    epsilon: float,
+    center: bool,
+    type_: str,
+    relu: bool = False,
 ) -> tuple[Array, Array]:
-    """Write x with each column normalised to y; return the moments. Gain and bias may be 0."""
+    """Write x with each column normalised to y; return the moments. Gain and bias may be 0.
+
+    With `relu` what is negative becomes 0.
+    """
     columns = x.shape[-1]
     place = place_columns(x.shape[0], columns, x, y)
     mean, variance = column_moments(x, place, center)
     sizes = (place.rows, columns, place.size(_WRITTEN))
     args = (x, gain, bias, mean, variance, y, *sizes, epsilon)
-    _run("column_normalize", place, _WRITTEN, args, T=TYPES[x.dtype.name], GAIN=type_)
+    types = {"T": TYPES[x.dtype.name], "GAIN": type_}
+    _run("column_normalize", place, _WRITTEN, args, types, relu=relu)
     return mean, variance
 
 
@@ -168,12 +191,16 @@ def normalize_columns_gradient(
     g: Array,
     type_: str,
     dtypes: tuple[Any, Any],
+    rectified: Array = None,
 ) -> tuple[Array, Array]:
-    """Write the cotangent of x to g; return those of gain and bias, one number per column."""
+    """Write the cotangent of x to g; return those of gain and bias, one number per column.
+
+    Where `rectified`, if it is there, is not positive, t counts as 0.
+    """
     mean, variance, epsilon, center = moments
-    columns, work = x.shape[-1], mean.dtype
-    place = place_columns(x.shape[0], columns, t, x, g, mean, variance)
-    parts = column_products(t, x, mean, variance, epsilon, place, of="columns")
+    columns, work, relu = x.shape[-1], mean.dtype, rectified is not None
+    place = place_columns(x.shape[0], columns, t, x, g, mean, variance, *[rectified] * relu)
+    parts = column_products(t, x, mean, variance, epsilon, place, "columns", rectified)
     for_gain, for_bias = cupy.empty(columns, dtypes[0]), cupy.empty(columns, dtypes[1])
     if dtypes == (work, work):
         sums = for_gain, for_bias
@@ -182,8 +209,10 @@ def normalize_columns_gradient(
         sums = cupy.empty(columns, work), cupy.empty(columns, work)
         finish_sums(parts, for_gain, for_bias, sums)
     sizes = (place.rows, columns, place.size(_WRITTEN))
-    args = (t, x, gain, mean, variance, *sums, g, *sizes, epsilon, int(center))
-    _run("column_gradient", place, _WRITTEN, args, T=TYPES[x.dtype.name], GAIN=type_)
+    data = (t, x, rectified if relu else 0, gain)
+    args = (*data, mean, variance, *sums, g, *sizes, epsilon, int(center))
+    types = {"T": TYPES[x.dtype.name], "GAIN": type_}
+    _run("column_gradient", place, _WRITTEN, args, types, relu=relu)
     return for_gain, for_bias
 
 
@@ -198,14 +227,15 @@ def variants() -> Iterator[Source]:
         for width in (1, 2, 4, 8):
             if width * FLOATS[dtype] > 16:
                 continue
-            for by_column in (False, True):
-                definitions = _definitions(width, by_column)
+            for by_column, relu in ((False, False), (True, False), (True, True)):
+                definitions = _definitions(width, by_column, relu)
                 yield _variant("column_products", definitions, _BLOCK, T=type_)
             yield _variant("column_moments", _definitions(width), _BLOCK, T=type_)
-            for gain in sorted({*known, "float"}):
-                yield _variant("column_normalize", _definitions(width), _BLOCK, T=type_, GAIN=gain)
-            for gain in known:
-                yield _variant("column_gradient", _definitions(width), _BLOCK, T=type_, GAIN=gain)
+            for definitions in (_definitions(width), _definitions(width, relu=True)):
+                for gain in sorted({*known, "float"}):
+                    yield _variant("column_normalize", definitions, _BLOCK, T=type_, GAIN=gain)
+                for gain in known:
+                    yield _variant("column_gradient", definitions, _BLOCK, T=type_, GAIN=gain)
         for gain in known:
             for bias in known:
                 yield _variant("finish_sums", "", _FINISH_BLOCK, T=wide_, GAIN=gain, BIAS=bias)

@@ -31,6 +31,21 @@ template <int COUNT> struct Batch {
         }
     }
 };
+// Cotangents of some rows. With a ReLU behind the normalisation, y is what came out of it: where
+// that is not positive, nothing comes back.
+template <int COUNT> DEVICE void fetch_pulled(
+    Batch<COUNT>& ts, const T* t, const T* y, i64 row, i64 end, i64 columns
+) {
+    ts.fetch(t, row, end, columns);
+    if (!RELU) return;
+    Batch<COUNT> ys;
+    ys.fetch(y, row, end, columns);
+    #pragma unroll
+    for (int k = 0; k < COUNT; ++k) LOOP(e) {
+        if (!(widen(ys.packs[k].v[e]) > A(0))) narrow(ts.packs[k].v[e], A(0));
+    }
+}
+
 // For each row r of a batch, which is its k-th.
 #define BATCHED(k, r, row, end, count) _Pragma("unroll") for (int k = 0; k < count; ++k) \
     if (i64 r = row + k * blockDim.y; r < end)
@@ -60,16 +75,16 @@ template <class Finish> DEVICE void join_rows(const A* first, const A* second, F
 COLUMN_PRODUCTS = r"""
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_products(
-    const T* t, const T* x, const A* means, const A* variances, A* gain_parts, A* bias_parts,
-    i64 rows, i64 columns, i64 size, double epsilon) {
+    const T* t, const T* x, const T* y, const A* means, const A* variances, A* gain_parts,
+    A* bias_parts, i64 rows, i64 columns, i64 size, double epsilon) {
     constexpr int COUNT = 2;
     i64 c = first_column(), end = end_row(rows, size), row = blockIdx.y * size + threadIdx.y;
     A products[N], sums[N], mean[N];
     LOOP(e) products[e] = sums[e] = mean[e] = 0;
     if (c >= columns) end = 0;
     Batch<COUNT> ts, xs;
-    ts.fetch(t + c, row, end, columns);
     xs.fetch(x + c, row, end, columns);
+    fetch_pulled(ts, t + c, y + c, row, end, columns);
     if (BY_COLUMN && c < columns) load<N>(mean, means + c);
     while (row < end) {
         BATCHED(k, r, row, end, COUNT) {
@@ -82,8 +97,8 @@ column_products(
             }
         }
         row += COUNT * blockDim.y;
-        ts.fetch(t + c, row, end, columns);
         xs.fetch(x + c, row, end, columns);
+        fetch_pulled(ts, t + c, y + c, row, end, columns);
     }
     join_rows(products, sums, [&](i64 column, A product, A sum) {
         if (column >= columns) return;
@@ -214,7 +229,10 @@ column_normalize(
     while (row < end) {
         BATCHED(k, r, row, end, COUNT) {
             A a[N];
-            LOOP(e) a[e] = (widen(xs.packs[k].v[e]) - mean[e]) * factor[e] + shift[e];
+            LOOP(e) {
+                a[e] = (widen(xs.packs[k].v[e]) - mean[e]) * factor[e] + shift[e];
+                if (RELU && a[e] < A(0)) a[e] = 0;
+            }
             store<N>(y + r * columns + c, a);
         }
         row += COUNT * blockDim.y;
@@ -227,15 +245,15 @@ column_normalize(
 COLUMN_GRADIENT = r"""
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
 column_gradient(
-    const T* t, const T* x, const GAIN* gain, const A* means, const A* variances,
+    const T* t, const T* x, const T* y, const GAIN* gain, const A* means, const A* variances,
     const A* products, const A* sums, T* g, i64 rows, i64 columns, i64 size, double epsilon,
     i64 center) {
-    constexpr int COUNT = 2;
+    constexpr int COUNT = RELU ? 1 : 2;  // so that registers are enough
     i64 c = first_column(), end = end_row(rows, size), row = blockIdx.y * size + threadIdx.y;
     if (c >= columns) return;
     Batch<COUNT> ts, xs;
-    ts.fetch(t + c, row, end, columns);
     xs.fetch(x + c, row, end, columns);
+    fetch_pulled(ts, t + c, y + c, row, end, columns);
     A mean[N], factor[N], slope[N], shift[N], given[N], share = A(1) / A(rows);
     load<N>(mean, means + c);
     load<N>(factor, variances + c);
@@ -259,8 +277,8 @@ column_gradient(
             store<N>(g + r * columns + c, a);
         }
         row += COUNT * blockDim.y;
-        ts.fetch(t + c, row, end, columns);
         xs.fetch(x + c, row, end, columns);
+        fetch_pulled(ts, t + c, y + c, row, end, columns);
     }
 }
 """

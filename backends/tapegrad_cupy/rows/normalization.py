@@ -6,7 +6,7 @@ Other axes, and gains that vary otherwise, go to the generic kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,14 @@ def _per_column(parameter: Array, matrix: _Matrix) -> Array:
     return flat.copy() if flat.data.ptr % 16 else flat
 
 
+def _matrix_for(x: Array, parameters: Sequence[Array], axes: Axes) -> _Matrix | None:
+    """Return the data as a matrix, if kernels normalise it with these gains and biases."""
+    matrix = _as_matrix(x.shape, axes) if fits(x) else None
+    same = not parameters or parameters[0].dtype == parameters[-1].dtype
+    known = matrix is not None and all([_takes(matrix, p, x.dtype) for p in parameters])
+    return matrix if same and known else None
+
+
 def normalize(
     x: Array,
     gain: Array,
@@ -103,9 +111,8 @@ def normalize(
 ) -> tuple[Array, Array, Array]:
     """Return the normalised array, and the mean and variance for the backward pass."""
     used = [p for p, flag in ((gain, scaled), (bias, shifted)) if flag]
-    matrix = _as_matrix(x.shape, axes) if fits(x) else None
-    same = not used or used[0].dtype == used[-1].dtype
-    if matrix is None or not same or not all([_takes(matrix, p, x.dtype) for p in used]):
+    matrix = _matrix_for(x, used, axes)
+    if matrix is None:
         params = {"scaled": scaled, "shifted": shifted}
         y, mean, variance = generic(
             "normalize", x, gain, bias, axes=axes, epsilon=epsilon, center=center, **params
@@ -121,6 +128,22 @@ def normalize(
     else:
         flat = x.reshape(matrix.rows, matrix.columns)
         mean, variance = normalize_columns(flat, gain, bias, y, epsilon, center, type_)
+    return y, mean.reshape(matrix.moments), variance.reshape(matrix.moments)
+
+
+def normalize_relu(
+    x: Array, gain: Array, bias: Array, *, axes: Axes, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """The same by columns, with a ReLU behind."""
+    matrix = _matrix_for(x, (gain, bias), axes)
+    if matrix is None or matrix.by_rows:
+        y, mean, variance = generic("normalize_relu", x, gain, bias, axes=axes, epsilon=epsilon)
+        return y, mean, variance
+    type_ = TYPES[gain.dtype.name]
+    gain, bias = _per_column(gain, matrix), _per_column(bias, matrix)
+    x, y = compact(x), cupy.empty(x.shape, x.dtype)
+    flat = x.reshape(matrix.rows, matrix.columns)
+    mean, variance = normalize_columns(flat, gain, bias, y, epsilon, True, type_, relu=True)
     return y, mean.reshape(matrix.moments), variance.reshape(matrix.moments)
 
 
@@ -161,18 +184,64 @@ def normalize_gradient(
     bias_shape: Shape,
 ) -> tuple[Array, Array, Array]:
     """Return the cotangents of x, gain and bias."""
-    matrix = _as_matrix(x.shape, axes) if fits(t, x) else None
-    if (
-        matrix is None
-        or not _is_per_column(bias_shape, matrix)
-        or not _takes(matrix, gain, x.dtype)
-    ):
+    moments = (mean, variance, epsilon, center)
+    made = _gradient((t, x), gain, scaled, moments, axes, bias_shape)
+    if made is None:
         params = {"axes": axes, "epsilon": epsilon, "center": center, "scaled": scaled}
         g, for_gain, for_bias = generic(
             "normalize_gradient", t, x, gain, mean, variance, bias_shape=bias_shape, **params
         )
         return g, for_gain, for_bias
+    return made
+
+
+def normalize_relu_gradient(
+    t: Array,
+    x: Array,
+    y: Array,
+    gain: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    axes: Axes,
+    epsilon: float,
+    bias_shape: Shape,
+) -> tuple[Array, Array, Array]:
+    """Return the cotangents of x, gain and bias where a ReLU gave y."""
+    moments = (mean, variance, epsilon, True)
+    made = _gradient((t, x, y), gain, True, moments, axes, bias_shape)
+    if made is None:
+        params = {"axes": axes, "epsilon": epsilon, "bias_shape": bias_shape}
+        g, for_gain, for_bias = generic(
+            "normalize_relu_gradient", t, x, y, gain, mean, variance, **params
+        )
+        return g, for_gain, for_bias
+    return made
+
+
+def _gradient(
+    data: tuple[Array, ...],
+    gain: Array,
+    scaled: bool,
+    moments: tuple[Array, Array, float, bool],
+    axes: Axes,
+    bias_shape: Shape,
+) -> tuple[Array, Array, Array] | None:
+    """The cotangents by kernels, None where they do not take the arrays.
+
+    `data` are the cotangent, x, and what a ReLU gave if there was one.
+    """
+    t, x, *rectified = data
+    matrix = _as_matrix(x.shape, axes) if fits(*data) else None
+    if (
+        matrix is None
+        or not _is_per_column(bias_shape, matrix)
+        or not _takes(matrix, gain, x.dtype)
+        or (rectified and matrix.by_rows)
+    ):
+        return None
     work = wide(x.dtype)
+    mean, variance, epsilon, center = moments
     mean, variance = compact(converted(mean, work)), compact(converted(variance, work))
     factor = _per_column(gain, matrix) if scaled else 0
     t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)
@@ -187,7 +256,8 @@ def normalize_gradient(
     else:
         shape = (matrix.rows, matrix.columns)
         t, x = t.reshape(shape), x.reshape(shape)
-        sums = normalize_columns_gradient(t, x, factor, moments, g, type_, dtypes)
+        ys = [compact(y).reshape(shape) for y in rectified]
+        sums = normalize_columns_gradient(t, x, factor, moments, g, type_, dtypes, *ys)
     return (
         g,
         _to_parameter(sums[0], whole[0], gain.dtype, gain.shape),
@@ -258,4 +328,4 @@ def variants() -> Iterator[Source]:
     yield from row_variants("normalize", SOURCES["normalize"], 1, types)
 
 
-KERNELS = by_name(normalize, normalize_gradient)
+KERNELS = by_name(normalize, normalize_gradient, normalize_relu, normalize_relu_gradient)

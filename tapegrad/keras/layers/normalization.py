@@ -16,11 +16,13 @@ from tapegrad.keras.layers.context import current_pass
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
+from tapegrad.ops.activations import relu as rectified
 from tapegrad.ops.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.linalg.norms import l2_normalize
 from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
 from tapegrad.ops.normalization import normalize_p
+from tapegrad.ops.normalization_relu import normalize_relu_p
 from tapegrad.ops.reduce import reduce_sum
 from tapegrad.ops.selection import maximum, where
 from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
@@ -132,28 +134,40 @@ class BatchNormalization(_Affine):
         )
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        return self.normalize(inputs, training, mask, relu=False)
+
+    def normalize(self, inputs: Any, training: Any, mask: Any, relu: bool) -> Any:
+        """What a call does, with a ReLU behind it if `relu`."""
         (axis,) = self._checked(inputs)
         if not training or not self.trainable:
             whole = current_pass.get()
             if whole is not None:
                 whole.finish()  # an earlier call may have been one in training
             x = _wide(inputs)
-            return self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
+            y = self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
+            return rectified(y) if relu else y
         rank = inputs.ndim
         others = self._other_axes
         axes = others if rank == self._rank else tuple([k for k in range(rank) if k != axis])
         if mask is None:
-            y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes)
+            y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes, relu)
         else:
             x = _wide(inputs)
             mean, variance = self._masked_moments(x, mask, axes)
             y = self._normalized_by(x, mean, variance, axis)
+            y = rectified(y) if relu else y
         self._follow(mean, variance)
         return y
 
-    def _normalized(self, x: Any, axis: int, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    def _normalized(
+        self, x: Any, axis: int, axes: tuple[int, ...], relu: bool
+    ) -> tuple[Any, Any, Any]:
         """Normalise by the moments of the batch, in one step that returns them as well."""
         is_whole = self.scale and self.center
+        if relu and is_whole:
+            gain, bias = _stretching(self.gamma, x, axis), _stretching(self.beta, x, axis)
+            y, *moments = normalize_relu_p(x, gain, bias, axes=axes, epsilon=self.epsilon)
+            return in_dtype(y, self.compute_dtype), *moments
         nothing = None if is_whole else zeros_for(x, (1,) * len(x.shape), x.dtype)
         y, mean, variance = normalize_p(
             x,
@@ -165,7 +179,8 @@ class BatchNormalization(_Affine):
             scaled=self.scale,
             shifted=self.center,
         )
-        return in_dtype(y, self.compute_dtype), mean, variance
+        y = in_dtype(y, self.compute_dtype)
+        return rectified(y) if relu else y, mean, variance
 
     def _normalized_by(self, x: Any, mean: Any, variance: Any, axis: int) -> Any:
         mean, variance = _stretching(mean, x, axis), _stretching(variance, x, axis)

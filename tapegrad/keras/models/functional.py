@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import call_spec
+from tapegrad.keras.layers.joined import NormalizedRelu, can_join
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.symbolic import KerasTensor, Node, layers_by_depth, nodes_between
@@ -73,7 +77,9 @@ class Functional(Model):
         values = self._given(inputs)
         masks: dict[int, Any] = dict.fromkeys(values)
         masks.update(zip(values, nest.flatten(mask) if mask else ()))
-        for node in self._nodes:
+        if self not in _joined:
+            _joined[self] = _with_joined_layers(self._nodes, self.outputs)
+        for node in _joined[self]:
             _run(node, values, masks)
         outputs = nest.map_structure(lambda x: values[id(x)], self.output)
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
@@ -107,6 +113,33 @@ class Functional(Model):
         if isinstance(self.output, KerasTensor):
             return (batch, *shapes[1:])
         return nest.map_structure(lambda x: (batch, *x.shape[1:]), self.output)
+
+
+_joined: WeakKeyDictionary[Functional, list[Node]] = WeakKeyDictionary()
+"""The calls of models as they are made: some of them two at a time."""
+
+
+def _with_joined_layers(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> list[Node]:
+    """Return calls, each in one with that before it where nobody else needs what comes between."""
+    uses = Counter([id(x) for node in nodes for x in node.inputs] + [id(x) for x in outputs])
+    found: dict[int, Node] = {}
+    for node in nodes:
+        x = node.inputs[0]
+        before = found.get(id(x.node))
+        is_plain = before is not None and len(node.inputs) == 1 and not node.kwargs
+        if (
+            before is not None
+            and is_plain
+            and uses[id(x)] == 1
+            and can_join(before.layer, node.layer)
+        ):
+            both = Node(NormalizedRelu(before.layer, node.layer), before.args, before.kwargs)
+            both.outputs = node.outputs
+            del found[id(x.node)]
+            found[id(node)] = both
+        else:
+            found[id(node)] = node
+    return list(found.values())
 
 
 def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
 from tapegrad.keras.layers.input_layer import InputLayer
+from tapegrad.keras.layers.joined import joined
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
@@ -149,12 +151,21 @@ class Sequential(Model):
         if not self._stack:
             raise ArgumentError(f"Model {self.name!r} has no layers to call. Add one with add().")
         x = self._fitted(inputs)
-        for layer in self._stack:
+        for layer in self._steps():
             takes_mask = mask is not None and call_spec(type(layer).call).takes_mask
             before, x = x, layer(x, mask=mask) if takes_mask else layer(x)
             if mask is not None or layer.supports_masking:
                 mask = layer.compute_mask(before, mask)
         return self._keep_masks(x, mask)
+
+    def _steps(self) -> list[Layer]:
+        """The layers as they are called: some of them two at a time."""
+        known = _joined.get(self)
+        if known is None or known[0] != self._stack:
+            if not all([layer.built for layer in self._stack]):
+                return self._stack
+            known = _joined[self] = list(self._stack), joined(self._stack)
+        return known[1]
 
     def _fitted(self, x: Any) -> Any:
         """The input, if it has the shape that the model was told."""
@@ -179,6 +190,10 @@ class Sequential(Model):
     @property
     def output_shape(self) -> Any:
         return shape_of(self.outputs[0]) if self.outputs else None
+
+
+_joined: WeakKeyDictionary[Sequential, tuple[list[Layer], list[Layer]]] = WeakKeyDictionary()
+"""The layers of models as they were last seen, and as they are called."""
 
 
 def _single(ends: list[KerasTensor]) -> KerasTensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import norm_functions as norms
+from tapegrad.ops.normalization_relu import normalize_relu_p
 from tapegrad.testing.sample import Sample, named, normal, uniform
 
 
@@ -41,7 +42,23 @@ def _fused_inference(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) 
     return norms.fused_batch_norm(x, scale, offset, mean, variance, is_training=False)[0]
 
 
+def _rectified(x: Any, gain: Any, bias: Any) -> Any:
+    return np.maximum(_batch(x, gain, bias), 0.0)
+
+
 SAMPLES = [
+    Sample(
+        "normalize_relu",
+        lambda x, g, b: normalize_relu_p(x, g, b, axes=(0, 1), epsilon=1e-3)[0],
+        [normal(3, 3, 2), normal(2), normal(2)],
+        _rectified,
+    ),
+    Sample(
+        "normalize_relu-moments",
+        lambda x, g, b: normalize_relu_p(x, g, b, axes=(0,), epsilon=1e-3),
+        [normal(5, 2), normal(2), normal(2)],
+        lambda x, g, b: (_rectified(x, g, b), x.mean(0), x.var(0)),
+    ),
     named(
         norms.layer_norm,
         [normal(2, 3, 4), normal(4), normal(4)],
