@@ -40,11 +40,11 @@ _IN_C = frozenset({"erf", "erfc", "erfcinv", "erfcx", "erfinv", "ndtr"})
 class KernelTable(Mapping[str, Function]):
     """Kernels by name; formulas are made when they are first asked for."""
 
-    def __init__(self, own: Mapping[str, Function], planned: frozenset[str], xp: Any) -> None:
-        self._own = {
-            name: replay.planned(kernel, contiguous_copy) if name in planned else kernel
-            for name, kernel in own.items()
-        }
+    def __init__(self, own: Mapping[str, Function], planned: Mapping[str, int], xp: Any) -> None:
+        """Replay the `planned` ones, with copies of operands of up to so many bytes."""
+        self._own = dict(own)
+        for name, most in planned.items():
+            self._own[name] = replay.planned(own[name], contiguous_copy, most)
         self._xp = xp
         self._made: dict[str, Function] = {"add.into": add_into}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import maxsize
+
 from tapegrad_cupy.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.capture import KERNELS as CAPTURE
 from tapegrad_cupy.cast_groups import KERNELS as CAST_GROUPS
@@ -18,6 +20,8 @@ from tapegrad_cupy.products.epilogues import KERNELS as EPILOGUES
 from tapegrad_cupy.products.products import KERNELS as PRODUCTS
 from tapegrad_cupy.random.philox import KERNELS as PHILOX
 from tapegrad_cupy.reduction.reduction import KERNELS as REDUCTION
+from tapegrad_cupy.replay import SMALL
+from tapegrad_cupy.rows.normalization import KERNELS as NORMALIZATION
 from tapegrad_cupy.rows.rows import KERNELS as ROWS
 from tapegrad_cupy.searching import KERNELS as SEARCHING
 from tapegrad_cupy.shape import KERNELS as SHAPE
@@ -56,5 +60,9 @@ KERNELS = {
     **MULTI_NORMS,
 }
 
-PLANNED = frozenset({*REDUCTION, *ROWS, "take"}) - {"sparse_cross_entropy_and_gradient.over"}
-"""Kernels whose launches are recorded and replayed, see replay.py: none that writes to operands."""
+PLANNED = {
+    **dict.fromkeys([*REDUCTION, *ROWS, "take"], SMALL),
+    **dict.fromkeys(NORMALIZATION, maxsize),  # which would copy operands themselves
+}
+"""Kernels whose launches are recorded and replayed, see replay.py, and how large copies may be."""
+del PLANNED["sparse_cross_entropy_and_gradient.over"]  # it writes to its operands

@@ -29,7 +29,7 @@ MOST_ARGUMENTS = 64
 _ALIGNMENT = 512
 """Where memories begin, in bytes: as CuPy's pool has it."""
 
-_SMALL = 1 << 20
+SMALL = 1 << 20
 """Bytes of an operand that is made contiguous for the sake of a replay."""
 
 CHECKS = os.environ.get("TAPEGRAD_CHECK_REPLAYS") == "1"
@@ -291,8 +291,11 @@ class _Plan:
         self._kept = kept
 
 
-def planned(function: Function, contiguous_copy: Function) -> Function:
-    """Return the function with its launches replayed; small operands are made contiguous."""
+def planned(function: Function, contiguous_copy: Function, most: int = SMALL) -> Function:
+    """Return the function with its launches replayed.
+
+    Operands of up to so many bytes are made contiguous for that.
+    """
     plans: dict[Any, _Plan | None] = {}
 
     def call(*operands: Any, **params: Any) -> Any:
@@ -304,7 +307,7 @@ def planned(function: Function, contiguous_copy: Function) -> Function:
             if type(operand) is not _ndarray:
                 return function(*operands, **params)
             if not operand._c_contiguous:
-                if operand.nbytes > _SMALL:
+                if operand.nbytes > most:
                     return function(*operands, **params)
                 operand = contiguous_copy(operand)
                 operands = (*operands[:i], operand, *operands[i + 1 :])

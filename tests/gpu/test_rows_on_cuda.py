@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tapegrad.core.backend import find_backend
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.ops import cross_entropy, logsumexp, normalization, softmax
 
@@ -305,6 +306,27 @@ def test_a_relu_behind_other_axes_is_left_to_the_generic_kernel(
     shape: Any, axes: Any, parameter: Any
 ) -> None:
     rectify_both_ways(shape, axes, parameter, DTYPES[3], DTYPES[3])
+
+
+def test_a_large_cotangent_that_is_a_view_is_copied_and_replayed(monkeypatch: Any) -> None:
+    shape = (64, 16, 16, 64)
+    kernel = find_backend(cupy.ndarray).kernels["normalize_relu_gradient"]  # type: ignore[union-attr]
+    x, y = (cupy.asarray(draw(*shape, seed=seed).astype("float32")) for seed in (0, 1))
+    t = cupy.broadcast_to(cupy.asarray(draw(64, 1, 1, 64).astype("float32")), shape)
+    gain, ones = cupy.asarray(draw(64).astype("float32")), cupy.ones(64, "float32")
+    params = {"axes": (0, 1, 2), "epsilon": 1e-3, "bias_shape": (64,)}
+    made = [kernel(t, x, y, gain, 2 * ones, ones, **params) for _ in range(2)]
+    calls: list[Any] = []
+    monkeypatch.setattr(normalizing, "_gradient", lambda *args: calls.append(args))
+    made.append(kernel(t, x, y, gain, 2 * ones, ones, **params))
+
+    wanted = expected(
+        "normalize_relu_gradient", *map(cupy.asnumpy, (t, x, y, gain, 2 * ones, ones)), **params
+    )
+    for one in made:
+        check(one, wanted, np.dtype("float32"))
+    assert t.nbytes > 1 << 20
+    assert not calls
 
 
 def test_what_is_no_number_passes_a_relu_behind_a_normalisation() -> None:
