@@ -10,7 +10,7 @@ import pytest
 
 from tapegrad.core.backend import find_backend
 from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.ops import cross_entropy, logsumexp, normalization, softmax
+from tapegrad.ops import cross_entropy, logsumexp, normalization, normalization_relu, softmax
 
 cupy = pytest.importorskip("cupy")
 rows = pytest.importorskip("tapegrad_cupy.rows.rows")
@@ -18,7 +18,8 @@ normalizing = pytest.importorskip("tapegrad_cupy.rows.normalization")
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-FAMILIES = (cross_entropy, logsumexp, normalization, softmax)  # they declare the primitives
+# They declare the primitives.
+FAMILIES = (cross_entropy, logsumexp, normalization, normalization_relu, softmax)
 DTYPES = [np.dtype(ml_dtypes.bfloat16), *map(np.dtype, ("float16", "float32", "float64"))]
 # Relative to the largest element: a few roundings of the result, and of float32 sums.
 TOLERANCES = {"bfloat16": 1.5e-2, "float16": 2e-3, "float32": 4e-6, "float64": 1e-12}
@@ -320,9 +321,8 @@ def test_a_large_cotangent_that_is_a_view_is_copied_and_replayed(monkeypatch: An
     monkeypatch.setattr(normalizing, "_gradient", lambda *args: calls.append(args))
     made.append(kernel(t, x, y, gain, 2 * ones, ones, **params))
 
-    wanted = expected(
-        "normalize_relu_gradient", *map(cupy.asnumpy, (t, x, y, gain, 2 * ones, ones)), **params
-    )
+    given = [cupy.asnumpy(a).astype("float64") for a in (t, x, y, gain, 2 * ones, ones)]
+    wanted = expected("normalize_relu_gradient", *given, **params)
     for one in made:
         check(one, wanted, np.dtype("float32"))
     assert t.nbytes > 1 << 20
