@@ -59,6 +59,25 @@ class Entry:
         """Take it out of the contest; what was measured before does not count any more."""
         self.status, self.reason = status, reason
 
+    def cell(self, group: Group, unfinished: str = "", **measured: Any) -> Cell:
+        """Return its cell of the table; what was not timed yet has the reason `unfinished`."""
+        status, reason = self.status, self.reason
+        if unfinished and status is Status.OK and not self.times:
+            status, reason = Status.SKIPPED, unfinished
+        return Cell(
+            workload=group.workload.name,
+            size=group.workload.size(group.dims),
+            dtype=group.dtype,
+            device=group.device,
+            library=self.contender.library,
+            mode=self.contender.mode,
+            status=status,
+            reason=reason,
+            times=tuple(self.times) if status is Status.OK else (),
+            device_times=tuple(self.device_times) if status is Status.OK else (),
+            **measured,
+        )
+
 
 def _by_process(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
@@ -243,21 +262,10 @@ class Contest:
 
     def _cell(self, entry: Entry, unfinished: str) -> Cell:
         group, built = self._group, entry.built
-        status, reason = entry.status, entry.reason
-        if status is Status.OK and not entry.times:
-            status, reason = Status.SKIPPED, unfinished
         cost = group.workload.cost(group.dims, group.dtype)
-        return Cell(
-            workload=group.workload.name,
-            size=group.workload.size(group.dims),
-            dtype=group.dtype,
-            device=group.device,
-            library=entry.contender.library,
-            mode=entry.contender.mode,
-            status=status,
-            reason=reason,
-            times=tuple(entry.times) if status is Status.OK else (),
-            device_times=tuple(entry.device_times) if status is Status.OK else (),
+        return entry.cell(
+            group,
+            unfinished,
             warmup=built.warmup if built else 0,
             compile_seconds=built.compile_seconds if built else None,
             peak_host_bytes=built.peak_host_bytes if built else None,

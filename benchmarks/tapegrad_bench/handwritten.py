@@ -20,7 +20,7 @@ def _single(x: Array) -> Array:
 
 
 def chain(xp: Any, dims: Dims, params: Sequence[Array], batch: Sequence[Array]) -> Result:
-    """See workloads/chain.py."""
+    """See workloads/elementwise.py."""
     (z,) = params
     for _ in range(dims["links"]):
         z = z * 1.001 + 0.01
@@ -51,13 +51,13 @@ def _cross_entropy(xp: Any, logits: Array, labels: Array) -> tuple[Array, Array]
 
 
 def softmax_xent(xp: Any, dims: Dims, params: Sequence[Array], batch: Sequence[Array]) -> Result:
-    """See workloads/softmax_xent.py."""
+    """See workloads/row_wise.py."""
     loss, g = _cross_entropy(xp, _single(params[0]), batch[0])
     return loss, [g.astype(params[0].dtype)]
 
 
 def layernorm(xp: Any, dims: Dims, params: Sequence[Array], batch: Sequence[Array]) -> Result:
-    """See workloads/layernorm.py."""
+    """See workloads/row_wise.py."""
     x, gain, bias, g = [_single(array) for array in (*params, batch[0])]
     x = x - x.mean(axis=1, keepdims=True)
     factor = 1 / xp.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tapegrad_bench import footprint
-from tapegrad_bench.adapters import Contender, reason_absent, reason_without
+from tapegrad_bench.adapters import reason_absent, reason_without
 from tapegrad_bench.contest import LEAST_REPEATS, MOST_REPEATS, Contest, Entry
 from tapegrad_bench.machine import Gpu, describe_machine, versions
 from tapegrad_bench.options import Group, Options
@@ -236,7 +236,7 @@ def weigh(group: Group, seconds: float, progress: Progress) -> list[Cell]:
             if entry.status is Status.OK and (turn < LEAST_REPEATS or time.monotonic() < deadline):
                 progress.detail(f"{group.workload.name}: {entry.contender.library}")
                 _weigh_once(entry, measure)
-    return [_footprint_cell(group, entry, "s" if is_import else "MB") for entry in entries]
+    return [entry.cell(group, unit="s" if is_import else "MB") for entry in entries]
 
 
 def _weigh_once(entry: Entry, measure: Callable[[str], float]) -> None:
@@ -244,19 +244,3 @@ def _weigh_once(entry: Entry, measure: Callable[[str], float]) -> None:
         entry.times.append(measure(entry.contender.library))
     except (RuntimeError, TimeoutError, OSError) as error:
         entry.end(Status.FAILED, str(error))
-
-
-def _footprint_cell(group: Group, entry: Entry, unit: str) -> Cell:
-    contender: Contender = entry.contender
-    return Cell(
-        workload=group.workload.name,
-        size=group.workload.size(group.dims),
-        dtype=group.dtype,
-        device=group.device,
-        library=contender.library,
-        mode=contender.mode,
-        status=entry.status,
-        reason=entry.reason,
-        times=tuple(entry.times) if entry.status is Status.OK else (),
-        unit=unit,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapegrad_bench.quantities import (
@@ -28,6 +28,10 @@ class Entry:
     """"good", "bad", "muted", "strong" or nothing."""
     hint: str = ""
     """What a page shows on hovering."""
+
+
+NOTHING = Entry("-", "muted")
+"""For what was not measured."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def time_table(rows: Sequence[Row], device: str) -> Table:
 
 def _time_entry(cell: Cell | None, best: float | None) -> Entry:
     if cell is None:
-        return Entry("-", "muted")
+        return NOTHING
     if cell.median is None or cell.spread is None:
         tone = "bad" if cell.status in (Status.WRONG, Status.FAILED) else "muted"
         return Entry(cell.status.value, tone, cell.reason)
@@ -88,7 +92,7 @@ def ratio_table(rows: Sequence[Row], device: str) -> Table:
 def ratio_entry(ratio: float | None) -> Entry:
     """Return a ratio of times, green when we are faster."""
     if ratio is None:
-        return Entry("-", "muted")
+        return NOTHING
     tone = "good" if ratio > 1.02 else "bad" if ratio < 0.98 else ""
     return Entry(format_ratio(ratio), tone)
 
@@ -109,7 +113,7 @@ def scaling_table(series: Sequence[Series]) -> Table:
                 Entry(one.contender),
                 Entry(one.device),
                 Entry(f"{one.axis} {format_count(low)} to {format_count(high)}"),
-                Entry("-", "muted") if one.device == "cpu" else Entry(crossovers.get(key, "-")),
+                NOTHING if one.device == "cpu" else Entry(crossovers.get(key, "-")),
                 Entry(f"{one.fit.slope:.2f}"),
                 Entry(f"{one.large_fit.slope:.2f}"),
             )
@@ -205,48 +209,49 @@ def _detail(run: Run, cell: Cell) -> tuple[Entry, ...]:
         number_entry(cell.transfers),
         rate_entry(cell.tb_per_s, "B/s"),
         rate_entry(cell.tflop_per_s, "FLOP/s"),
-        Entry("-", "muted") if percent is None else Entry(format_percent(percent)),
-        Entry("-", "muted") if cell.loss_error is None else Entry(f"{cell.loss_error:.1e}"),
+        NOTHING if percent is None else Entry(format_percent(percent)),
+        NOTHING if cell.loss_error is None else Entry(f"{cell.loss_error:.1e}"),
     )
 
 
 def _value_entry(value: float | None, unit: str) -> Entry:
-    return Entry("-", "muted") if value is None else Entry(format_value(value, unit))
+    return NOTHING if value is None else Entry(format_value(value, unit))
 
 
 def bytes_entry(count: int | None) -> Entry:
     """Return a number of bytes or a dash."""
-    return Entry("-", "muted") if count is None else Entry(format_bytes(count))
+    return NOTHING if count is None else Entry(format_bytes(count))
 
 
 def rate_entry(tera: float | None, unit: str) -> Entry:
     """Return a rate or a dash."""
-    return Entry("-", "muted") if tera is None else Entry(format_rate(tera, unit))
+    return NOTHING if tera is None else Entry(format_rate(tera, unit))
 
 
 def number_entry(value: float | None) -> Entry:
     """Return a number or a dash; whole numbers without a point."""
     if value is None:
-        return Entry("-", "muted")
+        return NOTHING
     return Entry(str(int(value)) if value == int(value) else format_digits(value))
 
 
 def summary_tables(run: Run) -> list[Table]:
     """Return the tables of a whole report; empty ones are left out."""
-    tables: list[Table] = []
-    for device in devices_of(run):
-        rows = rows_of(run, device)
-        tables += [time_table(rows, device), ratio_table(rows, device)]
-    tables += [scaling_table(find_series(run)), ceiling_table(run), problem_table(run)]
-    return [table for table in tables if table.rows]
+    return _tables(run, rows_of, find_series(run))
 
 
 def short_tables(run: Run) -> list[Table]:
     """Return the standard sizes, and how our own cost grows: enough for a README."""
+    ours = [one for one in find_series(run) if is_ours(one.contender)]
+    return _tables(run, standard_rows, ours)
+
+
+def _tables(
+    run: Run, rows_on: Callable[[Run, str], list[Row]], series: Sequence[Series]
+) -> list[Table]:
     tables: list[Table] = []
     for device in devices_of(run):
-        rows = standard_rows(run, device)
+        rows = rows_on(run, device)
         tables += [time_table(rows, device), ratio_table(rows, device)]
-    ours = [one for one in find_series(run) if is_ours(one.contender)]
-    tables += [scaling_table(ours), ceiling_table(run), problem_table(run)]
+    tables += [scaling_table(series), ceiling_table(run), problem_table(run)]
     return [table for table in tables if table.rows]

@@ -10,7 +10,7 @@ import numpy as np
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.distributions import Continuous, accepted
-from tapegrad.numpy.streams import check, shape_of
+from tapegrad.numpy.streams import check, positive, shape_of
 from tapegrad.numpy.values import as_array, floating, is_array, with_dtype
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops.exponential import exp, expm1, log, log1p
@@ -105,7 +105,7 @@ class Counts(Continuous):
 
     def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draw how many tries fail until `n` have succeeded."""
-        n = floating(check("n", n, 0, above=True))
+        n = positive("n", n)
         p = floating(check("p", p, 0, 1, above=True))
         return self.poisson(self.gamma(n, (1.0 - p) / p, shape_of(size, n, p)))
 

@@ -16,7 +16,7 @@ import numpy as np
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import linalg
-from tapegrad.numpy.streams import Numbers, check, shape_of, size_for
+from tapegrad.numpy.streams import Numbers, check, positive, shape_of, size_for
 from tapegrad.numpy.values import deliver, floating, with_dtype
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops.exponential import exp, log, log1p, logaddexp
@@ -116,12 +116,12 @@ class Continuous(Numbers):
 
     def pareto(self, a: Any, size: Any = None) -> Any:
         """Draw from Pareto distributions that begin at 0 (Lomax)."""
-        a = floating(check("a", a, 0, above=True))
+        a = positive("a", a)
         return exp(-log1p(-self._uniform(shape_of(size, a))) / a) - 1.0
 
     def power(self, a: Any, size: Any = None) -> Any:
         """Draw numbers below 1 with density a x ** (a - 1)."""
-        a = floating(check("a", a, 0, above=True))
+        a = positive("a", a)
         return self._uniform(shape_of(size, a)) ** (1.0 / a)
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
@@ -151,14 +151,14 @@ class Continuous(Numbers):
 
     def chisquare(self, df: Any, size: Any = None) -> Any:
         """Draw from chi-square distributions."""
-        return self.gamma(floating(check("df", df, 0, above=True)) / 2.0, 2.0, size)
+        return self.gamma(positive("df", df) / 2.0, 2.0, size)
 
     def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
         """Draw from noncentral chi-square distributions.
 
         For `df` up to 1 a draw moves with `nonc` in steps and has no derivative by it.
         """
-        df = floating(check("df", df, 0, above=True))
+        df = positive("df", df)
         nonc = floating(check("nonc", nonc, 0))
         shape = shape_of(size, df, nonc)
         is_wide = df > 1.0
@@ -169,15 +169,15 @@ class Continuous(Numbers):
 
     def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
         """Draw from F distributions."""
-        over = floating(check("dfnum", dfnum, 0, above=True))
-        under = floating(check("dfden", dfden, 0, above=True))
+        over = positive("dfnum", dfnum)
+        under = positive("dfden", dfden)
         shape = shape_of(size, over, under)
         return (self.chisquare(over, shape) / over) / (self.chisquare(under, shape) / under)
 
     def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Any = None) -> Any:
         """Draw from noncentral F distributions."""
-        over = floating(check("dfnum", dfnum, 0, above=True))
-        under = floating(check("dfden", dfden, 0, above=True))
+        over = positive("dfnum", dfnum)
+        under = positive("dfden", dfden)
         nonc = floating(check("nonc", nonc, 0))
         shape = shape_of(size, over, under, nonc)
         top = self.noncentral_chisquare(over, nonc, shape) / over
@@ -185,7 +185,7 @@ class Continuous(Numbers):
 
     def standard_t(self, df: Any, size: Any = None) -> Any:
         """Draw from Student's t distributions."""
-        df = floating(check("df", df, 0, above=True))
+        df = positive("df", df)
         shape = shape_of(size, df)
         return self.normal(size=shape) / (self.chisquare(df, shape) / df) ** 0.5
 
@@ -196,14 +196,14 @@ class Continuous(Numbers):
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
         """Draw from beta distributions."""
-        a, b = (floating(check(n, v, 0, above=True)) for n, v in (("a", a), ("b", b)))
+        a, b = positive("a", a), positive("b", b)
         shape = shape_of(size, a, b)
         first, second = self._log_gamma(a, shape), self._log_gamma(b, shape)
         return exp(first - logaddexp(first, second))
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """Draw vectors of shares that add up to 1."""
-        alpha = floating(check("alpha", alpha, 0, above=True))
+        alpha = positive("alpha", alpha)
         lead = () if size is None else shape_of(size)
         parts = self._log_gamma(alpha, (*lead, *alpha.shape))
         return exp(parts - logsumexp(parts, -1, True))
@@ -212,8 +212,8 @@ class Continuous(Numbers):
 
     def wald(self, mean: Any, scale: Any, size: Any = None) -> Any:
         """Draw from Wald's (inverse Gaussian) distributions; without derivatives."""
-        mean = stop_gradient(floating(check("mean", mean, 0, above=True)))
-        scale = stop_gradient(floating(check("scale", scale, 0, above=True)))
+        mean = stop_gradient(positive("mean", mean))
+        scale = stop_gradient(positive("scale", scale))
         shape = shape_of(size, mean, scale)
         # A square of a normal number belongs to two points; each has its chance. The smaller one
         # is written without a difference of large numbers.

@@ -27,45 +27,45 @@ from tapegrad.scipy.special import (
 )
 
 
-def _unary(name: str, function: Callable[[Any], Any]) -> Unary:
-    return Unary(name, lambda x: function(floating(x)), module=__name__)
+def _unary(function: Callable[[Any], Any], name: str = "") -> Unary:
+    return Unary(name or function.__name__, lambda x: function(floating(x)), module=__name__)
 
 
-def _binary(name: str, function: Callable[[Any, Any], Any]) -> Binary:
+def _binary(function: Callable[[Any, Any], Any]) -> Binary:
     def call(x1: Any, x2: Any) -> Any:
         return function(*as_arrays([floating(x1), floating(x2)]))
 
-    return Binary(name, call, module=__name__)
+    return Binary(function.__name__, call, module=__name__)
 
 
 # The normal distribution and the error function
 
-erf = _unary("erf", special.erf)
-erfc = _unary("erfc", special.erfc)
-erfcx = _unary("erfcx", special.erfcx)
-erfinv = _unary("erfinv", special.erfinv)
-erfcinv = _unary("erfcinv", special.erfcinv)
-ndtr = _unary("ndtr", special.ndtr)
-ndtri = _unary("ndtri", special.ndtri)
-log_ndtr = _unary("log_ndtr", special.log_ndtr)
-dawsn = _unary("dawsn", special.dawsn)
-logit = _unary("logit", sigmoids.logit)
-expit = _unary("expit", sigmoids.sigmoid)
-log_expit = _unary("log_expit", sigmoids.log_sigmoid)
+erf = _unary(special.erf)
+erfc = _unary(special.erfc)
+erfcx = _unary(special.erfcx)
+erfinv = _unary(special.erfinv)
+erfcinv = _unary(special.erfcinv)
+ndtr = _unary(special.ndtr)
+ndtri = _unary(special.ndtri)
+log_ndtr = _unary(special.log_ndtr)
+dawsn = _unary(special.dawsn)
+logit = _unary(sigmoids.logit)
+expit = _unary(sigmoids.sigmoid, "expit")
+log_expit = _unary(sigmoids.log_sigmoid, "log_expit")
 
 # Gamma and beta functions
 
-gammaln = _unary("gammaln", lgamma)
-loggamma = _unary("loggamma", lgamma)
-gammasgn = _unary("gammasgn", scipys.gammasgn)
-gamma = _unary("gamma", scipys.gamma)
-rgamma = _unary("rgamma", scipys.rgamma)
-digamma = psi = _unary("psi", special.digamma)
-polygamma = _binary("polygamma", special.polygamma)
-zeta = _binary("zeta", special.zeta)
-betaln = _binary("betaln", special.betaln)
-beta = _binary("beta", scipys.beta)
-poch = _binary("poch", scipys.poch)
+gammaln = _unary(lgamma, "gammaln")
+loggamma = _unary(lgamma, "loggamma")
+gammasgn = _unary(scipys.gammasgn)
+gamma = _unary(scipys.gamma)
+rgamma = _unary(scipys.rgamma)
+digamma = psi = _unary(special.digamma, "psi")
+polygamma = _binary(special.polygamma)
+zeta = _binary(special.zeta)
+betaln = _binary(special.betaln)
+beta = _binary(scipys.beta)
+poch = _binary(scipys.poch)
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
@@ -80,31 +80,31 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 # Bessel functions
 
-j0 = _unary("j0", bessel.bessel_j0)
-j1 = _unary("j1", bessel.bessel_j1)
-y0 = _unary("y0", bessel.bessel_y0)
-y1 = _unary("y1", bessel.bessel_y1)
-i0 = _unary("i0", bessel.bessel_i0)
-i1 = _unary("i1", bessel.bessel_i1)
-i0e = _unary("i0e", bessel.bessel_i0e)
-i1e = _unary("i1e", bessel.bessel_i1e)
-k0 = _unary("k0", bessel.bessel_k0)
-k1 = _unary("k1", bessel.bessel_k1)
-k0e = _unary("k0e", bessel.bessel_k0e)
-k1e = _unary("k1e", bessel.bessel_k1e)
+j0 = _unary(bessel.bessel_j0, "j0")
+j1 = _unary(bessel.bessel_j1, "j1")
+y0 = _unary(bessel.bessel_y0, "y0")
+y1 = _unary(bessel.bessel_y1, "y1")
+i0 = _unary(bessel.bessel_i0, "i0")
+i1 = _unary(bessel.bessel_i1, "i1")
+i0e = _unary(bessel.bessel_i0e, "i0e")
+i1e = _unary(bessel.bessel_i1e, "i1e")
+k0 = _unary(bessel.bessel_k0, "k0")
+k1 = _unary(bessel.bessel_k1, "k1")
+k0e = _unary(bessel.bessel_k0e, "k0e")
+k1e = _unary(bessel.bessel_k1e, "k1e")
 
 # Integrals, entropies and what is careful at zero
 
-expi = _unary("expi", special.expint)
-spence = _unary("spence", special.spence)
-exp1 = _unary("exp1", scipys.exp1)
-entr = _unary("entr", scipys.entr)
-xlogy = _binary("xlogy", exponential.xlogy)
-xlog1py = _binary("xlog1py", exponential.xlog1py)
-rel_entr = _binary("rel_entr", scipys.rel_entr)
-kl_div = _binary("kl_div", scipys.kl_div)
-boxcox = _binary("boxcox", scipys.boxcox)
-boxcox1p = _binary("boxcox1p", scipys.boxcox1p)
+expi = _unary(special.expint, "expi")
+spence = _unary(special.spence)
+exp1 = _unary(scipys.exp1)
+entr = _unary(scipys.entr)
+xlogy = _binary(exponential.xlogy)
+xlog1py = _binary(exponential.xlog1py)
+rel_entr = _binary(scipys.rel_entr)
+kl_div = _binary(scipys.kl_div)
+boxcox = _binary(scipys.boxcox)
+boxcox1p = _binary(scipys.boxcox1p)
 
 
 def __getattr__(name: str) -> Any:

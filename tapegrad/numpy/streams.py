@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import is_array
+from tapegrad.numpy.values import floating, is_array
 from tapegrad.ops import random_draws as draws
 from tapegrad.ops.random_generator import Generator as Stream
 from tapegrad.ops.selection import where
@@ -54,6 +54,15 @@ def check(name: str, value: Any, low: float, high: float = math.inf, *, above: b
         bounds += "" if high == math.inf else f" and at most {high:g}"
         raise ArgumentError(f"{name} must be {bounds}. Got {value}.")
     return value
+
+
+def positive(name: str, value: Any) -> Any:
+    """Return a parameter above 0 as floating numbers.
+
+    >>> float(positive("df", 2))
+    2.0
+    """
+    return floating(check(name, value, 0, above=True))
 
 
 class BitGenerator:

@@ -44,8 +44,7 @@ def check_vjp(sample: Sample) -> None:
     arrays = sample.make()
     seeds = _seeds(sample, arrays)
     directions = _directions(arrays)
-    gradients = _vjp(sample, arrays, seeds)
-    slope = sum(_inner(g, d) for g, d in zip(gradients, directions, strict=True) if g is not None)
+    slope = _slope(_vjp(sample, arrays, seeds), directions)
     expected = _difference(lambda x: _weighted(sample, x, seeds), arrays, directions)
     _agree(slope, expected, sample, "vjp")
 
@@ -55,8 +54,7 @@ def check_jvp(sample: Sample) -> None:
     arrays = sample.make()
     seeds = _seeds(sample, arrays)
     directions = _directions(arrays)
-    tangents = _jvp(sample, arrays, directions)
-    slope = sum(_inner(u, t) for u, t in zip(seeds, tangents, strict=True) if t is not None)
+    slope = _slope(_jvp(sample, arrays, directions), seeds)
     expected = _difference(lambda x: _weighted(sample, x, seeds), arrays, directions)
     _agree(slope, expected, sample, "jvp")
 
@@ -70,8 +68,7 @@ def check_second_order(sample: Sample) -> None:
     directions, weights = _directions(arrays, 1), _directions(arrays, 2)
 
     def slope_of_gradient(point: Sequence[Array]) -> float:
-        gradients = _vjp(sample, point, seeds)
-        return sum(_inner(g, w) for g, w in zip(gradients, weights, strict=True) if g is not None)
+        return _slope(_vjp(sample, point, seeds), weights)
 
     expected = _difference(slope_of_gradient, arrays, directions)
     _agree(_reverse_reverse(sample, arrays, seeds, directions, weights), expected, sample, "vv")
@@ -163,6 +160,11 @@ def _inner(first: Any, second: Any) -> float:
     return float(np.real(np.sum(np.conj(np.asarray(first)) * np.asarray(second))))
 
 
+def _slope(derivatives: Sequence[Any], directions: Sequence[Any]) -> float:
+    pairs = zip(derivatives, directions, strict=True)
+    return sum(_inner(derivative, d) for derivative, d in pairs if derivative is not None)
+
+
 def _weighted(sample: Sample, arrays: Sequence[Array], seeds: Sequence[Array]) -> float:
     outputs = _outputs(sample, _tensors(arrays))
     return sum(
@@ -206,13 +208,13 @@ def _agree(value: float, expected: float, sample: Sample, what: str) -> None:
 def _vjp(sample: Sample, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Any]:
     """Gradients per argument as NumPy arrays, None for arguments without one."""
     tensors = _tensors(arrays)
-    sources = _followed(tensors)
-    with GradientTape() as tape:
-        tape.watch(sources)
-        results = _outputs(sample, tensors)
-    gradients = iter(tape.gradient(*_weigh(results, seeds, sources)))
+    gradients = iter(_inner_gradients(sample, tensors, seeds))
     found = [next(gradients) if t.dtype.is_differentiable else None for t in tensors]
-    return [None if g is None else g.numpy() for g in found]
+    return _numbers(found)
+
+
+def _numbers(tensors: Sequence[Any]) -> list[Any]:
+    return [None if tensor is None else tensor.numpy() for tensor in tensors]
 
 
 def _weigh(results: Sequence[Any], seeds: Sequence[Array], sources: Sequence[Any]) -> Any:
@@ -230,7 +232,7 @@ def _jvp(sample: Sample, arrays: Sequence[Array], directions: Sequence[Array]) -
     with ForwardAccumulator([x for x, _ in pairs], [d for _, d in pairs]) as accumulator:
         results = _outputs(sample, tensors)
     tangents = [accumulator.jvp(r) if r.dtype.is_differentiable else None for r in results]
-    return [None if t is None else t.numpy() for t in tangents]
+    return _numbers(tangents)
 
 
 def _inner_gradients(sample: Sample, tensors: Sequence[Tensor], seeds: Sequence[Array]) -> Any:
@@ -257,11 +259,7 @@ def _reverse_reverse(
         (g, w) for g, w in zip(gradients, _floats(weights, tensors), strict=True) if g is not None
     ]
     second = outer.gradient([g for g, _ in pairs], sources, [w for _, w in pairs])
-    return sum(
-        _inner(g.numpy(), d.numpy())
-        for g, d in zip(second, _floats(directions, tensors), strict=True)
-        if g is not None
-    )
+    return _slope(_numbers(second), _numbers(_floats(directions, tensors)))
 
 
 def _forward_reverse(
@@ -270,12 +268,8 @@ def _forward_reverse(
     tensors = _tensors(arrays)
     with ForwardAccumulator(_followed(tensors), _floats(directions, tensors)) as accumulator:
         gradients = _inner_gradients(sample, tensors, seeds)
-    total = 0.0
-    for gradient, weight in zip(gradients, _floats(weights, tensors), strict=True):
-        tangent = None if gradient is None else accumulator.jvp(gradient)
-        if tangent is not None:
-            total += _inner(weight.numpy(), tangent.numpy())
-    return total
+    tangents = [None if gradient is None else accumulator.jvp(gradient) for gradient in gradients]
+    return _slope(_numbers(tangents), _numbers(_floats(weights, tensors)))
 
 
 def _check_batching(sample: Sample, examples: list[list[Array]], batched: tuple[bool, ...]) -> None:

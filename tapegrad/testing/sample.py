@@ -7,13 +7,15 @@ loop, dtypes, other devices.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+Function = Callable[..., Any]
 Maker = Callable[[np.random.Generator], np.ndarray]
 
 
@@ -29,9 +31,9 @@ class Sample:
     """
 
     name: str
-    function: Callable[..., Any]
+    function: Function
     args: Sequence[Maker]
-    reference: Callable[..., Any] | None = None
+    reference: Function | None = None
     order: int = 2
     batches: bool = True
     rtol: float = 1e-6
@@ -51,21 +53,16 @@ class Sample:
 ValueSample = partial(Sample, differentiable=False)
 
 
-def named(
-    function: Callable[..., Any],
-    args: Sequence[Maker],
-    reference: Callable[..., Any],
-    **options: Any,
-) -> Sample:
+def named(function: Function, args: Sequence[Maker], reference: Function, **options: Any) -> Sample:
     """Sample a function under its own name."""
     return Sample(function.__name__, function, args, reference, **options)
 
 
 def alike(
     name: str,
-    function: Callable[..., Any],
+    function: Function,
     args: Sequence[Maker],
-    reference: Callable[..., Any],
+    reference: Function,
     *more: Any,
     **options: Any,
 ) -> Sample:
@@ -78,12 +75,29 @@ def alike(
     )
 
 
+def like_numpy(
+    function: Function, args: Sequence[Maker], *more: Any, case: str = "", **options: Any
+) -> Sample:
+    """Sample likewise a function that has the name of its reference in NumPy, and this name."""
+    name = function.__name__
+    label = f"{name}-{case}" if case else name
+    return alike(label, function, args, getattr(np, name), *more, **options)
+
+
+def alike_in_value(
+    name: str, function: Function, args: Sequence[Maker], *more: Any, **options: Any
+) -> Sample:
+    """Sample likewise a function that has no derivative there."""
+    return replace(alike(name, function, args, *more, **options), differentiable=False)
+
+
+def of_either(name: str, function: Function, args: Sequence[Maker]) -> Sample:
+    """Sample what is written alike for tensors and for arrays, such as an index."""
+    return Sample(name, function, args, function)
+
+
 def of_a_list(
-    name: str,
-    function: Callable[..., Any],
-    args: Sequence[Maker],
-    reference: Callable[..., Any],
-    *more: Any,
+    name: str, function: Function, args: Sequence[Maker], reference: Function, *more: Any
 ) -> Sample:
     """Sample a function of a list of arrays, such as `stack`, that is called as its reference."""
     return Sample(
@@ -92,6 +106,16 @@ def of_a_list(
         args,
         lambda *arrays: reference(list(arrays), *more),
     )
+
+
+def of_scipy(module: str, name: str, *before: Any, **options: Any) -> Function:
+    """Return a function of SciPy by name, imported when it is called: only samples need it."""
+
+    def call(*args: Any) -> Any:
+        function = getattr(importlib.import_module(f"scipy.{module}"), name)
+        return function(*before, *args, **options)
+
+    return call
 
 
 def normal(*shape: int) -> Maker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,7 +67,15 @@ class Stopwatch(Protocol):
         """Record the second, wait for it, and return the seconds between them."""
 
 
-class OnHost:
+class Uncounted:
+    """The part of a library that does not tell how often it copies."""
+
+    def transfers_of(self, run: Callable[[], Any]) -> int | None:
+        """Nobody counts them here."""
+        return None
+
+
+class OnHost(Uncounted):
     """The part of a library that computes on the host, at once."""
 
     def release(self) -> None:
@@ -88,10 +97,6 @@ class OnHost:
         run()
         return None
 
-    def transfers_of(self, run: Callable[[], Any]) -> int | None:
-        """Likewise."""
-        return None
-
 
 def flat(result: Any) -> list[Any]:
     """Return the leaves of (loss, gradients): the loss, then each gradient.
@@ -101,3 +106,27 @@ def flat(result: Any) -> list[Any]:
     """
     loss, gradients = result
     return [loss, *gradients]
+
+
+def fetching(to_host: Callable[[Any], Any]) -> Callable[[Any], Outputs]:
+    """Return a `fetch` for `Prepared`, given how one array is copied to the host.
+
+    >>> fetching(np.asarray)((None, [2]))
+    [array([], dtype=float64), array(2.)]
+    """
+
+    def fetch(result: Any) -> Outputs:
+        return [
+            np.empty(0) if value is None else np.array(to_host(value), np.float64)
+            for value in flat(result)
+        ]
+
+    return fetch
+
+
+def numpy_bfloat16() -> Any:
+    """Return the dtype that NumPy has for bfloat16 once ml_dtypes is imported."""
+    try:
+        return importlib.import_module("ml_dtypes").bfloat16
+    except ImportError as error:
+        raise UnsupportedError("bfloat16 needs ml_dtypes. Run: pip install ml_dtypes.") from error

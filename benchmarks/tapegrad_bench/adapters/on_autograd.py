@@ -9,7 +9,7 @@ import autograd
 import autograd.numpy as anp
 import numpy as np
 
-from tapegrad_bench.adapters.library import OnHost, Outputs, Prepared, UnsupportedError, flat
+from tapegrad_bench.adapters.library import OnHost, Prepared, UnsupportedError, fetching
 from tapegrad_bench.adapters.numpy_ops import NumpyOps
 from tapegrad_bench.handwritten import Updates
 from tapegrad_bench.precision import is_half
@@ -59,8 +59,7 @@ def _differentiate(problem: Problem, params: list[Any]) -> Any:
     return lambda: both(params)
 
 
-def _fetch(result: Any) -> Outputs:
-    return [np.empty(0) if value is None else np.array(value, np.float64) for value in flat(result)]
+_fetch = fetching(np.asarray)
 
 
 def load(device: str) -> Autograd:

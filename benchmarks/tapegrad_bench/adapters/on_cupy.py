@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import cupy
-import numpy as np
 
 from tapegrad_bench.adapters import cuda_events
-from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.library import (
+    Prepared,
+    Stopwatch,
+    Uncounted,
+    UnsupportedError,
+    fetching,
+    numpy_bfloat16,
+)
 from tapegrad_bench.adapters.on_numpy import prepare
 from tapegrad_bench.precision import is_half
 from tapegrad_bench.workload import Kind, Problem
 
 
-class Cupy:
+class Cupy(Uncounted):
     """The steps of handwritten.py on CuPy arrays."""
 
     version: str = cupy.__version__
@@ -31,7 +36,7 @@ class Cupy:
             else cupy.asarray(array)
             for array in problem.batch
         ]
-        return prepare(cupy, problem, params, batch, _fetch)
+        return prepare(cupy, problem, params, batch, fetching(cupy.asnumpy))
 
     def release(self) -> None:
         """Nothing is kept."""
@@ -42,10 +47,6 @@ class Cupy:
     def stopwatch(self) -> Stopwatch | None:
         return cuda_events.CupyStopwatch()
 
-    def transfers_of(self, run: Callable[[], Any]) -> int | None:
-        """Nobody counts them here."""
-        return None
-
     def allocated(self) -> int | None:
         return cuda_events.allocated()
 
@@ -53,17 +54,8 @@ class Cupy:
         return cuda_events.peak_of(run)
 
 
-def _fetch(result: Any) -> Outputs:
-    return [cupy.asnumpy(value).astype(np.float64) for value in flat(result)]
-
-
 def _dtype(name: str) -> Any:
-    if name != "bfloat16":
-        return name
-    try:
-        return importlib.import_module("ml_dtypes").bfloat16
-    except ImportError as error:
-        raise UnsupportedError("bfloat16 needs ml_dtypes. Run: pip install ml_dtypes.") from error
+    return numpy_bfloat16() if name == "bfloat16" else name
 
 
 def load(device: str) -> Cupy:

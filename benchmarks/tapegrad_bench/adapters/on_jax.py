@@ -10,14 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from tapegrad_bench.adapters.jax_ops import JaxOps
-from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.library import (
+    Prepared,
+    Stopwatch,
+    Uncounted,
+    UnsupportedError,
+    fetching,
+)
 from tapegrad_bench.precision import is_half
 from tapegrad_bench.workload import Kind, Optimizer, Problem
 
 jax.config.update("jax_enable_x64", True)
 
 
-class Jax:
+class Jax(Uncounted):
     """JAX on one device."""
 
     version: str = jax.__version__
@@ -77,10 +83,6 @@ class Jax:
 
     def stopwatch(self) -> Stopwatch | None:
         """JAX shows no streams, so nothing can record an event on them."""
-        return None
-
-    def transfers_of(self, run: Callable[[], Any]) -> int | None:
-        """Nobody counts them here."""
         return None
 
     def allocated(self) -> int | None:
@@ -150,11 +152,7 @@ def _update(rule: Optimizer, p: Any, g: Any, slots: list[Any], count: Any) -> An
     return (p - rate * m / (jnp.sqrt(v) + rule.epsilon)).astype(p.dtype), [m, v]
 
 
-def _fetch(result: Any) -> Outputs:
-    return [
-        np.empty(0) if value is None else np.asarray(value).astype(np.float64)
-        for value in flat(result)
-    ]
+_fetch = fetching(np.asarray)
 
 
 def load(device: str) -> Jax:

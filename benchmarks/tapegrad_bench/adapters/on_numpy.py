@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_bench.adapters.library import OnHost, Outputs, Prepared, UnsupportedError, flat
+from tapegrad_bench.adapters.library import OnHost, Prepared, UnsupportedError, fetching
 from tapegrad_bench.handwritten import STEPS, Updates
 from tapegrad_bench.precision import is_half
 from tapegrad_bench.workload import Problem
@@ -20,7 +20,9 @@ class Numpy(OnHost):
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if is_half(problem.dtype):
             raise UnsupportedError("NumPy does not compute in half precision.")
-        return prepare(np, problem, [p.copy() for p in problem.params], problem.batch, fetch)
+        return prepare(
+            np, problem, [p.copy() for p in problem.params], problem.batch, fetching(np.asarray)
+        )
 
 
 def prepare(xp: Any, problem: Problem, params: Any, batch: Any, fetch: Any) -> Prepared:
@@ -43,11 +45,6 @@ def prepare(xp: Any, problem: Problem, params: Any, batch: Any, fetch: Any) -> P
         return loss, []
 
     return Prepared(step, fetch, gradients)
-
-
-def fetch(result: Any) -> Outputs:
-    """Return copies in float64."""
-    return [np.array(value, np.float64) for value in flat(result)]
 
 
 def load(device: str) -> Numpy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +11,15 @@ import numpy as np
 import tapegrad as tf
 from tapegrad_bench.adapters.library import (
     OnHost,
-    Outputs,
     Prepared,
     Stopwatch,
-    UnsupportedError,
-    flat,
+    fetching,
+    numpy_bfloat16,
 )
 from tapegrad_bench.adapters.tapegrad_ops import TapegradOps
+from tapegrad_bench.adapters.tensorflow_names import make_optimizer
 from tapegrad_bench.reference import dense
-from tapegrad_bench.workload import Array, Kind, Optimizer, Problem
+from tapegrad_bench.workload import Array, Kind, Problem
 
 Step = Callable[..., Any]
 
@@ -46,7 +45,7 @@ class _Tapegrad:
 
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if problem.dtype == "bfloat16":
-            _teach_numpy_bfloat16()
+            numpy_bfloat16()  # which NumPy learns by it
         with tf.device(self._device):
             made = self._make(problem)
         gradients, step = made.gradients, made.step
@@ -56,13 +55,6 @@ class _Tapegrad:
         if made.step is made.gradients:
             return Prepared(run, fetch)
         return Prepared(run, fetch, _bound(gradients, made.arguments))
-
-
-def _teach_numpy_bfloat16() -> None:
-    try:
-        importlib.import_module("ml_dtypes")
-    except ImportError as error:
-        raise UnsupportedError("bfloat16 needs ml_dtypes. Run: pip install ml_dtypes.") from error
 
 
 def _bound(step: Step, arguments: Sequence[Array]) -> Callable[[], Any]:
@@ -135,30 +127,8 @@ def _differentiate(problem: Problem) -> Made:
     return Made(step, step, [*sources, *_batch_of(problem)])
 
 
-def make_optimizer(rule: Optimizer, optimizers: Any) -> Any:
-    """Return the optimizer of one of our two modules of them.
-
-    >>> type(make_optimizer(Optimizer("adam", 0.1), tf.optimizers)).__name__
-    'Adam'
-    """
-    if rule.name in ("sgd", "momentum"):
-        return optimizers.SGD(rule.rate, momentum=rule.momentum * (rule.name == "momentum"))
-    moments: dict[str, Any] = {
-        "beta_1": rule.beta_1,
-        "beta_2": rule.beta_2,
-        "epsilon": rule.epsilon,
-    }
-    if rule.name == "adam":
-        return optimizers.Adam(rule.rate, **moments)
-    return optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)
-
-
-def fetch(result: Any) -> Outputs:
-    """Copy to the host; a value that the step does not give is an empty array."""
-    return [
-        np.empty(0) if value is None else dense(value).numpy().astype(np.float64)
-        for value in flat(result)
-    ]
+fetch = fetching(lambda value: dense(value).numpy())
+"""Copy to the host; a value that the step does not give is an empty array."""
 
 
 class OnCpu(_Tapegrad, OnHost):

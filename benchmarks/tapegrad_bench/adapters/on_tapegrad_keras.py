@@ -10,10 +10,10 @@ from tapegrad_bench.adapters.on_tapegrad import (
     Made,
     OnCpu,
     OnCuda,
-    make_optimizer,
     on_device,
     to_tensor,
 )
+from tapegrad_bench.adapters.tensorflow_names import make_optimizer
 from tapegrad_bench.workload import Array, Problem
 
 

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.library import (
+    Prepared,
+    Stopwatch,
+    Uncounted,
+    UnsupportedError,
+    fetching,
+)
+from tapegrad_bench.adapters.tensorflow_names import make_optimizer
 from tapegrad_bench.adapters.tensorflow_ops import TensorflowOps
-from tapegrad_bench.workload import Array, Kind, Optimizer, Problem
+from tapegrad_bench.workload import Array, Kind, Problem
 
 
-class Tensorflow:
+class Tensorflow(Uncounted):
     """TensorFlow on one device."""
 
     version: str = tf.__version__
@@ -44,10 +51,6 @@ class Tensorflow:
 
     def stopwatch(self) -> Stopwatch | None:
         """TensorFlow shows no streams."""
-        return None
-
-    def transfers_of(self, run: Callable[[], Any]) -> int | None:
-        """Nobody counts them here."""
         return None
 
     def allocated(self) -> int | None:
@@ -81,7 +84,7 @@ def _train(problem: Problem, batch: Sequence[Array]) -> tuple[Any, Any]:
     ops = TensorflowOps(problem.dtype)
     variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
     assert problem.workload.optimizer is not None
-    optimizer = _optimizer(problem.workload.optimizer)
+    optimizer = make_optimizer(problem.workload.optimizer, tf.keras.optimizers)
     optimizer.build(variables)  # a tf.function may not create variables at a later call
 
     def gradients() -> Any:
@@ -128,21 +131,7 @@ def _differentiate(problem: Problem, batch: Sequence[Array]) -> Any:
     return {Kind.HVP: hvp, Kind.JACOBIAN: jacobian}.get(kind, gradient)
 
 
-def _optimizer(rule: Optimizer) -> Any:
-    if rule.name in ("sgd", "momentum"):
-        momentum = rule.momentum if rule.name == "momentum" else 0.0
-        return tf.keras.optimizers.SGD(rule.rate, momentum)
-    moments = {"beta_1": rule.beta_1, "beta_2": rule.beta_2, "epsilon": rule.epsilon}
-    if rule.name == "adam":
-        return tf.keras.optimizers.Adam(rule.rate, **moments)
-    return tf.keras.optimizers.AdamW(rule.rate, rule.weight_decay, **moments)
-
-
-def _fetch(result: Any) -> Outputs:
-    return [
-        np.empty(0) if value is None else tf.convert_to_tensor(value).numpy().astype(np.float64)
-        for value in flat(result)
-    ]
+_fetch = fetching(lambda value: tf.convert_to_tensor(value).numpy())
 
 
 def load(device: str) -> Tensorflow:

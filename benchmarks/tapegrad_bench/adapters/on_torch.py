@@ -6,17 +6,22 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
-from tapegrad_bench.adapters.library import Outputs, Prepared, Stopwatch, UnsupportedError, flat
+from tapegrad_bench.adapters.library import (
+    Prepared,
+    Stopwatch,
+    Uncounted,
+    UnsupportedError,
+    fetching,
+)
 from tapegrad_bench.adapters.torch_ops import TorchOps, to_host, to_torch
 from tapegrad_bench.workload import Kind, Optimizer, Problem
 
 COMPILE_MODES = {"compile": None, "compile-overhead": "reduce-overhead"}
 
 
-class Torch:
+class Torch(Uncounted):
     """PyTorch on one device."""
 
     version: str = torch.__version__
@@ -78,10 +83,6 @@ class Torch:
 
     def stopwatch(self) -> Stopwatch | None:
         return TorchStopwatch() if self._is_cuda else None
-
-    def transfers_of(self, run: Callable[[], Any]) -> int | None:
-        """Nobody counts them here."""
-        return None
 
     def allocated(self) -> int | None:
         return torch.cuda.memory_allocated() if self._is_cuda else None
@@ -158,8 +159,7 @@ def _optimizer(rule: Optimizer, params: list[Any], is_cuda: bool) -> Any:
     return torch.optim.AdamW(params, rule.rate, weight_decay=rule.weight_decay, **moments)
 
 
-def _fetch(result: Any) -> Outputs:
-    return [np.empty(0) if value is None else to_host(value) for value in flat(result)]
+_fetch = fetching(to_host)
 
 
 def load(device: str) -> Torch:

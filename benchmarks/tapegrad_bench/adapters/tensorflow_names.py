@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad_bench.precision import is_half
-from tapegrad_bench.workload import Array
+from tapegrad_bench.workload import Array, Optimizer
 
 AROUND = [[0, 0], [1, 1], [1, 1], [0, 0]]
 """One pixel of zeros on every side of an image."""
@@ -53,3 +53,18 @@ class TensorflowNames:
 
     def spatial_mean(self, x: Array) -> Array:
         return self.mean(x, axis=(1, 2))
+
+
+def make_optimizer(rule: Optimizer, optimizers: Any) -> Any:
+    """Return the optimizer of a module of them: either of ours, or Keras'.
+
+    >>> import tapegrad as tf
+    >>> type(make_optimizer(Optimizer("adam", 0.1), tf.optimizers)).__name__
+    'Adam'
+    """
+    if rule.name in ("sgd", "momentum"):
+        return optimizers.SGD(rule.rate, momentum=rule.momentum * (rule.name == "momentum"))
+    moments = {"beta_1": rule.beta_1, "beta_2": rule.beta_2, "epsilon": rule.epsilon}
+    if rule.name == "adam":
+        return optimizers.Adam(rule.rate, **moments)
+    return optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)

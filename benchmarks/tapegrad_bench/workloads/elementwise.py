@@ -1,8 +1,13 @@
-"""`elementwise`: a short formula on long vectors, bound by memory."""
+"""`elementwise`, `chain` and `scalar_chain`: arithmetic on vectors.
+
+`elementwise` is a short formula on long vectors, bound by memory; the chains are many small
+operations, the cost of recording and sweeping one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,4 +53,64 @@ ELEMENTWISE = Workload(
     forward=forward,
     check={"n": 1000},
     scaling=tuple({"n": 2**power} for power in (10, 12, 14, 16, 18, 20, 22, 24)),
+)
+
+
+def make_start(rng: np.random.Generator, dims: Dims) -> tuple[Arrays, Arrays]:
+    """Draw the vector that the chain starts from."""
+    return [rng.random(dims["n"]).astype(np.float32)], []
+
+
+def follow(ops: Ops, dims: Dims, params: Sequence[Array], batch: Sequence[Array]) -> Array:
+    """Return sum(z) after `links` times z = z * 1.001 + 0.01."""
+    (z,) = params
+    for _ in range(dims["links"]):
+        z = z * 1.001 + 0.01
+    return ops.sum(z)
+
+
+def chain_size(dims: Dims) -> Size:
+    """Label by elements, and by links where they are not the usual 50."""
+    links = "" if dims["links"] == 50 else f" x {dims['links']} links"
+    return Size(f"{dims['n']}{links}", dims["n"], depth=dims["links"])
+
+
+def chain_cost(dims: Dims, dtype: str) -> Cost:
+    """Read x, write its gradient."""
+    return Cost(bytes=2 * ITEM_SIZE[dtype] * dims["n"], parameters=dims["n"])
+
+
+# 1.001 is no number of bfloat16, and the chain raises it to the 50th power.
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
+
+
+def _dims(n: int, links: int = 50) -> Dims:
+    return {"n": n, "links": links}
+
+
+CHAIN = replace(
+    ELEMENTWISE,
+    name="chain",
+    summary="50 times z = z * 1.001 + 0.01 on 1024 elements, sum, gradient",
+    defaults={"cpu": _dims(1024), "cuda": _dims(1024)},
+    size=chain_size,
+    cost=chain_cost,
+    make=make_start,
+    forward=follow,
+    check=_dims(5, 50),
+    scaling=(
+        *(_dims(2**power) for power in (4, 7, 13, 16, 19, 22)),
+        *(_dims(1024, links) for links in (10, 25, 100, 200)),
+    ),
+    tolerance=TOLERANCE,
+)
+
+SCALAR_CHAIN = replace(
+    CHAIN,
+    name="scalar_chain",
+    summary="the same chain on one element: nothing but the cost per operation",
+    defaults={"cpu": _dims(1), "cuda": _dims(1)},
+    default_on=("cpu",),
+    check=_dims(1, 7),
+    scaling=tuple(_dims(1, links) for links in (10, 25, 100, 200)),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tapegrad_bench.results import Size
 from tapegrad_bench.workload import Cost, Dims, Kind, Workload
 
@@ -27,13 +29,8 @@ IMPORT = Workload(
     cost=cost,
 )
 
-INSTALL = Workload(
+INSTALL = replace(
+    IMPORT,
     name="install",
     summary="megabytes that the library and what it needs take on disk, beyond NumPy",
-    kind=Kind.FOOTPRINT,
-    defaults={"cpu": {}, "cuda": {}},
-    dtypes={"cpu": "-", "cuda": "-"},
-    default_on=("cpu",),
-    size=size,
-    cost=cost,
 )

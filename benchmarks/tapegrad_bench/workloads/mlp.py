@@ -112,20 +112,14 @@ MLP_SMALL = Workload(
     optimizer=ADAM,
 )
 
-MLP_MID = Workload(
+MLP_MID = replace(
+    MLP_SMALL,
     name="mlp_mid",
     summary="1024-1024-1024-10, batch 256, relu, cross entropy, Adam",
-    kind=Kind.TRAINING,
     defaults={"cpu": _dims(1024, 1024, 10, 256), "cuda": _dims(1024, 1024, 10, 256)},
-    dtypes={"cpu": "float32", "cuda": "float32"},
     default_on=("cpu",),
-    size=size,
-    cost=classifier_cost,
-    make=make_classifier,
-    forward=classify,
     check=_dims(24, 20, 10, 8),
     scaling=tuple(_dims(width, width, 10, 256) for width in (64, 128, 256, 512, 2048, 4096)),
-    optimizer=ADAM,
 )
 
 MLP_LARGE = Workload(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -62,16 +63,13 @@ HVP = Workload(
     scaling=tuple({"n": n} for n in (32, 64, 128, 512, 1024, 2048)),
 )
 
-JACOBIAN = Workload(
+JACOBIAN = replace(
+    HVP,
     name="jacobian",
     summary="all derivatives of tanh(A tanh(A x))",
     kind=Kind.JACOBIAN,
     defaults={"cpu": {"n": 64}, "cuda": {"n": 64}},
-    dtypes={"cpu": "float32", "cuda": "float32"},
-    default_on=("cpu",),
-    size=size,
     cost=jacobian_cost,
-    make=make,
     forward=vector,
     check={"n": 12},
     scaling=tuple({"n": n} for n in (16, 32, 128, 256)),

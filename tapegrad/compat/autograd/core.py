@@ -6,7 +6,7 @@ defjvp(f, lambda g, ans, x, y: ..., "same")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,7 @@ from tapegrad.compat.autograd.primitives import (
 from tapegrad.compat.autograd.tracer import Box, Node, getval, isbox, trace
 from tapegrad.compat.autograd.tracing import Recording, make_jvp, make_vjp, pushed
 from tapegrad.compat.autograd.util import func, subval, subvals, toposort
-from tapegrad.compat.autograd.values import MissingDerivativeError
+from tapegrad.compat.autograd.values import Function, MissingDerivativeError
 from tapegrad.compat.autograd.vspaces import SparseObject, VSpace, vspace
 from tapegrad.errors import ArgumentTypeError
 
@@ -58,7 +58,6 @@ __all__ = [
     "vspace",
 ]
 
-Function = Callable[..., Any]
 primitive_with_deprecation_warnings = primitive
 
 # Reverse mode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from tapegrad.compat.autograd.tracing import (
     make_vjp as unary_make_vjp,
     pushed,
 )
-from tapegrad.compat.autograd.values import is_traced, own_structure, plain_structure
+from tapegrad.compat.autograd.values import Function, is_traced, own_structure, plain_structure
 from tapegrad.compat.autograd.vspaces import vspace
 from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from tapegrad.core import nest
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-
-Function = Callable[..., Any]
 
 make_vjp = unary_to_nary(unary_make_vjp)
 make_jvp = unary_to_nary(unary_make_jvp)

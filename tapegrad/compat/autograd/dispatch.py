@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from types import GeneratorType, ModuleType
 from typing import Any
@@ -14,6 +14,7 @@ from tapegrad.compat.autograd.primitives import call_primitive, primitive_jvps, 
 from tapegrad.compat.autograd.tracing import make_jvp, make_vjp
 from tapegrad.compat.autograd.util import subvals
 from tapegrad.compat.autograd.values import (
+    Function,
     MissingDerivativeError,
     holds_arrays,
     holds_tensors,
@@ -25,8 +26,6 @@ from tapegrad.compat.autograd.values import (
     uses_tensors,
 )
 from tapegrad.core.tensor import Tensor
-
-Function = Callable[..., Any]
 
 # Functions of NumPy that tell something about their arguments and have no derivative.
 ABOUT = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 from tapegrad.autodiff.batching import Batched, is_batched
 from tapegrad.compat.autograd.values import (
+    Function,
     MissingDerivativeError,
     as_tensor,
     is_tensor,
@@ -31,8 +31,6 @@ from tapegrad.core.rule import PICK
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ShapeError
 from tapegrad.ops import arithmetic, cast, creation, joining, shape
-
-Function = Callable[..., Any]
 
 primitive_vjps: dict[Any, Function] = {}
 """Per primitive: `(argnums, ans, args, kwargs)` to the function from cotangent to cotangents."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 from tapegrad.compat.autograd.tracing import make_jvp, make_vjp
 from tapegrad.compat.autograd.vspaces import vspace
-from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary
+from tapegrad.compat.autograd.wrap_util import Function, get_name, unary_to_nary
 from tapegrad.errors import ArgumentError
-
-Function = Callable[..., Any]
 
 TOL = 1e-6
 RTOL = 1e-6

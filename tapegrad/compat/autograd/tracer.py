@@ -7,7 +7,6 @@ and makes one node of the given class per operation on traced values.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tapegrad.autodiff.follow import follow
@@ -20,6 +19,7 @@ from tapegrad.compat.autograd.primitives import (
 from tapegrad.compat.autograd.tracing import Argument
 from tapegrad.compat.autograd.util import subval, subvals, toposort
 from tapegrad.compat.autograd.values import (
+    Function,
     as_tensor,
     is_tensor,
     is_traced,
@@ -56,8 +56,6 @@ __all__ = [
     "toposort",
     "trace",
 ]
-
-Function = Callable[..., Any]
 
 
 def isbox(x: Any) -> bool:

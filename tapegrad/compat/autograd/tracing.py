@@ -16,6 +16,7 @@ from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.compat.autograd.primitives import conjugated
 from tapegrad.compat.autograd.values import (
+    Function,
     Guard,
     as_tensor,
     is_source,
@@ -33,8 +34,6 @@ from tapegrad.core.recorder import enter_recorder, leave_recorder
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops import cast, creation, shape
-
-Function = Callable[..., Any]
 
 
 class Argument:
@@ -131,6 +130,9 @@ class Recording:
         """Whether a leaf of the output depends on the argument."""
         return is_tensor(leaf) and is_followed(leaf, self._tape.token)
 
+    def _packed(self, grads: Any) -> Any:
+        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+
     def gradient(self) -> Any:
         """Return the cotangent of the argument for that of a real scalar output, which is 1."""
         sources = self._argument.sources
@@ -138,7 +140,7 @@ class Recording:
             grads = [creation.zeros_like(x) for x in sources]
         else:
             grads = self._tape.gradient(self.output, sources, None, "zero")
-        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+        return self._packed(grads)
 
     def vjp(self, g: Any) -> Any:
         """Return the cotangent of the argument for a cotangent of the output."""
@@ -157,7 +159,7 @@ class Recording:
             grads = self._tape.gradient(targets, sources, seeds, "zero")
         else:
             grads = [creation.zeros_like(x) for x in sources]
-        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+        return self._packed(grads)
 
     def jacobian(self) -> Any:
         """Return the derivatives of each output entry, shape output.shape + input.shape."""
@@ -168,7 +170,7 @@ class Recording:
             grads = self._tape.gradient(output, sources, None, "zero")
         else:
             grads = self._tape.jacobian(output, sources, "zero")
-        return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
+        return self._packed(grads)
 
 
 def pushed(fun: Function, x: Any, g: Any) -> tuple[Any, Any]:

@@ -21,6 +21,8 @@ from tapegrad.errors import ArgumentTypeError, MissingRuleError
 from tapegrad.numpy.values import as_array
 from tapegrad.ops import arithmetic, cast
 
+Function = Callable[..., Any]
+
 FLOATS = (float, complex, np.floating, np.complexfloating, np.ndarray)
 _DOUBLE = np.dtype("float64")
 _WIDE = {"longdouble": "float64", "clongdouble": "complex128"}

@@ -11,7 +11,6 @@ from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and
 from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
 from tapegrad.ops.cumulative import cumsum, diff
 from tapegrad.ops.gather import move_axis, place_next_to
@@ -19,16 +18,14 @@ from tapegrad.ops.joining import concat, stack
 from tapegrad.ops.rounding import floor
 from tapegrad.ops.selection import clip, where
 from tapegrad.scipy.interpolate.common import (
-    arranged,
     as_columns,
-    beside,
     interval,
     known,
     query,
     take,
     wrapped,
 )
-from tapegrad.scipy.interpolate.pieces import checked_extrapolate
+from tapegrad.scipy.interpolate.pieces import Piecewise, checked_extrapolate
 from tapegrad.scipy.operands import operands
 
 
@@ -74,7 +71,7 @@ def design(t: Any, k: int, q: Any, nu: int = 0) -> Any:
     return matrix
 
 
-class BSpline:
+class BSpline(Piecewise):
     """A spline of degree k as a sum of bumps; differentiable in knots, coefficients and points.
 
     >>> BSpline([0.0, 0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 4.0], 1)([0.5, 1.5]).tolist()
@@ -123,19 +120,6 @@ class BSpline:
 
     def _ends(self) -> tuple[Any, Any]:
         return self.t[self.k], self.t[self.t.shape[0] - self.k - 1]
-
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """Return the values, or those of the derivative number `nu`, at points of any shape."""
-        beyond = checked_extrapolate(extrapolate, self.extrapolate)
-        q, shape = query(x, self.t)
-        start, stop = self._ends()
-        if beyond == "periodic":
-            q = wrapped(q, start, stop)
-        y = self._at(q, nu)
-        if not beyond:
-            inside = logical_and(q >= start, q <= stop)
-            y = where(beside(inside, y), y, math.nan)
-        return arranged(y, shape, self.axis)
 
     def _at(self, q: Any, nu: int = 0) -> Any:
         first, bumps = basis(self.t, self.k, q, nu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,35 @@ from tapegrad.scipy.interpolate.common import (
 from tapegrad.scipy.operands import operands
 
 
-class PPoly:
+class Piecewise(ABC):
+    """What is a polynomial between its breakpoints, and how it is asked for values."""
+
+    extrapolate: bool | str
+    axis: int
+
+    @abstractmethod
+    def _ends(self) -> tuple[Any, Any]:
+        """Where the first piece begins and the last one ends."""
+
+    @abstractmethod
+    def _at(self, q: Any, nu: int = 0) -> Any:
+        """The values of a derivative at a vector of points."""
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """Return the values, or those of the derivative number `nu`, at points of any shape."""
+        beyond = checked_extrapolate(extrapolate, self.extrapolate)
+        start, stop = self._ends()
+        q, shape = query(x, start)
+        if beyond == "periodic":
+            q = wrapped(q, start, stop)
+        y = self._at(q, nu)
+        if not beyond:
+            inside = logical_and(q >= start, q <= stop)
+            y = where(beside(inside, y), y, math.nan)
+        return arranged(y, shape, self.axis)
+
+
+class PPoly(Piecewise):
     """A piecewise polynomial: between x[i] and x[i+1] it is the sum of c[k, i] (x - x[i])^(n-k).
 
     Gradients flow to coefficients, breakpoints and the points asked for.
@@ -43,8 +72,6 @@ class PPoly:
 
     c: Any
     x: Any
-    extrapolate: bool | str
-    axis: int
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
         given = x
@@ -92,19 +119,11 @@ class PPoly:
         c, x = tck.power_form()
         return cls.construct_fast(c, x, beyond, tck.axis)
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """Return the values, or those of the derivative number `nu`, at points of any shape."""
-        beyond = checked_extrapolate(extrapolate, self.extrapolate)
-        q, shape = query(x, self.x)
-        if beyond == "periodic":
-            q = wrapped(q, self.x[0], self.x[-1])
-        y = self._at(q, _checked_derivative(nu))
-        if not beyond:
-            inside = logical_and(q >= self.x[0], q <= self.x[-1])
-            y = where(beside(inside, y), y, math.nan)
-        return arranged(y, shape, self.axis)
+    def _ends(self) -> tuple[Any, Any]:
+        return self.x[0], self.x[-1]
 
-    def _at(self, q: Any, nu: int) -> Any:
+    def _at(self, q: Any, nu: int = 0) -> Any:
+        nu = _checked_derivative(nu)
         place = interval(self.x, q, 0, self.c.shape[1] - 1)
         rows = take_p(self.c, place, axis=1)
         step = as_columns(q - take(self.x, place), rows[0])
@@ -153,9 +172,9 @@ class PPoly:
         (low, _), (high, _) = query(a, self.x), query(b, self.x)
         if beyond == "periodic":
             return (self._through(whole, high) - self._through(whole, low))[0]
-        y = whole._at(high, 0) - whole._at(low, 0)
+        y = whole._at(high) - whole._at(low)
         if not beyond:
-            start, stop = self.x[0], self.x[-1]
+            start, stop = self._ends()
             ends = concat([low, high])
             inside = logical_and(ends >= start, ends <= stop)
             y = where(logical_and(inside[0], inside[1]), y, math.nan)
@@ -163,10 +182,10 @@ class PPoly:
 
     def _through(self, whole: Any, q: Any) -> Any:
         """The integral from the start over as many periods as it takes."""
-        start, stop = self.x[0], self.x[-1]
+        start, stop = self._ends()
         rounds = as_columns(floor((q - start) / (stop - start)), whole.c[0])
-        once = whole._at(self.x[-1:], 0)
-        return rounds * once + whole._at(wrapped(q, start, stop), 0)
+        once = whole._at(self.x[-1:])
+        return rounds * once + whole._at(wrapped(q, start, stop))
 
 
 def checked_extrapolate(value: Any, default: bool | str) -> bool | str:

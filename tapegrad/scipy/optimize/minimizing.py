@@ -21,7 +21,7 @@ from tapegrad.scipy.optimize.directions import Conjugate, Dense, Limited, Newton
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, quietly
 from tapegrad.scipy.optimize.lagrangian import Lagrangian, attached_constrained, descend_constrained
 from tapegrad.scipy.optimize.objective import Ended, Objective, Watcher
-from tapegrad.scipy.optimize.result import WORDS, OptimizeResult
+from tapegrad.scipy.optimize.result import WORDS, OptimizeResult, chosen_options
 from tapegrad.scipy.optimize.simplex import Pace, Patience, descend_by_simplex
 from tapegrad.scipy.optimize.trust_region import Trust, descend_trusting
 
@@ -58,7 +58,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """The methods and their options; None stands for a number that depends on the variables."""
 
-_TOLERANCES = ("gtol", "ftol", "xtol", "xatol", "fatol")
 _BOUNDED = ("Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP")
 
 
@@ -106,7 +105,7 @@ def minimize(
     equal, positive = equal_and_positive(constraints)
     box = as_box(bounds, x)
     name = _named(method, box, bool(equal or positive))
-    chosen = _options(name, x, tol, dict(options or {}))
+    chosen = _options(name, x, tol, options)
     watcher = Watcher(callback, objective.shape)
     with quietly():
         lagrangian = Lagrangian(objective, equal, positive, x) if name == "SLSQP" else None
@@ -132,15 +131,9 @@ def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
     return name
 
 
-def _options(method: str, x: Any, tol: float | None, options: dict[str, Any]) -> dict[str, Any]:
-    known, size = METHODS[method], int(x.shape[0])
-    unknown = sorted(options.keys() - known.keys())
-    if unknown:
-        raise ArgumentError(
-            f"{method} takes the options {', '.join(known)}. Got {', '.join(unknown)}."
-        )
-    default = {} if tol is None else {name: tol for name in _TOLERANCES if name in known}
-    chosen = {**known, **default, **options}
+def _options(method: str, x: Any, tol: float | None, options: Any) -> dict[str, Any]:
+    size = int(x.shape[0])
+    chosen = chosen_options(method, METHODS[method], tol, options)
     if method == "Nelder-Mead":
         return _patience(chosen, size)
     if chosen["maxiter"] is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.errors import TapegradError
+from tapegrad.errors import ArgumentError, TapegradError
 
 
 class OptimizeError(TapegradError, RuntimeError):
@@ -38,6 +38,23 @@ class OptimizeResult(dict[str, Any]):
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
         return "\n".join(f"{name:>{width}}: {value!r}" for name, value in self.items())
+
+
+_TOLERANCES = ("gtol", "ftol", "xtol", "xatol", "fatol")
+
+
+def chosen_options(
+    method: str, known: dict[str, Any], tol: float | None, options: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return all options of a method: `known` holds the defaults, `tol` is for its tolerances."""
+    own = options or {}
+    unknown = sorted(own.keys() - known.keys())
+    if unknown:
+        raise ArgumentError(
+            f"{method} takes the options {', '.join(known)}. Got {', '.join(unknown)}."
+        )
+    default = {} if tol is None else {name: tol for name in _TOLERANCES if name in known}
+    return {**known, **default, **own}
 
 
 WORDS = {

@@ -19,7 +19,7 @@ from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.damped import System, Tolerances, check_jac, check_square, solve_damped
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.objective import dot, steepest
-from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
+from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, chosen_options
 from tapegrad.scipy.sparse.linalg import krylov
 
 _LOOKING = "an iteration of root"
@@ -64,16 +64,7 @@ def root(
     check_choice("method", method, _METHODS)
     if callback is not None:
         raise ArgumentError("root takes no callback.")
-    known, own = _METHODS[method], dict(options or {})
-    if own.keys() - known.keys():
-        raise ArgumentError(
-            f"{method} takes the options {', '.join(known)}. Got "
-            f"{', '.join(sorted(own.keys() - known.keys()))}."
-        )
-    chosen = dict(known)
-    if tol is not None:
-        chosen |= {name: tol for name in ("xtol", "ftol") if name in known}
-    chosen |= own
+    chosen = chosen_options(method, _METHODS[method], tol, options)
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)

@@ -16,7 +16,7 @@ from tapegrad.ops.rounding import rint
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import atan, atanh, cos, sin
-from tapegrad.scipy.special.slopes import in_double, with_slopes
+from tapegrad.scipy.special.slopes import Function, in_double, with_slopes
 
 _STEPS = 15
 # In RJ the fourth argument comes near the others by a quarter at a time.
@@ -150,13 +150,7 @@ def elliprc(x: Any, y: Any) -> Any:
     >>> round(float(elliprc(1.0, 2.0)), 6)
     0.785398
     """
-
-    def value(x: Any, y: Any) -> Any:
-        is_inside = (x >= 0) & (y > 0)
-        x, y = where(is_inside, x, 1.0), where(is_inside, y, 1.0)
-        return where(is_inside, _rf(x, y, y), math.nan)
-
-    return in_double(value, x, y)
+    return _inside(lambda x, y: _rf(x, y, y), lambda x, y: (x >= 0) & (y > 0), x, y)
 
 
 def elliprf(x: Any, y: Any, z: Any) -> Any:
@@ -165,13 +159,7 @@ def elliprf(x: Any, y: Any, z: Any) -> Any:
     >>> round(float(elliprf(0.0, 1.0, 2.0)), 6)
     1.311029
     """
-
-    def value(x: Any, y: Any, z: Any) -> Any:
-        is_inside = _are_inside(x, y, z)
-        x, y, z = (where(is_inside, value, 1.0) for value in (x, y, z))
-        return where(is_inside, _rf(x, y, z), math.nan)
-
-    return in_double(value, x, y, z)
+    return _inside(_rf, _are_inside, x, y, z)
 
 
 def elliprd(x: Any, y: Any, z: Any) -> Any:
@@ -180,13 +168,7 @@ def elliprd(x: Any, y: Any, z: Any) -> Any:
     >>> round(float(elliprd(0.0, 2.0, 1.0)), 6)
     1.79721
     """
-
-    def value(x: Any, y: Any, z: Any) -> Any:
-        is_inside = _are_inside(x, y, z) & (z > 0)
-        x, y, z = (where(is_inside, value, 1.0) for value in (x, y, z))
-        return where(is_inside, _rd(x, y, z), math.nan)
-
-    return in_double(value, x, y, z)
+    return _inside(_rd, lambda x, y, z: _are_inside(x, y, z) & (z > 0), x, y, z)
 
 
 def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
@@ -197,13 +179,17 @@ def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
     >>> round(float(elliprj(0.0, 1.0, 2.0, 3.0)), 6)
     0.776886
     """
+    return _inside(_rj, lambda x, y, z, p: _are_inside(x, y, z) & (p > 0), x, y, z, p)
 
-    def value(x: Any, y: Any, z: Any, p: Any) -> Any:
-        is_inside = _are_inside(x, y, z) & (p > 0)
-        x, y, z, p = (where(is_inside, value, 1.0) for value in (x, y, z, p))
-        return where(is_inside, _rj(x, y, z, p), math.nan)
 
-    return in_double(value, x, y, z, p)
+def _inside(formula: Function, are_inside: Function, *args: Any) -> Any:
+    """The formula of arguments from its domain, and NaN of others."""
+
+    def value(*args: Any) -> Any:
+        is_inside = are_inside(*args)
+        return where(is_inside, formula(*(where(is_inside, x, 1.0) for x in args)), math.nan)
+
+    return in_double(value, *args)
 
 
 def _are_inside(x: Any, y: Any, z: Any) -> Any:

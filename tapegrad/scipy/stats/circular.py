@@ -18,7 +18,7 @@ from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.special import spence
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.ops.trigonometric import asin, atan2, cos, sin
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import uniform
 from tapegrad.scipy.stats.inverse import quantile
 from tapegrad.scipy.stats.quadrature import column, integral_between
@@ -96,10 +96,7 @@ vonmises = Continuous(
     entropy=lambda kappa: (
         _LOG_TWO_PI + log(bessel_i0e(kappa)) + kappa * (1 - bessel_i1e(kappa) / bessel_i0e(kappa))
     ),
-    cdf=_vonmises_cdf,
-    sf=lambda x, kappa: _vonmises_cdf(-x, kappa),
-    ppf=_vonmises_ppf,
-    isf=lambda q, kappa: -_vonmises_ppf(q, kappa),
+    **symmetric(_vonmises_cdf, _vonmises_ppf),
     mean=lambda kappa: 0.0 * kappa,
     var=_vonmises_var,
     draw=_vonmises_draw,

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from tapegrad.ops.exponential import log
 from tapegrad.ops.selection import where
 from tapegrad.scipy.operands import is_number
-from tapegrad.scipy.stats.family import Family, check_order, standardized
+from tapegrad.scipy.stats.family import Family, Formula, check_order, standardized
 from tapegrad.scipy.stats.frozen import FrozenContinuous
 from tapegrad.scipy.stats.likelihood import fit
 from tapegrad.scipy.stats.logarithms import exp_or_infinite
 from tapegrad.scipy.stats.quadrature import column, mean_over_shares
+
+
+def symmetric(cdf: Formula, ppf: Formula, logcdf: Formula | None = None) -> dict[str, Any]:
+    """Return the formulas of both tails of a density that is the same on either side of 0.
+
+    >>> sorted(symmetric(lambda x: x, lambda q: q))
+    ['cdf', 'isf', 'ppf', 'sf']
+    """
+    formulas: dict[str, Any] = {
+        "cdf": cdf,
+        "sf": lambda x, *shapes: cdf(-x, *shapes),
+        "ppf": ppf,
+        "isf": lambda q, *shapes: -ppf(q, *shapes),
+    }
+    if logcdf is not None:
+        formulas |= {"logcdf": logcdf, "logsf": lambda x, *shapes: logcdf(-x, *shapes)}
+    return formulas
 
 
 class Continuous(Family):
@@ -122,3 +140,10 @@ class Continuous(Family):
         if len(args) == len(self.parameters) + 1:
             *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
         return self._sample(tuple(args), kwargs, size, random_state)
+
+
+OnPositive = partial(Continuous, support=(0.0, math.inf), inside=1.0)
+"""A distribution of positive numbers."""
+
+OnUnit = partial(Continuous, support=(0.0, 1.0), inside=0.5)
+"""A distribution of numbers between 0 and 1."""

@@ -12,7 +12,7 @@ from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.selection import where
 from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
 from tapegrad.ops.trigonometric import atan, atanh, cos, sin, tanh
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, OnPositive, symmetric
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
 
@@ -45,12 +45,7 @@ def _laplace_ppf(q: Any) -> Any:
 laplace = Continuous(
     "laplace",
     log_density=lambda x: _fold(x) - math.log(2),
-    cdf=_laplace_cdf,
-    sf=lambda x: _laplace_cdf(-x),
-    logcdf=_laplace_logcdf,
-    logsf=lambda x: _laplace_logcdf(-x),
-    ppf=_laplace_ppf,
-    isf=lambda q: -_laplace_ppf(q),
+    **symmetric(_laplace_cdf, _laplace_ppf, _laplace_logcdf),
     entropy=lambda: 1 + math.log(2),
     mean=lambda: 0.0,
     var=lambda: 2.0,
@@ -59,21 +54,14 @@ laplace = Continuous(
 logistic = Continuous(
     "logistic",
     log_density=lambda x: log_sigmoid(x) + log_sigmoid(-x),
-    cdf=sigmoid,
-    sf=lambda x: sigmoid(-x),
-    logcdf=log_sigmoid,
-    logsf=lambda x: log_sigmoid(-x),
-    ppf=logit,
-    isf=lambda q: -logit(q),
+    **symmetric(sigmoid, logit, log_sigmoid),
     entropy=lambda: 2.0,
     mean=lambda: 0.0,
     var=lambda: math.pi**2 / 3,
 )
 
-halflogistic = Continuous(
+halflogistic = OnPositive(
     "halflogistic",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: math.log(2) + log_sigmoid(x) + log_sigmoid(-x),
     cdf=lambda x: tanh(0.5 * x),
     sf=lambda x: 2 * sigmoid(-x),
@@ -101,10 +89,7 @@ def _hypsecant_ppf(q: Any) -> Any:
 hypsecant = Continuous(
     "hypsecant",
     log_density=lambda x: _fold(x) - log1p(exp(2 * _fold(x))) + math.log(2 / math.pi),
-    cdf=_hypsecant_cdf,
-    sf=lambda x: _hypsecant_cdf(-x),
-    ppf=_hypsecant_ppf,
-    isf=lambda q: -_hypsecant_ppf(q),
+    **symmetric(_hypsecant_cdf, _hypsecant_ppf),
     entropy=lambda: math.log(2 * math.pi),
     mean=lambda: 0.0,
     var=lambda: math.pi**2 / 4,

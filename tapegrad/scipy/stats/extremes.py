@@ -15,10 +15,10 @@ from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.selection import where
 from tapegrad.ops.special import lgamma
 from tapegrad.scipy.special.ratios import SMALL, expm1_ratio, log1p_ratio, power_series
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.exponential import gumbel_log_tail
 from tapegrad.scipy.stats.heavy_tails import finite_above
-from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement, times_log
+from tapegrad.scipy.stats.logarithms import beyond_zero, bounded_exp, log_complement, times_log
 
 _EULER = 0.57721566490153286
 _ZETA = [math.nan, math.nan, 1.6449340668482264, 1.2020569031595942, 1.0823232337111381]
@@ -58,11 +58,9 @@ def _weibull_entropy(c: Any) -> Any:
     return 1 + _EULER * (1 - 1 / c) - log(c)
 
 
-weibull_min = Continuous(
+weibull_min = OnPositive(
     "weibull_min",
     "c",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda c: c > 0,
     log_density=_weibull_log_density,
     cdf=lambda x, c: -expm1(-_power(x, c)),
@@ -95,38 +93,18 @@ weibull_max = Continuous(
 )
 
 
-def _inverse(x: Any, c: Any) -> tuple[Any, Any]:
-    """Whether x is 0, and x ** -c elsewhere."""
-    is_zero = x == 0
-    return is_zero, bounded_exp(-c * log(where(is_zero, 1.0, x)))
+def _inverse(x: Any, c: Any) -> Any:
+    return bounded_exp(-c * log(x))
 
 
-def _invweibull_log_density(x: Any, c: Any) -> Any:
-    is_zero, rest = _inverse(x, c)
-    y = log(c) - (c + 1) * log(where(is_zero, 1.0, x)) - rest
-    return where(is_zero, -math.inf, y)
-
-
-def _invweibull_logcdf(x: Any, c: Any) -> Any:
-    is_zero, rest = _inverse(x, c)
-    return where(is_zero, -math.inf, -rest)
-
-
-def _invweibull_sf(x: Any, c: Any) -> Any:
-    is_zero, rest = _inverse(x, c)
-    return where(is_zero, 1.0, -expm1(-rest))
-
-
-invweibull = Continuous(
+invweibull = OnPositive(
     "invweibull",
     "c",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda c: c > 0,
-    log_density=_invweibull_log_density,
-    cdf=lambda x, c: exp(_invweibull_logcdf(x, c)),
-    sf=_invweibull_sf,
-    logcdf=_invweibull_logcdf,
+    log_density=beyond_zero(lambda x, c: log(c) - (c + 1) * log(x) - _inverse(x, c), -math.inf),
+    cdf=beyond_zero(lambda x, c: exp(-_inverse(x, c)), 0.0),
+    sf=beyond_zero(lambda x, c: -expm1(-_inverse(x, c)), 1.0),
+    logcdf=beyond_zero(lambda x, c: -_inverse(x, c), -math.inf),
     ppf=lambda q, c: 1 / _root(-log(q), c),
     isf=lambda q, c: 1 / _root(-log1p(-q), c),
     entropy=lambda c: 1 + _EULER * (1 + 1 / c) - log(c),

@@ -7,6 +7,7 @@ an exponential that follows it would be NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,18 @@ def bounded_exp(x: Any) -> Any:
     True
     """
     return exp(minimum(x, 700.0 if numpy_dtype_of(x) == np.float64 else 80.0))
+
+
+def beyond_zero(formula: Callable[..., Any], at_zero: float) -> Callable[..., Any]:
+    """Return a formula that has no value at 0 with its limit there, where it gets no gradient.
+
+    >>> import tapegrad
+    >>> beyond_zero(lambda x: 1 / x, math.inf)(tapegrad.constant([0.0, 2.0])).tolist()
+    [inf, 0.5]
+    """
+
+    def call(x: Any, *shapes: Any) -> Any:
+        is_zero = x == 0
+        return where(is_zero, at_zero, formula(where(is_zero, 1.0, x), *shapes))
+
+    return call

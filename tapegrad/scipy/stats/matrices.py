@@ -64,8 +64,15 @@ def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
     return moveaxis(x, (0, 1), (-2, -1)), tuple(x.shape)[2:]
 
 
-def _squeezed(y: Any) -> Any:
+def _squeezed(is_valid: Any, y: Any) -> Any:
+    """The values, NaN where there are none, without axes of length 1."""
+    y = where(is_valid, y, math.nan)
     return reshape_p(y, shape=tuple(n for n in y.shape if n != 1))
+
+
+def _products_of_diagonal(scale: Any) -> Any:
+    diagonal = matrix_diag_part(scale)
+    return expand_dims(diagonal, -1) * expand_dims(diagonal, -2)
 
 
 class _Squares(ABC):
@@ -106,7 +113,7 @@ class _Squares(ABC):
         df, scale, count, is_valid = self._read(df, scale)
         standard = self._spread(_bartlett(df, count, size, random_state))
         root = matmul(cholesky(scale), standard)
-        return _squeezed(where(is_valid, matmul(root, matrix_transpose(root)), math.nan))
+        return _squeezed(is_valid, matmul(root, matrix_transpose(root)))
 
     @abstractmethod
     def _spread(self, factor: Any) -> Any:
@@ -132,19 +139,17 @@ class Wishart(_Squares):
     def mean(self, df: Any, scale: Any) -> Any:
         """Return the mean."""
         df, scale, _, is_valid = self._read(df, scale)
-        return _squeezed(where(is_valid, df * scale, math.nan))
+        return _squeezed(is_valid, df * scale)
 
     def mode(self, df: Any, scale: Any) -> Any:
         """Return where the density is largest; NaN for df below the size plus 1."""
         df, scale, size, is_valid = self._read(df, scale)
-        return _squeezed(where(is_valid & (df >= size + 1), (df - size - 1) * scale, math.nan))
+        return _squeezed(is_valid & (df >= size + 1), (df - size - 1) * scale)
 
     def var(self, df: Any, scale: Any) -> Any:
         """Return the variance of each entry."""
         df, scale, _, is_valid = self._read(df, scale)
-        diagonal = matrix_diag_part(scale)
-        products = expand_dims(diagonal, -1) * expand_dims(diagonal, -2)
-        return _squeezed(where(is_valid, df * (scale * scale + products), math.nan))
+        return _squeezed(is_valid, df * (scale * scale + _products_of_diagonal(scale)))
 
     def entropy(self, df: Any, scale: Any) -> Any:
         """Return the differential entropy."""
@@ -223,23 +228,21 @@ class InverseWishart(_Squares):
         df, scale, size, _ = self._read(df, scale)
         excess = df - size - 1
         is_valid = excess > 0
-        return _squeezed(where(is_valid, scale / where(is_valid, excess, 1.0), math.nan))
+        return _squeezed(is_valid, scale / where(is_valid, excess, 1.0))
 
     def mode(self, df: Any, scale: Any) -> Any:
         """Return where the density is largest."""
         df, scale, size, is_valid = self._read(df, scale)
-        return _squeezed(where(is_valid, scale / (df + size + 1), math.nan))
+        return _squeezed(is_valid, scale / (df + size + 1))
 
     def var(self, df: Any, scale: Any) -> Any:
         """Return the variance of each entry; NaN for df up to the size plus 3."""
         df, scale, size, _ = self._read(df, scale)
         is_valid = df > size + 3
         excess = where(is_valid, df, size + 4.0) - size
-        diagonal = matrix_diag_part(scale)
-        products = expand_dims(diagonal, -1) * expand_dims(diagonal, -2)
-        top = (excess + 1) * scale * scale + (excess - 1) * products
+        top = (excess + 1) * scale * scale + (excess - 1) * _products_of_diagonal(scale)
         y = top / (excess * (excess - 1) ** 2 * (excess - 3))
-        return _squeezed(where(is_valid, y, math.nan))
+        return _squeezed(is_valid, y)
 
     def entropy(self, df: Any, scale: Any) -> Any:
         """Return the differential entropy."""

@@ -13,7 +13,7 @@ from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.special import lgamma, log_ndtr, ndtr, ndtri
 from tapegrad.scipy.special.incomplete import gammainc, gammaincc
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal, uniform
 from tapegrad.scipy.stats.logarithms import log_complement
 
@@ -22,12 +22,7 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 norm = Continuous(
     "norm",
     log_density=lambda x: -0.5 * x * x - _LOG_ROOT_TWO_PI,
-    cdf=ndtr,
-    sf=lambda x: ndtr(-x),
-    logcdf=log_ndtr,
-    logsf=lambda x: log_ndtr(-x),
-    ppf=ndtri,
-    isf=lambda q: -ndtri(q),
+    **symmetric(ndtr, ndtri, log_ndtr),
     entropy=lambda: 0.5 + _LOG_ROOT_TWO_PI,
     mean=lambda: 0.0,
     var=lambda: 1.0,
@@ -73,10 +68,7 @@ gennorm = Continuous(
     "beta",
     valid=lambda beta: beta > 0,
     log_density=lambda x, beta: log(0.5 * beta) - lgamma(1 / beta) - power_p(_absolute(x), beta),
-    cdf=_gennorm_cdf,
-    sf=lambda x, beta: _gennorm_cdf(-x, beta),
-    ppf=_gennorm_ppf,
-    isf=lambda q, beta: -_gennorm_ppf(q, beta),
+    **symmetric(_gennorm_cdf, _gennorm_ppf),
     entropy=lambda beta: 1 / beta - log(0.5 * beta) + lgamma(1 / beta),
     mean=lambda beta: 0.0 * beta,
     var=lambda beta: exp(lgamma(3 / beta) - lgamma(1 / beta)),

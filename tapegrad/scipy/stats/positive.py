@@ -11,7 +11,7 @@ from tapegrad.ops.special import digamma, lgamma
 from tapegrad.scipy.special.incomplete import gammainc, gammaincc
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.logarithms import log_complement, times_log
 
 
@@ -42,11 +42,9 @@ def gamma_sf(x: Any, a: Any) -> Any:
     return where(is_steep, 1.0, gammaincc(a, where(is_steep, 1.0, x)))
 
 
-gamma = Continuous(
+gamma = OnPositive(
     "gamma",
     "a",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda a: a > 0,
     log_density=lambda x, a: times_log(a - 1, x) - x - lgamma(a),
     cdf=gamma_cdf,
@@ -59,11 +57,9 @@ gamma = Continuous(
     draw=draws.gamma,
 )
 
-chi2 = Continuous(
+chi2 = OnPositive(
     "chi2",
     "df",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda df: df > 0,
     log_density=lambda x, df: (
         times_log(0.5 * df - 1, x) - 0.5 * x - lgamma(0.5 * df) - 0.5 * math.log(2) * df
@@ -79,10 +75,8 @@ chi2 = Continuous(
 )
 
 
-expon = Continuous(
+expon = OnPositive(
     "expon",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: -x,
     cdf=lambda x: -expm1(-x),
     sf=lambda x: exp(-x),

@@ -15,30 +15,23 @@ from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
 from tapegrad.ops.special import log_ndtr, ndtr, ndtri
 from tapegrad.ops.trigonometric import asin, sin
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, OnPositive, OnUnit
 from tapegrad.scipy.stats.family import Formula
 from tapegrad.scipy.stats.heavy_tails import finite_above
-from tapegrad.scipy.stats.logarithms import log_or_nothing, times_log, times_log1p
+from tapegrad.scipy.stats.logarithms import beyond_zero, log_or_nothing, times_log, times_log1p
 
 
 def _of_logarithm(formula: Formula, at_zero: float) -> Formula:
     """A formula of log(x), and its limit at 0, where it gets no gradient."""
-
-    def call(x: Any, *shapes: Any) -> Any:
-        is_zero = x == 0
-        return where(is_zero, at_zero, formula(log(where(is_zero, 1.0, x)), *shapes))
-
-    return call
+    return beyond_zero(lambda x, *shapes: formula(log(x), *shapes), at_zero)
 
 
 # The exponential of a normal variable
 
 
-lognorm = Continuous(
+lognorm = OnPositive(
     "lognorm",
     "s",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda s: s > 0,
     log_density=_of_logarithm(
         lambda y, s: -0.5 * (y / s) * (y / s) - y - log(s) - 0.5 * math.log(2 * math.pi), -math.inf
@@ -104,11 +97,9 @@ def _turn(c: Any) -> Any:
     return (math.pi / c) / sin(math.pi / c)
 
 
-fisk = Continuous(
+fisk = OnPositive(
     "fisk",
     "c",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda c: c > 0,
     log_density=_fisk_log_density,
     cdf=_of_logarithm(lambda y, c: sigmoid(c * y), 0.0),
@@ -122,11 +113,9 @@ fisk = Continuous(
     var=lambda c: finite_above(2, c, lambda c: _turn(0.5 * c) - _turn(c) ** 2),
 )
 
-lomax = Continuous(
+lomax = OnPositive(
     "lomax",
     "c",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda c: c > 0,
     log_density=lambda x, c: log(c) - (c + 1) * log1p(x),
     cdf=lambda x, c: -expm1(-c * log1p(x)),
@@ -139,11 +128,9 @@ lomax = Continuous(
     var=lambda c: finite_above(2, c, lambda c: c / ((c - 1) ** 2 * (c - 2))),
 )
 
-powerlaw = Continuous(
+powerlaw = OnUnit(
     "powerlaw",
     "a",
-    support=(0.0, 1.0),
-    inside=0.5,
     valid=lambda a: a > 0,
     log_density=lambda x, a: log(a) + times_log(a - 1, x),
     cdf=_of_logarithm(lambda y, a: exp(a * y), 0.0),
@@ -192,11 +179,9 @@ def _triang_ppf(q: Any, c: Any) -> Any:
     return where(is_left, low, high)
 
 
-triang = Continuous(
+triang = OnUnit(
     "triang",
     "c",
-    support=(0.0, 1.0),
-    inside=0.5,
     valid=lambda c: (c >= 0) & (c <= 1),
     log_density=_triang_log_density,
     cdf=_triang_cdf,
@@ -217,10 +202,8 @@ def _arcsine_cdf(x: Any) -> Any:
     return where(is_end, where(x == 1, 1.0, 0.0), where(is_left, part, 1 - part))
 
 
-arcsine = Continuous(
+arcsine = OnUnit(
     "arcsine",
-    support=(0.0, 1.0),
-    inside=0.5,
     log_density=lambda x: (
         times_log(-0.5 + 0.0 * x, x) + times_log1p(-0.5 + 0.0 * x, -x) - math.log(math.pi)
     ),

@@ -15,35 +15,21 @@ from tapegrad.ops.trigonometric import atan2, cos, sin
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
-from tapegrad.scipy.stats.family import Formula
+from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.heavy_tails import finite_above
-from tapegrad.scipy.stats.logarithms import times_log
+from tapegrad.scipy.stats.logarithms import beyond_zero, times_log
 
 _EULER = 0.57721566490153286
 
-
-def _beyond_zero(formula: Formula, at_zero: float) -> Formula:
-    """A formula with 1 / x in it, and its limit at 0, where it gets no gradient."""
-
-    def call(x: Any, *shapes: Any) -> Any:
-        is_zero = x == 0
-        return where(is_zero, at_zero, formula(where(is_zero, 1.0, x), *shapes))
-
-    return call
-
-
 # Reciprocals of gamma variables
 
-invgamma = Continuous(
+invgamma = OnPositive(
     "invgamma",
     "a",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda a: a > 0,
-    log_density=_beyond_zero(lambda x, a: -(a + 1) * log(x) - lgamma(a) - 1 / x, -math.inf),
-    cdf=_beyond_zero(lambda x, a: gammaincc(a, 1 / x), 0.0),
-    sf=_beyond_zero(lambda x, a: gammainc(a, 1 / x), 1.0),
+    log_density=beyond_zero(lambda x, a: -(a + 1) * log(x) - lgamma(a) - 1 / x, -math.inf),
+    cdf=beyond_zero(lambda x, a: gammaincc(a, 1 / x), 0.0),
+    sf=beyond_zero(lambda x, a: gammainc(a, 1 / x), 1.0),
     ppf=lambda q, a: 1 / gammainccinv(a, q),
     isf=lambda q, a: 1 / gammaincinv(a, q),
     entropy=lambda a: a + lgamma(a) - (a + 1) * digamma(a),
@@ -52,16 +38,14 @@ invgamma = Continuous(
     draw=lambda source, shape, dtype, a: 1 / draws.gamma(source, shape, dtype, a),
 )
 
-levy = Continuous(
+levy = OnPositive(
     "levy",
-    support=(0.0, math.inf),
-    inside=1.0,
-    log_density=_beyond_zero(
+    log_density=beyond_zero(
         lambda x: -0.5 * math.log(2 * math.pi) - 1.5 * log(x) - 0.5 / x, -math.inf
     ),
-    cdf=_beyond_zero(lambda x: 2 * ndtr(-1 / sqrt(x)), 0.0),
-    sf=_beyond_zero(lambda x: erf(1 / sqrt(2 * x)), 1.0),
-    logcdf=_beyond_zero(lambda x: math.log(2) + log_ndtr(-1 / sqrt(x)), -math.inf),
+    cdf=beyond_zero(lambda x: 2 * ndtr(-1 / sqrt(x)), 0.0),
+    sf=beyond_zero(lambda x: erf(1 / sqrt(2 * x)), 1.0),
+    logcdf=beyond_zero(lambda x: math.log(2) + log_ndtr(-1 / sqrt(x)), -math.inf),
     ppf=lambda q: 1 / ndtri(0.5 * q) ** 2,
     isf=lambda q: 0.5 / erfinv(q) ** 2,
     entropy=lambda: 0.5 * (1 + 3 * _EULER + math.log(16 * math.pi)),
@@ -102,11 +86,9 @@ def _betaprime_draw(source: Source, shape: Shape, dtype: Any, a: Any, b: Any) ->
     return draws.gamma(source, shape, dtype, a) / draws.gamma(source, shape, dtype, b)
 
 
-betaprime = Continuous(
+betaprime = OnPositive(
     "betaprime",
     "a b",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda a, b: (a > 0) & (b > 0),
     log_density=lambda x, a, b: times_log(a - 1, x) - (a + b) * log1p(x) - betaln(a, b),
     cdf=_betaprime_cdf,
@@ -135,11 +117,9 @@ def _f_var(dfn: Any, dfd: Any) -> Any:
     return finite_above(4, dfd, var)
 
 
-f = Continuous(
+f = OnPositive(
     "f",
     "dfn dfd",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda dfn, dfd: (dfn > 0) & (dfd > 0),
     log_density=_f_log_density,
     cdf=lambda x, dfn, dfd: _betaprime_cdf(dfn / dfd * x, 0.5 * dfn, 0.5 * dfd),
@@ -154,10 +134,8 @@ f = Continuous(
     ),
 )
 
-halfcauchy = Continuous(
+halfcauchy = OnPositive(
     "halfcauchy",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: math.log(2 / math.pi) - log1p(x * x),
     cdf=lambda x: 2 / math.pi * atan2(x, 0.0 * x + 1),
     sf=lambda x: 2 / math.pi * atan2(0.0 * x + 1, x),

@@ -10,7 +10,7 @@ from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.special.inverses import betaincinv
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import OnUnit
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 
 
@@ -36,11 +36,9 @@ def _sf(x: Any, a: Any, b: Any) -> Any:
     return where((x < 1e-2) & (below < 0.999), 1 - below, _cdf(1 - x, b, a))
 
 
-beta = Continuous(
+beta = OnUnit(
     "beta",
     "a b",
-    support=(0.0, 1.0),
-    inside=0.5,
     valid=lambda a, b: (a > 0) & (b > 0),
     log_density=lambda x, a, b: times_log(a - 1, x) + times_log1p(b - 1, -x) - betaln(a, b),
     cdf=_cdf,
@@ -53,10 +51,8 @@ beta = Continuous(
     draw=draws.beta,
 )
 
-uniform = Continuous(
+uniform = OnUnit(
     "uniform",
-    support=(0.0, 1.0),
-    inside=0.5,
     log_density=lambda x: 0.0 * x,
     cdf=lambda x: x,
     ppf=lambda q: q,

@@ -12,17 +12,15 @@ from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.special import digamma, erf, erfinv, lgamma, log_ndtr, ndtr, ndtri
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.logarithms import log_complement, log_or_nothing, times_log
 from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
 
 _EULER = 0.57721566490153286
 _ROOT_HALF = math.sqrt(0.5)
 
-halfnorm = Continuous(
+halfnorm = OnPositive(
     "halfnorm",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: 0.5 * math.log(2 / math.pi) - 0.5 * x * x,
     cdf=lambda x: erf(_ROOT_HALF * x),
     sf=lambda x: 2 * ndtr(-x),
@@ -35,10 +33,8 @@ halfnorm = Continuous(
     draw=lambda source, shape, dtype: absolute(draws.normal(source, shape, dtype)),
 )
 
-rayleigh = Continuous(
+rayleigh = OnPositive(
     "rayleigh",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: log_or_nothing(x) - 0.5 * x * x,
     cdf=lambda x: -expm1(-0.5 * x * x),
     sf=lambda x: exp(-0.5 * x * x),
@@ -66,11 +62,9 @@ def _chi_entropy(df: Any) -> Any:
     return lgamma(half) + half - 0.5 * math.log(2) - (half - 0.5) * digamma(half)
 
 
-chi = Continuous(
+chi = OnPositive(
     "chi",
     "df",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda df: df > 0,
     log_density=lambda x, df: (
         times_log(df - 1, x) - 0.5 * x * x - lgamma(0.5 * df) - (0.5 * df - 1) * math.log(2)
@@ -85,10 +79,8 @@ chi = Continuous(
     draw=_chi_draw,
 )
 
-maxwell = Continuous(
+maxwell = OnPositive(
     "maxwell",
-    support=(0.0, math.inf),
-    inside=1.0,
     log_density=lambda x: 0.5 * math.log(2 / math.pi) + 2 * log_or_nothing(x) - 0.5 * x * x,
     cdf=lambda x: gamma_cdf(0.5 * x * x, 0.0 * x + 1.5),
     sf=lambda x: gamma_sf(0.5 * x * x, 0.0 * x + 1.5),
@@ -101,11 +93,9 @@ maxwell = Continuous(
 )
 
 
-nakagami = Continuous(
+nakagami = OnPositive(
     "nakagami",
     "nu",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda nu: nu > 0,
     log_density=lambda x, nu: (
         math.log(2) + nu * log(nu) - lgamma(nu) + times_log(2 * nu - 1, x) - nu * x * x

@@ -17,7 +17,7 @@ from tapegrad.ops.special import erfcx, log_ndtr, ndtr, ndtri
 from tapegrad.ops.trigonometric import asinh, cosh, sinh
 from tapegrad.scipy.special.integrals import exp1
 from tapegrad.scipy.stats import draws
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.inverse import quantile
 from tapegrad.scipy.stats.logarithms import log_complement
 from tapegrad.scipy.stats.quadrature import column, integral_from, integral_over_all
@@ -254,11 +254,9 @@ def _invgauss_quantile(is_upper: bool) -> Any:
     return call
 
 
-invgauss = Continuous(
+invgauss = OnPositive(
     "invgauss",
     "mu",
-    support=(0.0, math.inf),
-    inside=1.0,
     valid=lambda mu: mu > 0,
     log_density=_invgauss_log_density,
     cdf=lambda x, mu: exp(_invgauss_logcdf(x, mu)),

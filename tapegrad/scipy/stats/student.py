@@ -23,7 +23,7 @@ from tapegrad.scipy.special.probabilities import (
     t_log_density,
     t_log_peak,
 )
-from tapegrad.scipy.stats.continuous import Continuous
+from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -75,10 +75,7 @@ t = Continuous(
     "df",
     valid=lambda df: df > 0,
     log_density=t_log_density,
-    cdf=lambda x, df: stdtr(df, x),
-    sf=lambda x, df: stdtr(df, -x),
-    ppf=_t_ppf,
-    isf=lambda q, df: -_t_ppf(q, df),
+    **symmetric(lambda x, df: stdtr(df, x), _t_ppf),
     entropy=_t_entropy,
     mean=lambda df: where(df > 1, 0.0 * _finite(df)[1], math.inf),
     var=_t_var,
@@ -109,10 +106,7 @@ def _cauchy_log_density(x: Any) -> Any:
 cauchy = Continuous(
     "cauchy",
     log_density=_cauchy_log_density,
-    cdf=_cauchy_cdf,
-    sf=lambda x: _cauchy_cdf(-x),
-    ppf=_cauchy_ppf,
-    isf=lambda q: -_cauchy_ppf(q),
+    **symmetric(_cauchy_cdf, _cauchy_ppf),
     entropy=lambda: math.log(4 * math.pi),
     mean=lambda: math.nan,
     var=lambda: math.nan,

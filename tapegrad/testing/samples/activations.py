@@ -1,14 +1,22 @@
-"""Samples of activation functions."""
+"""Samples of activation functions, softmax among them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import activations, sigmoids
-from tapegrad.testing.sample import Maker, Sample, fixed, normal, uniform
+from tapegrad.ops import activations, sigmoids, softmax
+from tapegrad.testing.sample import (
+    Function,
+    Maker,
+    Sample,
+    ValueSample,
+    fixed,
+    named,
+    normal,
+    uniform,
+)
 
 _WIDE = uniform(-5.0, 5.0, 3, 4)
 
@@ -31,14 +39,14 @@ def _gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def _slope(function: Callable[..., Any], x: Any) -> Any:
+def _slope(function: Function, x: Any) -> Any:
     """Central difference, good to about nine digits."""
     h = 1e-3
     outer = function(x + 2 * h) - function(x - 2 * h)
     return (8 * (function(x + h) - function(x - h)) - outer) / (12 * h)
 
 
-_ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
+_ROWS: list[tuple[str, Function, Function, Maker]] = [
     ("relu", activations.relu, lambda x: np.maximum(x, 0), normal(2, 3)),
     ("relu-0d", activations.relu, lambda x: np.maximum(x, 0), fixed(1.5)),
     ("relu-empty", activations.relu, lambda x: np.maximum(x, 0), normal(0, 2)),
@@ -115,6 +123,14 @@ _ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Maker]] = [
     ("squareplus", sigmoids.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2, _WIDE),
 ]
 
+
+def _softmax(x: Any, axis: int = -1) -> Any:
+    weights = np.exp(x)
+    return weights / weights.sum(axis, keepdims=True)
+
+
+_MASKED = [[0.3, -np.inf, -0.2], [-np.inf, 1.1, -np.inf]]
+
 SAMPLES = [
     *[Sample(name, function, [maker], reference) for name, function, reference, maker in _ROWS],
     Sample(
@@ -128,5 +144,34 @@ SAMPLES = [
         activations.leaky_relu,
         [normal(2, 3), normal(3)],
         lambda x, a: np.where(x > 0, x, a * x),
+    ),
+    named(softmax.softmax, [normal(2, 3)], _softmax),
+    Sample("softmax-1d", softmax.softmax, [normal(4)], _softmax),
+    Sample(
+        "softmax-axis",
+        lambda x: softmax.softmax(x, axis=1),
+        [normal(2, 3, 4)],
+        lambda x: _softmax(x, 1),
+    ),
+    Sample("softmax-empty", softmax.softmax, [normal(0, 3)], lambda x: x),
+    # Adding 1e4 rounds the argument, and a difference of step 1e-4 magnifies that.
+    Sample(
+        "softmax-large", lambda x: softmax.softmax(x + 1e4), [normal(2, 3)], _softmax, rtol=1e-5
+    ),
+    Sample(
+        "softmax-masked",
+        lambda x: softmax.softmax(x + np.array(_MASKED)),
+        [normal(2, 3)],
+        lambda x: _softmax(x + np.array(_MASKED)),
+    ),
+    ValueSample(
+        "softmax-all-masked", softmax.softmax, [fixed([[-np.inf] * 3])], lambda x: np.zeros((1, 3))
+    ),
+    named(softmax.log_softmax, [normal(2, 3)], lambda x: np.log(_softmax(x))),
+    Sample(
+        "log_softmax-axis",
+        lambda x: softmax.log_softmax(x, axis=0),
+        [normal(3, 2)],
+        lambda x: np.log(_softmax(x, 0)),
     ),
 ]

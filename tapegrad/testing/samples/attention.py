@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
-from tapegrad.testing.sample import Sample, booleans, named, normal
+from tapegrad.testing.sample import Maker, Sample, booleans, named, normal
 
 
 def _attention(q: Any, k: Any, v: Any, mask: Any = None, bias: Any = 0.0) -> Any:
@@ -32,79 +32,51 @@ def _rotary(x: Any) -> Any:
 
 _QKV = [normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 3)]
 
+
+def _sample(label: str, args: list[Maker], reference: Any, *more: Any, **options: Any) -> Sample:
+    return Sample(
+        f"scaled_dot_product_attention-{label}",
+        lambda *arrays: scaled_dot_product_attention(*arrays, *more, **options),
+        args,
+        reference,
+    )
+
+
 SAMPLES = [
     named(scaled_dot_product_attention, _QKV, _attention),
-    Sample(
-        "scaled_dot_product_attention-2d",
-        scaled_dot_product_attention,
-        [normal(3, 2), normal(4, 2), normal(4, 2)],
-        _attention,
-    ),
-    Sample(
-        "scaled_dot_product_attention-causal",
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True),
-        _QKV,
-        lambda q, k, v: _attention(q, k, v, np.tri(3, 4, 1)),
-    ),
-    Sample(
-        "scaled_dot_product_attention-causal-more-queries-than-keys",
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True),
+    _sample("2d", [normal(3, 2), normal(4, 2), normal(4, 2)], _attention),
+    _sample("causal", _QKV, lambda q, k, v: _attention(q, k, v, np.tri(3, 4, 1)), causal=True),
+    _sample(
+        "causal-more-queries-than-keys",
         [normal(2, 5, 2), normal(2, 3, 2), normal(2, 3, 3)],
         lambda q, k, v: _attention(q, k, v, np.tri(5, 3, -2)),
+        causal=True,
     ),
-    Sample(
-        "scaled_dot_product_attention-causal-mask",
-        lambda q, k, v, mask: scaled_dot_product_attention(q, k, v, mask, causal=True),
+    _sample(
+        "causal-mask",
         [*_QKV, booleans(3, 4)],
         lambda q, k, v, mask: _attention(q, k, v, mask * np.tri(3, 4, 1)),
+        causal=True,
     ),
-    Sample(
-        "scaled_dot_product_attention-mask",
-        scaled_dot_product_attention,
-        [*_QKV, booleans(3, 4)],
-        _attention,
-    ),
-    Sample(
-        "scaled_dot_product_attention-bias",
-        scaled_dot_product_attention,
-        [*_QKV, normal(2, 1, 4)],
-        lambda q, k, v, b: _attention(q, k, v, None, b),
-    ),
-    Sample(
-        "scaled_dot_product_attention-blind",
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, [[True], [False], [True]]),
+    _sample("mask", [*_QKV, booleans(3, 4)], _attention),
+    _sample("bias", [*_QKV, normal(2, 1, 4)], lambda q, k, v, b: _attention(q, k, v, None, b)),
+    _sample(
+        "blind",
         _QKV,
         lambda q, k, v: _attention(q, k, v, np.array([[1], [0], [1]])),
+        [[True], [False], [True]],
     ),
-    Sample(
-        "scaled_dot_product_attention-grouped",
-        scaled_dot_product_attention,
-        [normal(2, 4, 3, 2), normal(2, 2, 3, 2), normal(2, 2, 3, 2)],
-        _grouped,
-    ),
-    Sample(
-        "scaled_dot_product_attention-grouped-causal",
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True),
+    _sample("grouped", [normal(2, 4, 3, 2), normal(2, 2, 3, 2), normal(2, 2, 3, 2)], _grouped),
+    _sample(
+        "grouped-causal",
         [normal(2, 6, 3, 2), normal(2, 2, 5, 2), normal(2, 2, 5, 3)],
         lambda q, k, v: _grouped(q, k, v, np.tri(3, 5, 2)),
+        causal=True,
     ),
-    Sample(
-        "scaled_dot_product_attention-one-head-of-keys",
-        scaled_dot_product_attention,
-        [normal(3, 3, 2), normal(1, 4, 2), normal(1, 4, 2)],
-        _grouped,
+    _sample("one-head-of-keys", [normal(3, 3, 2), normal(1, 4, 2), normal(1, 4, 2)], _grouped),
+    _sample(
+        "broadcast-keys", [normal(2, 2, 3, 2), normal(1, 2, 4, 2), normal(1, 2, 4, 2)], _attention
     ),
-    Sample(
-        "scaled_dot_product_attention-broadcast-keys",
-        scaled_dot_product_attention,
-        [normal(2, 2, 3, 2), normal(1, 2, 4, 2), normal(1, 2, 4, 2)],
-        _attention,
-    ),
-    Sample(
-        "scaled_dot_product_attention-scale",
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=1.0),
-        _QKV,
-        lambda q, k, v: _attention(q * np.sqrt(2), k, v),
-    ),
+    _sample("scale", _QKV, lambda q, k, v: _attention(q * np.sqrt(2), k, v), scale=1.0),
     named(rotary_embedding, [normal(2, 3, 4)], _rotary),
 ]

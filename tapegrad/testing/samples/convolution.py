@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import conv_functions as conv
-from tapegrad.testing.sample import Sample, complex_normal, normal
+from tapegrad.testing.sample import Maker, Sample, complex_normal, normal
 
 
 def _correlate(
@@ -54,30 +54,30 @@ def _first(x: Any) -> Any:
 _NONE = ((0, 0), (0, 0))
 _ONE = ((1, 1), (1, 1))
 
+
+def _sample(name: str, args: list[Maker], given: tuple[Any, ...], expected: Any) -> Sample:
+    """Sample a function with what is `given` after the arrays, and what the definition takes."""
+    function = getattr(conv, name.partition("-")[0])
+    reference = _transposed if "transpose" in name else _correlate
+    return Sample(
+        name, lambda x, w: function(x, w, *given), args, lambda x, w: reference(x, w, *expected)
+    )
+
+
 SAMPLES = [
-    Sample(
-        "conv1d",
-        lambda x, w: conv.conv1d(x, w, 2, "SAME"),
-        [normal(2, 5, 2), normal(3, 2, 3)],
-        lambda x, w: _correlate(x, w, (2,), ((1, 1),)),
-    ),
+    _sample("conv1d", [normal(2, 5, 2), normal(3, 2, 3)], (2, "SAME"), ((2,), ((1, 1),))),
     Sample(
         "conv1d-batches",
         lambda x, w: conv.conv1d(x, w, 1, "VALID"),
         [normal(2, 2, 4, 1), normal(2, 1, 2)],
         lambda x, w: _correlate(x.reshape(4, 4, 1), w, (1,), ((0, 0),)).reshape(2, 2, 3, 2),
     ),
-    Sample(
-        "conv2d",
-        lambda x, w: conv.conv2d(x, w, 1, "SAME"),
-        [normal(2, 4, 3, 2), normal(3, 3, 2, 3)],
-        lambda x, w: _correlate(x, w, (1, 1), _ONE),
-    ),
-    Sample(
+    _sample("conv2d", [normal(2, 4, 3, 2), normal(3, 3, 2, 3)], (1, "SAME"), ((1, 1), _ONE)),
+    _sample(
         "conv2d-stride",
-        lambda x, w: conv.conv2d(x, w, [1, 2, 1, 1], "SAME"),
         [normal(1, 5, 4, 1), normal(2, 2, 1, 2)],
-        lambda x, w: _correlate(x, w, (2, 1), ((0, 1), (0, 1))),
+        ([1, 2, 1, 1], "SAME"),
+        ((2, 1), ((0, 1), (0, 1))),
     ),
     Sample(
         "conv2d-valid-dilated",
@@ -85,17 +85,17 @@ SAMPLES = [
         [normal(1, 5, 4, 2), normal(2, 2, 2, 2)],
         lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 1)),
     ),
-    Sample(
+    _sample(
         "conv2d-explicit",
-        lambda x, w: conv.conv2d(x, w, 1, [[0, 0], [2, 0], [0, 1], [0, 0]]),
         [normal(1, 3, 3, 1), normal(2, 2, 1, 1)],
-        lambda x, w: _correlate(x, w, (1, 1), ((2, 0), (0, 1))),
+        (1, [[0, 0], [2, 0], [0, 1], [0, 0]]),
+        ((1, 1), ((2, 0), (0, 1))),
     ),
-    Sample(
+    _sample(
         "conv2d-groups",
-        lambda x, w: conv.conv2d(x, w, 1, "VALID"),
         [normal(2, 3, 3, 4), normal(2, 2, 2, 4)],
-        lambda x, w: _correlate(x, w, (1, 1), _NONE, None, 2),
+        (1, "VALID"),
+        ((1, 1), _NONE, None, 2),
     ),
     Sample(
         "conv2d-channels-first",
@@ -109,41 +109,36 @@ SAMPLES = [
         [normal(2, 2, 3, 3), normal(1, 1, 3, 2)],
         lambda x, w: x @ w[0, 0],
     ),
-    Sample(
+    _sample(
         "conv2d-complex",
-        lambda x, w: conv.conv2d(x, w, 1, "VALID"),
         [complex_normal(1, 3, 3, 2), complex_normal(2, 2, 2, 2)],
-        lambda x, w: _correlate(x, w, (1, 1), _NONE),
+        (1, "VALID"),
+        ((1, 1), _NONE),
     ),
-    Sample(
+    _sample(
         "conv3d",
-        lambda x, w: conv.conv3d(x, w, 1, "SAME"),
         [normal(1, 2, 3, 2, 2), normal(2, 2, 1, 2, 2)],
-        lambda x, w: _correlate(x, w, (1, 1, 1), ((0, 1), (0, 1), (0, 0))),
+        (1, "SAME"),
+        ((1, 1, 1), ((0, 1), (0, 1), (0, 0))),
     ),
-    Sample(
-        "convolution",
-        lambda x, w: conv.convolution(x, w, [2], "VALID"),
-        [normal(2, 5, 2), normal(2, 2, 2)],
-        lambda x, w: _correlate(x, w, (2,), ((0, 0),)),
-    ),
-    Sample(
+    _sample("convolution", [normal(2, 5, 2), normal(2, 2, 2)], ([2], "VALID"), ((2,), ((0, 0),))),
+    _sample(
         "conv_transpose",
-        lambda t, w: conv.conv_transpose(t, w, (1, 3, 3, 1), 1, "VALID"),
         [normal(1, 2, 2, 2), normal(2, 2, 1, 2)],
-        lambda t, w: _transposed(t, w, (1, 3, 3, 1), (1, 1), _NONE),
+        ((1, 3, 3, 1), 1, "VALID"),
+        ((1, 3, 3, 1), (1, 1), _NONE),
     ),
-    Sample(
+    _sample(
         "conv1d_transpose",
-        lambda t, w: conv.conv1d_transpose(t, w, (2, 4, 2), 2),
         [normal(2, 2, 3), normal(3, 2, 3)],
-        lambda t, w: _transposed(t, w, (2, 4, 2), (2,), ((0, 1),)),
+        ((2, 4, 2), 2),
+        ((2, 4, 2), (2,), ((0, 1),)),
     ),
-    Sample(
+    _sample(
         "conv2d_transpose",
-        lambda t, w: conv.conv2d_transpose(t, w, (1, 4, 3, 2), [2, 2]),
         [normal(1, 2, 2, 1), normal(3, 3, 2, 1)],
-        lambda t, w: _transposed(t, w, (1, 4, 3, 2), (2, 2), ((0, 1), (1, 1))),
+        ((1, 4, 3, 2), [2, 2]),
+        ((1, 4, 3, 2), (2, 2), ((0, 1), (1, 1))),
     ),
     Sample(
         "conv2d_transpose-channels-first",
@@ -151,11 +146,11 @@ SAMPLES = [
         [normal(1, 1, 2, 2), normal(2, 2, 2, 1)],
         lambda t, w: _first(_transposed(_last(t), w, (1, 3, 3, 2), (1, 1), _NONE)),
     ),
-    Sample(
+    _sample(
         "conv3d_transpose",
-        lambda t, w: conv.conv3d_transpose(t, w, (1, 2, 2, 3, 1), 1, "VALID"),
         [normal(1, 1, 2, 2, 2), normal(2, 1, 2, 1, 2)],
-        lambda t, w: _transposed(t, w, (1, 2, 2, 3, 1), (1, 1, 1), ((0, 0),) * 3),
+        ((1, 2, 2, 3, 1), 1, "VALID"),
+        ((1, 2, 2, 3, 1), (1, 1, 1), ((0, 0),) * 3),
     ),
     Sample(
         "depthwise_conv2d",
@@ -169,11 +164,11 @@ SAMPLES = [
         [normal(1, 3, 3, 2), normal(2, 2, 2, 1), normal(1, 1, 2, 3)],
         lambda x, d, p: _correlate(x, d.reshape(2, 2, 1, 2), (1, 1), _NONE, None, 2) @ p[0, 0],
     ),
-    Sample(
+    _sample(
         "atrous_conv2d",
-        lambda x, w: conv.atrous_conv2d(x, w, 2, "VALID"),
         [normal(1, 4, 4, 1), normal(2, 2, 1, 1)],
-        lambda x, w: _correlate(x, w, (1, 1), _NONE, (2, 2)),
+        (2, "VALID"),
+        ((1, 1), _NONE, (2, 2)),
     ),
     Sample(
         "atrous_conv2d_transpose",

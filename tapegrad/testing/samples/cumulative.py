@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    like_numpy,
     named,
     normal,
     uniform,
@@ -34,12 +36,11 @@ def _recurrence(a: Any, b: Any) -> Any:
     return y
 
 
+_forward = partial(recurrence_p, axis=0, reverse=False)
+
+
 def _exclusive(y: Any, start: float) -> Any:
     return np.concatenate([np.full_like(y[:1], start), y[:-1]])
-
-
-def _cumulative(x: Any, **options: Any) -> Any:
-    return cumulative.cumulative_logsumexp(x, **options)
 
 
 def _later(y: Any) -> Any:
@@ -65,7 +66,7 @@ SAMPLES = [
     Sample("cumsum-complex", cumulative.cumsum, [complex_normal(3)], np.cumsum),
     ValueSample("cumsum-integers", cumulative.cumsum, [integers(0, 9, 4)], np.cumsum),
     named(cumulative.cumprod, [normal(4, 2)], lambda x: x.cumprod(0)),
-    alike("cumprod-zeros", cumulative.cumprod, [ZEROS], np.cumprod, 1),
+    like_numpy(cumulative.cumprod, [ZEROS], 1, case="zeros"),
     Sample(
         "cumprod-exclusive",
         lambda x: cumulative.cumprod(x, 0, exclusive=True),
@@ -102,55 +103,42 @@ SAMPLES = [
     named(cumulative.cumulative_logsumexp, [normal(5, 2)], lambda x: np.log(np.exp(x).cumsum(0))),
     Sample(
         "cumulative_logsumexp-reverse",
-        lambda x: _cumulative(x, axis=1, reverse=True),
+        lambda x: cumulative.cumulative_logsumexp(x, axis=1, reverse=True),
         [normal(2, 5)],
         lambda x: np.log(np.exp(x)[:, ::-1].cumsum(1))[:, ::-1],
     ),
     Sample(
         "cumulative_logsumexp-exclusive",
-        lambda x: _later(_cumulative(x, exclusive=True)),
+        lambda x: _later(cumulative.cumulative_logsumexp(x, exclusive=True)),
         [normal(4)],
         lambda x: np.log(np.exp(x).cumsum())[:-1],
     ),
     Sample(
         "cumulative_logsumexp-lowest",
-        lambda x: _later(_cumulative(x)),
+        lambda x: _later(cumulative.cumulative_logsumexp(x)),
         [LOWEST],
         lambda x: np.log(np.exp(x).cumsum()[1:]),
     ),
     named(cumulative.cummax, [distinct(6, 2)], lambda x: np.maximum.accumulate(x, 0)),
     alike("cummin", cumulative.cummin, [distinct(2, 6)], np.minimum.accumulate, -1),
-    named(cumulative.diff, [normal(2, 4)], np.diff),
-    alike("diff-twice", cumulative.diff, [normal(4, 2)], np.diff, 2, axis=0, prepend=1.0),
+    like_numpy(cumulative.diff, [normal(2, 4)]),
+    like_numpy(cumulative.diff, [normal(4, 2)], 2, case="twice", axis=0, prepend=1.0),
     Sample(
         "diff-append",
         lambda x, y: cumulative.diff(x, append=y),
         [normal(2, 3), normal(2, 2)],
         lambda x, y: np.diff(x, append=y),
     ),
-    Sample(
-        "linear_recurrence",
-        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
-        [normal(5, 2), normal(5, 2)],
-        _recurrence,
-    ),
+    Sample("linear_recurrence", _forward, [normal(5, 2), normal(5, 2)], _recurrence),
     Sample(
         "linear_recurrence-reverse",
-        lambda a, b: recurrence_p(a, b, axis=0, reverse=True),
+        partial(recurrence_p, axis=0, reverse=True),
         [normal(6), normal(6)],
         lambda a, b: _recurrence(a[::-1], b[::-1])[::-1],
     ),
+    Sample("linear_recurrence-long", _forward, [normal(67), normal(67)], _recurrence),
     Sample(
-        "linear_recurrence-long",
-        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
-        [normal(67), normal(67)],
-        _recurrence,
-    ),
-    Sample(
-        "linear_recurrence-complex",
-        lambda a, b: recurrence_p(a, b, axis=0, reverse=False),
-        [complex_normal(4), complex_normal(4)],
-        _recurrence,
+        "linear_recurrence-complex", _forward, [complex_normal(4), complex_normal(4)], _recurrence
     ),
     Sample(
         "shift",
@@ -158,19 +146,9 @@ SAMPLES = [
         [normal(2, 3), normal(2, 1)],
         lambda x, y: np.concatenate([x[:, 1:], y], 1),
     ),
-    alike(
-        "take_along_axis",
-        along_axis.take_along_axis,
-        [normal(2, 4), integers(0, 4, 2, 3)],
-        np.take_along_axis,
-        1,
-    ),
-    alike(
-        "take_along_axis-broadcast",
-        along_axis.take_along_axis,
-        [normal(4, 3), integers(-4, 4, 2, 1)],
-        np.take_along_axis,
-        0,
+    like_numpy(along_axis.take_along_axis, [normal(2, 4), integers(0, 4, 2, 3)], 1),
+    like_numpy(
+        along_axis.take_along_axis, [normal(4, 3), integers(-4, 4, 2, 1)], 0, case="broadcast"
     ),
     Sample(
         "scatter_along_axis",

@@ -23,17 +23,20 @@ from tapegrad.ops import (
 )
 from tapegrad.ops.cast import cast
 from tapegrad.testing.sample import (
+    Function,
     Maker,
     Sample,
     ValueSample,
-    alike,
+    alike_in_value,
     booleans,
     complex_normal,
     distinct,
     fixed,
     integers,
+    like_numpy,
     named,
     normal,
+    of_either,
     uniform,
 )
 
@@ -42,7 +45,7 @@ _POSITIVE = uniform(0.2, 3.0, 2, 3)
 _INSIDE = uniform(-0.9, 0.9, 4)
 
 # function, reference, domain
-_SMOOTH: list[tuple[Callable[..., Any], Callable[..., Any], Maker]] = [
+_SMOOTH: list[tuple[Function, Function, Maker]] = [
     (exponential.exp, np.exp, normal(2, 3)),
     (exponential.exp2, np.exp2, normal(3)),
     (exponential.expm1, np.expm1, normal(3)),
@@ -76,27 +79,28 @@ _SMOOTH: list[tuple[Callable[..., Any], Callable[..., Any], Maker]] = [
     (powers.log_or_zero, lambda x: np.log(np.where(x > 0, x, 1)), normal(6)),
     (stop_gradient.identity, np.positive, normal(3)),
 ]
-_HOLOMORPHIC: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
-    (exponential.exp, np.exp),
-    (exponential.expm1, np.expm1),
-    (exponential.log, np.log),
-    (exponential.log1p, np.log1p),
-    (trigonometric.sin, np.sin),
-    (trigonometric.cos, np.cos),
-    (trigonometric.tan, np.tan),
-    (trigonometric.asin, np.arcsin),
-    (trigonometric.acos, np.arccos),
-    (trigonometric.atan, np.arctan),
-    (trigonometric.tanh, np.tanh),
-    (trigonometric.asinh, np.arcsinh),
-    (trigonometric.acosh, np.arccosh),
-    (trigonometric.atanh, np.arctanh),
-    (powers.square, np.square),
-    (powers.sqrt, np.sqrt),
-    (powers.reciprocal, np.reciprocal),
-    (powers.rsqrt, lambda x: 1 / np.sqrt(x)),
+_HOLOMORPHIC: list[Function] = [
+    exponential.exp,
+    exponential.expm1,
+    exponential.log,
+    exponential.log1p,
+    trigonometric.sin,
+    trigonometric.cos,
+    trigonometric.tan,
+    trigonometric.asin,
+    trigonometric.acos,
+    trigonometric.atan,
+    trigonometric.tanh,
+    trigonometric.asinh,
+    trigonometric.acosh,
+    trigonometric.atanh,
+    powers.square,
+    powers.sqrt,
+    powers.reciprocal,
+    powers.rsqrt,
 ]
-_PAIRS: list[tuple[Callable[..., Any], Callable[..., Any], Maker, Maker]] = [
+
+_PAIRS: list[tuple[Function, Function, Maker, Maker]] = [
     (exponential.logaddexp, np.logaddexp, normal(2, 3), normal(3)),
     (exponential.logaddexp2, np.logaddexp2, normal(2, 3), normal(3)),
     (exponential.xlogy, lambda x, y: x * np.log(y), normal(2, 3), uniform(0.2, 2.0, 3)),
@@ -116,7 +120,7 @@ _PAIRS: list[tuple[Callable[..., Any], Callable[..., Any], Maker, Maker]] = [
     (magnitude.copysign, np.copysign, normal(2, 3), normal(3)),
     (magnitude.heaviside, np.heaviside, fixed([-1.0, 2.0, 3.0]), normal(2, 3)),
 ]
-_WITHOUT: list[tuple[Callable[..., Any], Callable[..., Any], list[Maker]]] = [
+_WITHOUT: list[tuple[Function, Function, list[Maker]]] = [
     (rounding.floor, np.floor, [normal(4)]),
     (rounding.ceil, np.ceil, [normal(4)]),
     (rounding.trunc, np.trunc, [normal(4)]),
@@ -167,10 +171,10 @@ def _power_samples() -> list[Sample]:
     return [
         *[Sample(f"power-{n}", by(n), [_POSITIVE], by_numpy(n)) for n in numbers],
         *[Sample(f"power-negative-base-{n}", by(n), [normal(4)], by_numpy(n)) for n in (2, 3, 5)],
-        named(powers.power, [_POSITIVE, normal(3)], np.power),
+        like_numpy(powers.power, [_POSITIVE, normal(3)]),
         Sample("power-complex", powers.power, [complex_normal(3), complex_normal(2, 3)], np.power),
-        Sample("power-complex-number", lambda x: x**3, [complex_normal(3)], lambda x: x**3),
-        Sample("power-number-base", lambda x: 2**x, [normal(3)], lambda x: 2**x),
+        of_either("power-complex-number", lambda x: x**3, [complex_normal(3)]),
+        of_either("power-number-base", lambda x: 2**x, [normal(3)]),
         Sample(
             "float_power",
             lambda x, y: cast(powers.float_power(x, y), x.dtype),
@@ -188,10 +192,10 @@ def by_numpy(exponent: Any) -> Callable[[Any], Any]:
 _COMPLEX = [
     Sample("abs-complex", magnitude.abs, [complex_normal(2, 3)], np.abs),
     Sample("sign-complex", magnitude.sign, [complex_normal(3)], np.sign),
-    named(complex_numbers.real, [complex_normal(3)], np.real),
+    like_numpy(complex_numbers.real, [complex_normal(3)]),
     Sample("real-of-real", complex_numbers.real, [normal(3)], np.real),
-    named(complex_numbers.imag, [complex_normal(3)], np.imag),
-    named(complex_numbers.angle, [complex_normal(3)], np.angle),
+    like_numpy(complex_numbers.imag, [complex_normal(3)]),
+    like_numpy(complex_numbers.angle, [complex_normal(3)]),
     Sample("angle-of-real", complex_numbers.angle, [normal(3)], np.angle),
     named(complex_numbers.complex, [normal(2, 3), normal(3)], lambda a, b: a + 1j * b),
     named(
@@ -216,8 +220,8 @@ _COMPLEX = [
 ]
 
 _SELECTION = [
-    named(selection.where, [booleans(2, 3), normal(3), normal(2, 1)], np.where),
-    alike("where-number", selection.where, [booleans(3), normal(3)], np.where, 0.0),
+    like_numpy(selection.where, [booleans(2, 3), normal(3), normal(2, 1)]),
+    like_numpy(selection.where, [booleans(3), normal(3)], 0.0, case="number"),
     Sample(
         "where-integer-condition",
         selection.where,
@@ -225,26 +229,21 @@ _SELECTION = [
         np.where,
     ),
     named(selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
-    alike("maximum-number", selection.maximum, [normal(4)], np.maximum, 0.0),
+    like_numpy(selection.maximum, [normal(4)], 0.0, case="number"),
     ValueSample(
         "fmax-nan", selection.fmax, [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])], np.fmax
     ),
-    alike("clip", selection.clip, [normal(8)], np.clip, -0.5, 0.5),
+    like_numpy(selection.clip, [normal(8)], -0.5, 0.5),
     Sample(
         "clip-open", lambda x: selection.clip(x, max=0), [normal(8)], lambda x: np.minimum(x, 0)
     ),
-    ValueSample(
-        "clip-integers",
-        lambda x: selection.clip(x, 1, 3),
-        [integers(0, 9, 4)],
-        lambda x: np.clip(x, 1, 3),
-    ),
+    alike_in_value("clip-integers", selection.clip, [integers(0, 9, 4)], np.clip, 1, 3),
     named(
         selection.clip_by_value,
         [distinct(2, 3), fixed([-0.51, -0.52, -0.53]), fixed([0.51, 0.52, 0.53])],
         np.clip,
     ),
-    named(selection.nan_to_num, [normal(3)], np.nan_to_num),
+    like_numpy(selection.nan_to_num, [normal(3)]),
     ValueSample(
         "nan_to_num-replaces",
         lambda x: selection.nan_to_num(x, nan=1.0, posinf=2.0),
@@ -254,9 +253,7 @@ _SELECTION = [
 ]
 
 _OTHERS = [
-    ValueSample(
-        "round-decimals", lambda x: rounding.round(x, 2), [normal(4)], lambda x: np.round(x, 2)
-    ),
+    alike_in_value("round-decimals", rounding.round, [normal(4)], np.round, 2),
     ValueSample(
         "round-tens",
         lambda x: rounding.round(x * 100, -1),
@@ -288,17 +285,17 @@ _OTHERS = [
     named(
         sums.lerp, [normal(3), normal(2, 3), uniform(0.0, 1.0, 3)], lambda a, b, w: a + w * (b - a)
     ),
-    named(rounding.modf, [normal(4)], np.modf),
+    like_numpy(rounding.modf, [normal(4)]),
     named(bits.frexp, [normal(4)], np.frexp, order=1),
-    named(bits.ldexp, [normal(4), integers(-3, 4, 4)], np.ldexp),
+    like_numpy(bits.ldexp, [normal(4), integers(-3, 4, 4)]),
     Sample(
         "xlogy-number",
         lambda x: exponential.xlogy(x, 0.5) + exponential.xlog1py(x, 2),
         [normal(3)],
         lambda x: x * np.log(0.5) + x * np.log(3),
     ),
-    alike("nextafter", bits.nextafter, [normal(3)], np.nextafter, 9.0),
-    named(bits.spacing, [normal(3)], np.spacing),
+    like_numpy(bits.nextafter, [normal(3)], 9.0),
+    like_numpy(bits.spacing, [normal(3)]),
     Sample("sinc-at-zero", trigonometric.sinc, [fixed([0.0, 1e-4, 1.0])], np.sinc),
     Sample("exp-0d", exponential.exp, [normal()], np.exp),
     Sample("exp-empty", exponential.exp, [normal(0, 3)], np.exp),
@@ -311,20 +308,15 @@ _OTHERS = [
 ]
 
 SAMPLES = [
-    *[
-        Sample(function.__name__, function, [domain], reference)
-        for function, reference, domain in _SMOOTH
-    ],
+    *[named(function, [domain], reference) for function, reference, domain in _SMOOTH],
     *[
         Sample(f"{function.__name__}-complex", function, [complex_normal(4)], reference)
-        for function, reference in _HOLOMORPHIC
+        for function, reference, _ in _SMOOTH
+        if function in _HOLOMORPHIC
     ],
+    *[named(function, makers, reference) for function, reference, *makers in _PAIRS],
     *[
-        Sample(function.__name__, function, [first, second], reference)
-        for function, reference, first, second in _PAIRS
-    ],
-    *[
-        ValueSample(function.__name__, function, makers, reference)
+        named(function, makers, reference, differentiable=False)
         for function, reference, makers in _WITHOUT
     ],
     *_power_samples(),

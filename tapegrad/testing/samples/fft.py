@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tapegrad.ops import fft, spectra
-from tapegrad.testing.sample import Maker, Sample, complex_normal, named, normal
+from tapegrad.testing.sample import (
+    Function,
+    Maker,
+    Sample,
+    alike,
+    complex_normal,
+    named,
+    normal,
+    of_scipy,
+)
 
 
 def _both(name: str, maker: Maker, label: str = "", **options: Any) -> Sample:
     """The function and NumPy's of the same name, with the same options."""
     function = getattr(fft, name, None) or getattr(spectra, name)
-    return Sample(
-        f"{name}{label and '-'}{label}",
-        lambda x: function(x, **options),
-        [maker],
-        lambda x: getattr(np.fft, name)(x, **options),
+    return alike(
+        f"{name}{label and '-'}{label}", function, [maker], getattr(np.fft, name), **options
     )
 
 
 def _cosine(name: str, kind: int, norm: str | None = None) -> Sample:
-    def reference(x: Any) -> Any:
-        import scipy.fft
-
-        return getattr(scipy.fft, name)(x, type=kind, norm=norm or "backward", axis=1)
-
-    function: Callable[..., Any] = getattr(spectra, name)
+    reference = of_scipy("fft", name, type=kind, norm=norm or "backward", axis=1)
+    function: Function = getattr(spectra, name)
     return Sample(
         f"{name}-{kind}{'-ortho' if norm else ''}",
         lambda x: function(x, kind, axis=1, norm=norm),

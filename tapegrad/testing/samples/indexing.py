@@ -11,13 +11,14 @@ from tapegrad.ops import gather, indexing, picking, scatter
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,
-    alike,
     complex_normal,
     distinct,
     fixed,
     integers,
+    like_numpy,
     named,
     normal,
+    of_either,
     uniform,
 )
 
@@ -74,32 +75,20 @@ def _added(x: Any, index: Any, v: Any) -> Any:
 
 READ = [
     *[
-        Sample(
-            f"getitem-{name}", lambda x, i=index: x[i], [normal(3, 4, 5)], lambda x, i=index: x[i]
-        )
+        of_either(f"getitem-{name}", lambda x, i=index: x[i], [normal(3, 4, 5)])
         for name, index in INDICES.items()
     ],
     Sample("getitem-0d", lambda x: x[...], [normal()], lambda x: x),
-    Sample("getitem-0d-new-axis", lambda x: x[None], [normal()], lambda x: x[None]),
-    Sample(
-        "getitem-tensor", lambda x, i: x[i], [normal(4, 2), integers(-4, 4, 3)], lambda x, i: x[i]
-    ),
-    Sample(
+    of_either("getitem-0d-new-axis", lambda x: x[None], [normal()]),
+    of_either("getitem-tensor", lambda x, i: x[i], [normal(4, 2), integers(-4, 4, 3)]),
+    of_either(
         "getitem-tensors",
         lambda x, i, j: x[i, :, j],
         [normal(4, 2, 3), integers(0, 4, 2, 1), integers(-3, 3, 3)],
-        lambda x, i, j: x[i, :, j],
     ),
-    Sample(
-        "getitem-tensor-scalar",
-        lambda x, i: x[i, 1:],
-        [normal(4, 3), integers(0, 4)],
-        lambda x, i: x[i, 1:],
-    ),
-    Sample(
-        "getitem-complex", lambda x: x[[1, 1, 0]], [complex_normal(2, 2)], lambda x: x[[1, 1, 0]]
-    ),
-    Sample("iterate", lambda x: list(x * x), [normal(3, 2)], lambda x: list(x * x)),
+    of_either("getitem-tensor-scalar", lambda x, i: x[i, 1:], [normal(4, 3), integers(0, 4)]),
+    of_either("getitem-complex", lambda x: x[[1, 1, 0]], [complex_normal(2, 2)]),
+    of_either("iterate", lambda x: list(x * x), [normal(3, 2)]),
 ]
 
 WRITTEN = [
@@ -204,9 +193,9 @@ GATHERED = [
         [normal(2, 4, 3), integers(0, 4, 2, 3, 1)],
         lambda x, i: np.stack([a[b[:, 0]] for a, b in zip(x, i, strict=True)]),
     ),
-    named(picking.take, [normal(2, 3), integers(-6, 6, 4)], np.take),
-    alike("take-axis", picking.take, [normal(2, 3), integers(0, 3, 4)], np.take, axis=1),
-    alike("take-clip", picking.take, [normal(3)], np.take, [-5, 9], mode="clip"),
+    like_numpy(picking.take, [normal(2, 3), integers(-6, 6, 4)]),
+    like_numpy(picking.take, [normal(2, 3), integers(0, 3, 4)], case="axis", axis=1),
+    like_numpy(picking.take, [normal(3)], [-5, 9], case="clip", mode="clip"),
 ]
 
 SCATTERED = [

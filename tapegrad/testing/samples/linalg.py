@@ -5,7 +5,7 @@ Vectors of decompositions enter only by what does not depend on their signs and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tapegrad.testing.sample import (
     fixed,
     named,
     normal,
+    of_scipy,
     positive_definite,
 )
 
@@ -48,13 +49,15 @@ def hermitian_definite(size: int) -> Maker:
     return make
 
 
-def _on_hermitian(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _of_hermitian(name: str, function: Any, maker: Maker, reference: Any) -> Sample:
     """The function of the Hermitian part: differences may then go in any direction."""
-    return lambda x: function(hermitian_part(x))
+    return Sample(
+        name, lambda x: function(hermitian_part(x)), [maker], lambda x: reference(_herm(x))
+    )
 
 
 def _herm(x: Any) -> Any:
-    return (x + x.conj().swapaxes(-1, -2)) / 2
+    return (x + _turned(x)) / 2
 
 
 def _turned(x: Any) -> Any:
@@ -72,10 +75,7 @@ def _eigh_reference(x: Any) -> Any:
     return np.linalg.eigvalsh(x), x @ x @ x + x
 
 
-def _sylvester_reference(a: Any, b: Any, q: Any) -> Any:
-    import scipy.linalg
-
-    return scipy.linalg.solve_sylvester(a, b, q)
+_sylvester_reference = of_scipy("linalg", "solve_sylvester")
 
 
 def _svd_invariants(x: Any) -> Any:
@@ -118,13 +118,7 @@ def _lu_rebuilt(x: Any) -> Any:
 
 
 def _lu_reference(x: Any) -> Any:
-    import scipy.linalg
-
-    return scipy.linalg.lu_factor(x)[0]
-
-
-def _least_squares(**options: Any) -> Callable[[Any, Any], Any]:
-    return lambda a, b: solve.lstsq(a, b, **options)
+    return of_scipy("linalg", "lu_factor")(x)[0]
 
 
 def _lstsq_reference(a: Any, b: Any) -> Any:
@@ -135,6 +129,13 @@ def _ridge(a: Any, b: Any) -> Any:
     return np.linalg.solve(a.T @ a + 0.3 * np.eye(a.shape[1]), a.T @ b)
 
 
+def _lstsq(
+    case: str, a: Maker, b: Maker, reference: Any = _lstsq_reference, **options: Any
+) -> Sample:
+    return Sample(f"lstsq-{case}", partial(solve.lstsq, **options), [a, b], reference)
+
+
+_COMPLEX = regular(3, imaginary=True)
 _SPREAD = np.diag([1.0, 2.0, 4.0, 7.0])
 
 SAMPLES = [
@@ -145,13 +146,13 @@ SAMPLES = [
     Sample(
         "solve-adjoint",
         lambda a, b: solve.solve(a, b, adjoint=True),
-        [regular(3, imaginary=True), complex_normal(3, 2)],
+        [_COMPLEX, complex_normal(3, 2)],
         lambda a, b: np.linalg.solve(_turned(a), b),
     ),
     Sample(
         "solve-complex",
         solve.solve,
-        [regular(3, imaginary=True), complex_normal(3, 2)],
+        [_COMPLEX, complex_normal(3, 2)],
         np.linalg.solve,
     ),
     named(
@@ -168,7 +169,7 @@ SAMPLES = [
     Sample(
         "triangular_solve-adjoint",
         lambda a, b: solve.triangular_solve(a, b, adjoint=True),
-        [regular(3, imaginary=True), complex_normal(3)],
+        [_COMPLEX, complex_normal(3)],
         lambda a, b: np.linalg.solve(_turned(np.tril(a)), b),
     ),
     named(
@@ -180,38 +181,21 @@ SAMPLES = [
     Sample(
         "inv-complex",
         lambda x: solve.inv(x, adjoint=True),
-        [regular(3, imaginary=True)],
+        [_COMPLEX],
         lambda x: _turned(np.linalg.inv(x)),
     ),
     Sample("pinv-tall", solve.pinv, [normal(4, 2)], np.linalg.pinv),
     Sample("pinv-wide", solve.pinv, [complex_normal(2, 4)], np.linalg.pinv),
-    Sample("lstsq-tall", solve.lstsq, [normal(5, 3), normal(5, 2)], _lstsq_reference),
-    Sample("lstsq-wide", solve.lstsq, [normal(3, 5), normal(3, 2)], _lstsq_reference),
-    Sample("lstsq-vector", solve.lstsq, [normal(5, 3), normal(5)], _lstsq_reference),
-    Sample(
-        "lstsq-careful", _least_squares(fast=False), [normal(5, 3), normal(5, 2)], _lstsq_reference
-    ),
-    Sample("lstsq-ridge", _least_squares(l2_regularizer=0.3), [normal(5, 3), normal(5, 2)], _ridge),
-    Sample(
-        "lstsq-ridge-wide", _least_squares(l2_regularizer=0.3), [normal(3, 5), normal(3, 2)], _ridge
-    ),
-    Sample(
-        "lstsq-ridge-careful",
-        _least_squares(l2_regularizer=0.3, fast=False),
-        [normal(3, 5), normal(3, 2)],
-        _ridge,
-    ),
-    Sample(
-        "cholesky",
-        _on_hermitian(decompositions.cholesky),
-        [positive_definite(3, 2)],
-        lambda x: np.linalg.cholesky(_herm(x)),
-    ),
-    Sample(
-        "cholesky-complex",
-        _on_hermitian(decompositions.cholesky),
-        [hermitian_definite(3)],
-        lambda x: np.linalg.cholesky(_herm(x)),
+    _lstsq("tall", normal(5, 3), normal(5, 2)),
+    _lstsq("wide", normal(3, 5), normal(3, 2)),
+    _lstsq("vector", normal(5, 3), normal(5)),
+    _lstsq("careful", normal(5, 3), normal(5, 2), fast=False),
+    _lstsq("ridge", normal(5, 3), normal(5, 2), _ridge, l2_regularizer=0.3),
+    _lstsq("ridge-wide", normal(3, 5), normal(3, 2), _ridge, l2_regularizer=0.3),
+    _lstsq("ridge-careful", normal(3, 5), normal(3, 2), _ridge, l2_regularizer=0.3, fast=False),
+    _of_hermitian("cholesky", decompositions.cholesky, positive_definite(3, 2), np.linalg.cholesky),
+    _of_hermitian(
+        "cholesky-complex", decompositions.cholesky, hermitian_definite(3), np.linalg.cholesky
     ),
     Sample("qr-tall", decompositions.qr, [normal(2, 4, 3)], np.linalg.qr),
     Sample("qr-square", decompositions.qr, [regular(3)], np.linalg.qr),
@@ -228,18 +212,8 @@ SAMPLES = [
     Sample("lu-wide", _lu_rebuilt, [complex_normal(3, 5)], _lu_reference),
     Sample("eigh", _eigh_projected, [positive_definite(3, 2)], _eigh_reference),
     Sample("eigh-complex", _eigh_projected, [hermitian_definite(3)], _eigh_reference),
-    Sample(
-        "eigvalsh",
-        _on_hermitian(eigen.eigvalsh),
-        [positive_definite(3, 2)],
-        lambda x: np.linalg.eigvalsh(_herm(x)),
-    ),
-    Sample(
-        "eigvalsh-complex",
-        _on_hermitian(eigen.eigvalsh),
-        [hermitian_definite(3)],
-        lambda x: np.linalg.eigvalsh(_herm(x)),
-    ),
+    _of_hermitian("eigvalsh", eigen.eigvalsh, positive_definite(3, 2), np.linalg.eigvalsh),
+    _of_hermitian("eigvalsh-complex", eigen.eigvalsh, hermitian_definite(3), np.linalg.eigvalsh),
     Sample("eig", _eig_rebuilt, [regular(3)], lambda x: x @ x),
     Sample("eig-complex", _eig_rebuilt, [regular(3, 2, imaginary=True)], lambda x: x @ x),
     Sample("eig-moduli", _eig_moduli, [regular(3)], _eig_moduli_reference),
@@ -253,13 +227,8 @@ SAMPLES = [
         "svd-full", lambda x: eigen.svd(x, full_matrices=True), [normal(4, 2)], np.linalg.svd
     ),
     alike("tf_svd", eigen.tf_svd, [normal(4, 2)], np.linalg.svd, compute_uv=False),
-    named(eigen.svdvals, [normal(2, 3, 4)], lambda x: np.linalg.svd(x, compute_uv=False)),
-    Sample(
-        "svdvals-complex",
-        eigen.svdvals,
-        [complex_normal(4, 3)],
-        lambda x: np.linalg.svd(x, compute_uv=False),
-    ),
+    named(eigen.svdvals, [normal(2, 3, 4)], np.linalg.svdvals),
+    Sample("svdvals-complex", eigen.svdvals, [complex_normal(4, 3)], np.linalg.svdvals),
     named(sylvester.solve_sylvester, [regular(3), regular(2), normal(3, 2)], _sylvester_reference),
     Sample(
         "solve_sylvester-complex",

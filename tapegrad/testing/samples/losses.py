@@ -23,6 +23,14 @@ def _log_softmax(x: Any, axis: int = -1) -> Any:
     return x - np.log(np.exp(x).sum(axis, keepdims=True))
 
 
+def _dense(y: Any, x: Any) -> Any:
+    return -(y * _log_softmax(x)).sum(-1)
+
+
+def _sigmoid(y: Any, x: Any) -> Any:
+    return np.logaddexp(0, x) - x * y
+
+
 def _sparse(labels: Any, x: Any) -> Any:
     return -np.take_along_axis(_log_softmax(x), labels[..., None], -1)[..., 0]
 
@@ -54,6 +62,8 @@ def _sparse_gradient(x: Any, labels: Any, t: Any) -> Any:
     return _dense_gradient(x, np.eye(x.shape[-1])[labels], t)
 
 
+_PAIR = [normal(2, 3), normal(2, 3)]
+
 _sparse_loss = losses.sparse_softmax_cross_entropy_with_logits
 _dense_loss = losses.softmax_cross_entropy_with_logits
 
@@ -71,11 +81,7 @@ SAMPLES = [
         [integers(0, 4), normal(4)],
         _sparse,
     ),
-    named(
-        _dense_loss,
-        [uniform(0.1, 1, 3, 4), normal(3, 4)],
-        lambda y, x: -(y * _log_softmax(x)).sum(-1),
-    ),
+    named(_dense_loss, [uniform(0.1, 1, 3, 4), normal(3, 4)], _dense),
     Sample(
         "softmax_cross_entropy_with_logits-axis",
         lambda y, x: _dense_loss(y, x, axis=0),
@@ -86,7 +92,7 @@ SAMPLES = [
         "softmax_cross_entropy_with_logits-1d",
         _dense_loss,
         [uniform(0.1, 1, 3), normal(3)],
-        lambda y, x: -(y * _log_softmax(x)).sum(-1),
+        _dense,
     ),
     ValueSample(
         "sparse_cross_entropy_and_gradient-loss",
@@ -104,7 +110,7 @@ SAMPLES = [
         "cross_entropy_and_gradient-loss",
         lambda x, y, t: cross_entropy.cross_entropy_and_gradient_p(x, y, t)[0],
         [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
-        lambda x, y, t: -(y * _log_softmax(x)).sum(-1),
+        lambda x, y, t: _dense(y, x),
     ),
     ValueSample(
         "cross_entropy_and_gradient-gradient",
@@ -112,16 +118,12 @@ SAMPLES = [
         [normal(3, 4), uniform(0.1, 1, 3, 4), normal(3)],
         _dense_gradient,
     ),
-    named(
-        losses.sigmoid_cross_entropy_with_logits,
-        [uniform(0, 1, 3), normal(2, 3)],
-        lambda y, x: np.logaddexp(0, x) - x * y,
-    ),
+    named(losses.sigmoid_cross_entropy_with_logits, [uniform(0, 1, 3), normal(2, 3)], _sigmoid),
     Sample(
         "sigmoid_cross_entropy_with_logits-zero",
         losses.sigmoid_cross_entropy_with_logits,
         [uniform(0, 1, 3), fixed([0.0, 300.0, -300.0])],
-        lambda y, x: np.logaddexp(0, x) - x * y,
+        _sigmoid,
     ),
     named(
         losses.weighted_cross_entropy_with_logits,
@@ -136,19 +138,11 @@ SAMPLES = [
         [fixed([0.0, 0.5, 1.5, 4.0]), normal(4)],
         _full_poisson,
     ),
-    named(
-        regression.mean_squared_error,
-        [normal(2, 3), normal(2, 3)],
-        lambda y, p: ((y - p) ** 2).mean(-1),
-    ),
-    named(
-        regression.mean_absolute_error,
-        [normal(2, 3), normal(2, 3)],
-        lambda y, p: np.abs(y - p).mean(-1),
-    ),
+    named(regression.mean_squared_error, _PAIR, lambda y, p: ((y - p) ** 2).mean(-1)),
+    named(regression.mean_absolute_error, _PAIR, lambda y, p: np.abs(y - p).mean(-1)),
     named(
         regression.mean_absolute_percentage_error,
-        [normal(2, 3), normal(2, 3)],
+        _PAIR,
         lambda y, p: 100 * np.abs((y - p) / y).mean(-1),
     ),
     named(
@@ -156,12 +150,8 @@ SAMPLES = [
         [uniform(0.1, 2, 2, 3), uniform(0.1, 2, 2, 3)],
         lambda y, p: ((np.log1p(y) - np.log1p(p)) ** 2).mean(-1),
     ),
-    alike("huber", regression.huber, [normal(2, 3), normal(2, 3)], _huber, 0.7),
-    named(
-        regression.log_cosh,
-        [normal(2, 3), normal(2, 3)],
-        lambda y, p: np.log(np.cosh(p - y)).mean(-1),
-    ),
+    alike("huber", regression.huber, _PAIR, _huber, 0.7),
+    named(regression.log_cosh, _PAIR, lambda y, p: np.log(np.cosh(p - y)).mean(-1)),
     named(
         regression.hinge,
         [fixed([[1.0, -1.0, 1.0]]), normal(2, 3)],
@@ -195,5 +185,5 @@ SAMPLES = [
         [uniform(0, 3, 2, 3), uniform(0.5, 2, 2, 3)],
         lambda y, p: (p - y * np.log(p + 1e-7)).mean(-1),
     ),
-    named(regression.cosine_similarity, [normal(2, 3), normal(2, 3)], _cosine),
+    named(regression.cosine_similarity, _PAIR, _cosine),
 ]

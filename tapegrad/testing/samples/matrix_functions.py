@@ -1,13 +1,22 @@
-"""Samples of matrix functions, norms and smaller products."""
+"""Samples of matrix functions, norms, smaller products and the Schur decomposition.
+
+Its eigenvalues come in any order and vectors with any phase; the samples show neither.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tapegrad.ops.arithmetic import conj
+from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.linalg import functions, norms, traces
+from tapegrad.ops.linalg.common import triangle
+from tapegrad.ops.linalg.schur import hessenberg, schur
+from tapegrad.ops.products import adjoint, matmul
+from tapegrad.ops.reduction import sum as total
 from tapegrad.testing.sample import (
     Maker,
     Sample,
@@ -16,51 +25,78 @@ from tapegrad.testing.sample import (
     complex_normal,
     distinct,
     fixed,
+    like_numpy,
     named,
     normal,
     of_a_list,
+    of_scipy,
     positive_definite,
 )
 
-
-def _scipy(name: str) -> Callable[[Any], Any]:
-    def reference(x: Any) -> Any:
-        import scipy.linalg
-
-        return getattr(scipy.linalg, name)(x)
-
-    return reference
+_scipy = partial(of_scipy, "linalg")
 
 
-def _vector(name: str, ord: Any, maker: Maker, axis: Any = -1, order: int = 2) -> Sample:
-    return Sample(
-        f"vector_norm-{name}",
-        lambda x: norms.vector_norm(x, ord, axis),
-        [maker],
-        lambda x: np.linalg.vector_norm(x, ord=ord, axis=axis),
-        order=order,
-    )
+def _function(name: str, maker: Maker, case: str = "", order: int = 2) -> Sample:
+    label = f"{name}-{case}" if case else name
+    return Sample(label, getattr(functions, name), [maker], _scipy(name), order=order)
+
+
+def _vector(name: str, ord: Any, maker: Maker, axis: Any = -1) -> Sample:
+    reference = np.linalg.vector_norm
+    return alike(f"vector_norm-{name}", norms.vector_norm, [maker], reference, ord=ord, axis=axis)
 
 
 def _matrix(name: str, ord: Any, maker: Maker) -> Sample:
-    return Sample(
-        f"matrix_norm-{name}",
-        lambda x: norms.matrix_norm(x, ord),
-        [maker],
-        lambda x: np.linalg.matrix_norm(x, ord=ord),
-    )
+    return alike(f"matrix_norm-{name}", norms.matrix_norm, [maker], np.linalg.matrix_norm, ord=ord)
 
 
-def _cross_reference(a: Any, b: Any) -> Any:
-    return np.cross(a, b)
+def _squared(x: Any) -> Any:
+    """Z T² Z^H, and what of T is above the diagonal, which measures how far A is from normal."""
+    t, z = schur(x, "complex")
+    above = triangle(t, lower=False, offset=1)
+    return matmul(matmul(z, matmul(t, t)), adjoint(z)), real(total(above * conj(above)))
+
+
+def _squared_reference(x: Any) -> Any:
+    x = x + 0j
+    return x @ x, (np.abs(x) ** 2).sum() - (np.abs(np.linalg.eigvals(x)) ** 2).sum()
+
+
+def _rebuilt_real(x: Any) -> Any:
+    t, z = schur(x)
+    return matmul(matmul(z, t), adjoint(z)), matmul(z, adjoint(z)), triangle(t, True, -2)
+
+
+def _rebuilt_reference(x: Any) -> Any:
+    return x, np.broadcast_to(np.eye(x.shape[-1]), x.shape), 0 * x
+
+
+def _hessenberg_sizes(x: Any) -> Any:
+    """The square of each entry's size: the phases of columns are free."""
+    h, q = hessenberg(x)
+    return h * conj(h), q * conj(q)
+
+
+_hessenberg = of_scipy("linalg", "hessenberg", calc_q=True)
+
+
+def _hessenberg_reference(x: Any) -> Any:
+    h, q = _hessenberg(x)
+    return h * h.conj(), q * q.conj()
+
+
+def _mixed(values: list[complex]) -> Maker:
+    """A matrix with these eigenvalues and no right angles."""
+    turn = np.eye(len(values)) + 0.4 * np.triu(np.ones((len(values),) * 2), 1)
+    return fixed(turn @ np.diag(values) @ np.linalg.inv(turn))
 
 
 SAMPLES = [
     named(traces.trace, [normal(2, 3, 3)], lambda x: np.trace(x, axis1=1, axis2=2)),
     Sample("trace-wide", traces.trace, [normal(2, 4)], np.trace),
     Sample("trace-tall", traces.trace, [complex_normal(4, 2)], np.trace),
-    named(traces.cross, [normal(2, 3), normal(3)], _cross_reference),
-    alike("cross-axis", traces.cross, [normal(3, 2), normal(3, 2)], np.cross, axis=0),
+    like_numpy(traces.cross, [normal(2, 3), normal(3)]),
+    like_numpy(traces.cross, [normal(3, 2), normal(3, 2)], case="axis", axis=0),
     of_a_list(
         "multi_dot",
         traces.multi_dot,
@@ -82,19 +118,19 @@ SAMPLES = [
         axes=(0,),
     ),
     named(traces.tensorinv, [normal(2, 3, 6)], np.linalg.tensorinv),
-    named(functions.expm, [normal(2, 3, 3)], _scipy("expm")),
-    Sample("expm-complex", functions.expm, [complex_normal(3, 3)], _scipy("expm")),
+    _function("expm", normal(2, 3, 3)),
+    _function("expm", complex_normal(3, 3), "complex"),
     Sample(
         "expm-large",
         lambda x: functions.expm(4.0 * x),
         [normal(3, 3)],
         lambda x: _scipy("expm")(4 * x),
     ),
-    Sample("expm-nilpotent", functions.expm, [fixed([[0.0, 1.0], [0.0, 0.0]])], _scipy("expm")),
-    named(functions.sqrtm, [positive_definite(3)], _scipy("sqrtm")),
-    Sample("sqrtm-jordan", functions.sqrtm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("sqrtm")),
-    named(functions.logm, [positive_definite(3)], _scipy("logm")),
-    Sample("logm-jordan", functions.logm, [fixed([[2.0, 1.0], [0.0, 2.0]])], _scipy("logm")),
+    _function("expm", fixed([[0.0, 1.0], [0.0, 0.0]]), "nilpotent"),
+    _function("sqrtm", positive_definite(3)),
+    _function("sqrtm", fixed([[2.0, 1.0], [0.0, 2.0]]), "jordan"),
+    _function("logm", positive_definite(3)),
+    _function("logm", fixed([[2.0, 1.0], [0.0, 2.0]]), "jordan"),
     alike("matrix_power", functions.matrix_power, [normal(2, 3, 3)], np.linalg.matrix_power, 5),
     alike(
         "matrix_power-negative",
@@ -177,4 +213,12 @@ SAMPLES = [
     ),
     named(norms.cond, [normal(3, 4)], np.linalg.cond),
     alike("cond-fro", norms.cond, [positive_definite(3)], np.linalg.cond, "fro"),
+    Sample("schur", _squared, [normal(3, 3)], _squared_reference),
+    Sample("schur-complex", _squared, [complex_normal(3, 3)], _squared_reference, order=1),
+    ValueSample("schur-real", _rebuilt_real, [normal(2, 4, 4)], _rebuilt_reference),
+    named(hessenberg, [normal(4, 4)], _hessenberg),
+    Sample("hessenberg-complex", _hessenberg_sizes, [complex_normal(4, 4)], _hessenberg_reference),
+    # Of order 1, since every order doubles the matrix; tests/scipy has the second.
+    _function("sqrtm", _mixed([1j, -2 - 1j]), "complex", order=1),
+    _function("logm", _mixed([1j, -2 - 1j]), "complex", order=1),
 ]

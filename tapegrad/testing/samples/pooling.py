@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops import pooling
-from tapegrad.testing.sample import Sample, distinct, named, normal
+from tapegrad.testing.sample import Maker, Sample, distinct, named, normal
 
 
 def _pooled(x: Any, reduce: Any, window: Any, strides: Any, low: Any, counts: Any) -> Any:
@@ -31,18 +31,25 @@ def _argmax(x: Any) -> Any:
     return blocks.max(3), (rows * 4 + columns) * 2 + np.arange(2)
 
 
+def _sample(name: str, maker: Maker, given: tuple[Any, ...], geometry: Any) -> Sample:
+    """Sample a function with what is `given` after the array; see `_pooled` for the geometry."""
+    function = getattr(pooling, name.partition("-")[0])
+    reduce = np.max if name.startswith("max") else np.mean
+    return Sample(
+        name, lambda x: function(x, *given), [maker], lambda x: _pooled(x, reduce, *geometry)
+    )
+
+
+_HALVES, _HALVES_3D = ((2, 2), (2, 2), (0, 0), (2, 2)), ((2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 2, 1))
+_OVERLAP, _ODD = ((3, 3), (1, 1), (1, 1), (4, 3)), ((3,), (2,), (1,), (3,))
+
 SAMPLES = [
-    Sample(
-        "max_pool",
-        lambda x: pooling.max_pool(x, 2, 2, "VALID"),
-        [distinct(2, 4, 5, 2)],
-        lambda x: _pooled(x, np.max, (2, 2), (2, 2), (0, 0), (2, 2)),
-    ),
+    _sample("max_pool", distinct(2, 4, 5, 2), (2, 2, "VALID"), _HALVES),
     Sample(
         "max_pool-overlap",
         lambda x: pooling.max_pool(x * x, 3, 1, "SAME"),
         [distinct(1, 4, 3, 2)],
-        lambda x: _pooled(x * x, np.max, (3, 3), (1, 1), (1, 1), (4, 3)),
+        lambda x: _pooled(x * x, np.max, *_OVERLAP),
     ),
     Sample(
         "max_pool-channels-first",
@@ -50,48 +57,23 @@ SAMPLES = [
         [distinct(1, 2, 4, 4)],
         lambda x: x.reshape(1, 2, 2, 2, 2, 2).max((3, 5)),
     ),
-    Sample(
-        "max_pool1d",
-        lambda x: pooling.max_pool1d(x, 3, 2, "SAME"),
-        [distinct(2, 5, 2)],
-        lambda x: _pooled(x, np.max, (3,), (2,), (1,), (3,)),
-    ),
-    Sample(
-        "max_pool3d",
-        lambda x: pooling.max_pool3d(x, 2, 2, "VALID"),
-        [distinct(1, 2, 4, 2, 2)],
-        lambda x: _pooled(x, np.max, (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 2, 1)),
-    ),
+    _sample("max_pool1d", distinct(2, 5, 2), (3, 2, "SAME"), _ODD),
+    _sample("max_pool3d", distinct(1, 2, 4, 2, 2), (2, 2, "VALID"), _HALVES_3D),
     Sample(
         "max_pool_with_argmax",
         lambda x: pooling.max_pool_with_argmax(x, 2, 2, "VALID"),
         [distinct(2, 4, 4, 2)],
         _argmax,
     ),
-    Sample(
-        "avg_pool",
-        lambda x: pooling.avg_pool(x, 2, 2, "VALID"),
-        [normal(2, 4, 5, 2)],
-        lambda x: _pooled(x, np.mean, (2, 2), (2, 2), (0, 0), (2, 2)),
-    ),
+    _sample("avg_pool", normal(2, 4, 5, 2), (2, 2, "VALID"), _HALVES),
     Sample(
         "avg_pool-overlap",
         lambda x: pooling.avg_pool2d(x, 3, 1, "SAME"),
         [normal(1, 4, 3, 2)],
-        lambda x: _pooled(x, np.mean, (3, 3), (1, 1), (1, 1), (4, 3)),
+        lambda x: _pooled(x, np.mean, *_OVERLAP),
     ),
-    Sample(
-        "avg_pool1d",
-        lambda x: pooling.avg_pool1d(x, 3, 2, "SAME"),
-        [normal(2, 5, 2)],
-        lambda x: _pooled(x, np.mean, (3,), (2,), (1,), (3,)),
-    ),
-    Sample(
-        "avg_pool3d",
-        lambda x: pooling.avg_pool3d(x, 2, 2, "VALID"),
-        [normal(1, 2, 4, 2, 2)],
-        lambda x: _pooled(x, np.mean, (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 2, 1)),
-    ),
+    _sample("avg_pool1d", normal(2, 5, 2), (3, 2, "SAME"), _ODD),
+    _sample("avg_pool3d", normal(1, 2, 4, 2, 2), (2, 2, "VALID"), _HALVES_3D),
     Sample(
         "pool-max-dilated",
         lambda x: pooling.pool(x, [2], "MAX", dilations=[2]),

@@ -1,11 +1,26 @@
-"""Samples of matrix products and einsum."""
+"""Samples of matrix products and einsum.
+
+Those of products that take in what follows them have no derivative.
+"""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from tapegrad.ops import einsum as einsums, products
-from tapegrad.testing.sample import Sample, alike, complex_normal, named, normal
+from tapegrad.ops.matrix_product_sum import matmul_sum_p, matmul_with_sums_p
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    ValueSample,
+    complex_normal,
+    like_numpy,
+    named,
+    normal,
+)
 
 
 def _transposed(transpose_a: bool, transpose_b: bool) -> Sample:
@@ -28,13 +43,83 @@ def _einsum(name: str, equation: str, *args: object) -> Sample:
     )
 
 
+_MATMUL = {
+    "batch": [normal(2, 3, 4), normal(2, 4, 2)],
+    "broadcast": [normal(2, 1, 3, 4), normal(3, 4, 2)],
+    "fold": [normal(2, 5, 3, 4), normal(4, 2)],
+    "left-shared": [normal(3, 4), normal(2, 4, 2)],
+    "vectors": [normal(3), normal(3)],
+    "row": [normal(3), normal(2, 3, 4)],
+    "column": [normal(2, 4, 3), normal(3)],
+    "matrix-vector": [normal(4, 3), normal(3)],
+    "empty": [normal(2, 0), normal(0, 3)],
+    "complex": [complex_normal(2, 3), complex_normal(3, 2)],
+    "mixed": [normal(2, 3), complex_normal(3, 2)],
+}
+
+_A, _B, _BIAS, _RESIDUAL = normal(3, 4), normal(4, 2), normal(2), normal(3, 2)
+
+
+def _relu(x: Any) -> Any:
+    return np.where(x > 0, x, 0)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
+
+
+_REFERENCES = {None: lambda x: x, "relu": _relu, "gelu_tanh": _gelu_tanh}
+
+
+def _sum(
+    name: str,
+    args: list[Maker],
+    bias: bool = False,
+    residual: bool = False,
+    activation: str | None = None,
+    turned: tuple[bool, bool] = (False, False),
+) -> Sample:
+    def reference(a: Any, b: Any, *addends: Any) -> Any:
+        product = (a.T if turned[0] else a) @ (b.T if turned[1] else b)
+        return _REFERENCES[activation](sum(addends, product))
+
+    return ValueSample(
+        f"matmul_sum-{name}",
+        lambda *arrays: matmul_sum_p(
+            *arrays,
+            transpose_a=turned[0],
+            transpose_b=turned[1],
+            bias=bias,
+            residual=residual,
+            activation=activation,
+        ),
+        args,
+        reference,
+    )
+
+
+def _with_sums(name: str, args: list[Maker], turned: tuple[bool, bool], of_first: bool) -> Sample:
+    def reference(a: Any, b: Any) -> Any:
+        a, b = a.T if turned[0] else a, b.T if turned[1] else b
+        return a @ b, a.sum(1) if of_first else b.sum(0)
+
+    return ValueSample(
+        f"matmul_with_sums-{name}",
+        lambda a, b: matmul_with_sums_p(
+            a, b, transpose_a=turned[0], transpose_b=turned[1], of_first=of_first
+        ),
+        args,
+        reference,
+    )
+
+
 SAMPLES = [
-    named(products.matmul, [normal(3, 4), normal(4, 2)], np.matmul),
+    like_numpy(products.matmul, [normal(3, 4), normal(4, 2)]),
+    *[
+        Sample(f"matmul-{label}", products.matmul, args, np.matmul)
+        for label, args in _MATMUL.items()
+    ],
     *[_transposed(a, b) for a in (False, True) for b in (False, True)],
-    Sample("matmul-batch", products.matmul, [normal(2, 3, 4), normal(2, 4, 2)], np.matmul),
-    Sample("matmul-broadcast", products.matmul, [normal(2, 1, 3, 4), normal(3, 4, 2)], np.matmul),
-    Sample("matmul-fold", products.matmul, [normal(2, 5, 3, 4), normal(4, 2)], np.matmul),
-    Sample("matmul-left-shared", products.matmul, [normal(3, 4), normal(2, 4, 2)], np.matmul),
     Sample(
         "matmul-shared-transposed",
         lambda a, b: products.matmul(a, b, transpose_a=True, transpose_b=True),
@@ -47,15 +132,6 @@ SAMPLES = [
         [normal(5, 4, 3), normal(4, 2)],
         lambda a, b: a.swapaxes(-1, -2) @ b,
     ),
-    Sample("matmul-vectors", products.matmul, [normal(3), normal(3)], np.matmul),
-    Sample("matmul-row", products.matmul, [normal(3), normal(2, 3, 4)], np.matmul),
-    Sample("matmul-column", products.matmul, [normal(2, 4, 3), normal(3)], np.matmul),
-    Sample("matmul-matrix-vector", products.matmul, [normal(4, 3), normal(3)], np.matmul),
-    Sample("matmul-empty", products.matmul, [normal(2, 0), normal(0, 3)], np.matmul),
-    Sample(
-        "matmul-complex", products.matmul, [complex_normal(2, 3), complex_normal(3, 2)], np.matmul
-    ),
-    Sample("matmul-mixed", products.matmul, [normal(2, 3), complex_normal(3, 2)], np.matmul),
     Sample(
         "matmul-adjoint",
         lambda a, b: products.matmul(a, b, adjoint_a=True, transpose_b=True),
@@ -68,35 +144,31 @@ SAMPLES = [
         products.matvec, [normal(2, 3, 4), normal(2, 4)], lambda a, b: (a @ b[..., None])[..., 0]
     ),
     named(products.vecmat, [complex_normal(3), complex_normal(2, 3, 4)], lambda a, b: a.conj() @ b),
-    named(products.vecdot, [complex_normal(2, 3), complex_normal(3)], np.vecdot),
+    like_numpy(products.vecdot, [complex_normal(2, 3), complex_normal(3)]),
     Sample(
         "vecdot-axis",
         lambda a, b: products.vecdot(a, b, axis=0),
         [normal(3, 2), normal(3, 2)],
         lambda a, b: (a * b).sum(0),
     ),
-    named(products.dot, [normal(2, 3), normal(4, 3, 2)], np.dot),
+    like_numpy(products.dot, [normal(2, 3), normal(4, 3, 2)]),
     Sample("dot-vectors", products.dot, [normal(3), normal(3)], np.dot),
     Sample("dot-number", products.dot, [normal(), normal(3)], np.dot),
-    named(products.vdot, [complex_normal(2, 3), complex_normal(2, 3)], np.vdot),
-    named(products.inner, [normal(2, 3), normal(4, 3)], np.inner),
-    named(products.outer, [normal(3), normal(2, 2)], np.outer),
-    named(products.tensordot, [normal(2, 3, 4), normal(3, 4, 2)], np.tensordot),
+    like_numpy(products.vdot, [complex_normal(2, 3), complex_normal(2, 3)]),
+    like_numpy(products.inner, [normal(2, 3), normal(4, 3)]),
+    like_numpy(products.outer, [normal(3), normal(2, 2)]),
+    like_numpy(products.tensordot, [normal(2, 3, 4), normal(3, 4, 2)]),
     Sample(
         "tensordot-axes",
         lambda a, b: products.tensordot(a, b, [[0, -1], [1, 0]]),
         [normal(2, 3, 4), normal(4, 2, 5)],
         lambda a, b: np.tensordot(a, b, ([0, 2], [1, 0])),
     ),
-    alike(
-        "tensordot-one-axis",
-        products.tensordot,
-        [complex_normal(2, 3), complex_normal(4, 2)],
-        np.tensordot,
-        (0, 1),
+    like_numpy(
+        products.tensordot, [complex_normal(2, 3), complex_normal(4, 2)], (0, 1), case="one-axis"
     ),
-    alike("tensordot-none", products.tensordot, [normal(2), normal(3, 2)], np.tensordot, 0),
-    named(products.kron, [normal(2, 3), normal(3, 2)], np.kron),
+    like_numpy(products.tensordot, [normal(2), normal(3, 2)], 0, case="none"),
+    like_numpy(products.kron, [normal(2, 3), normal(3, 2)]),
     Sample("kron-ranks", products.kron, [normal(2), normal(2, 3)], np.kron),
     _einsum("matmul", "ij,jk->ik", normal(2, 3), normal(3, 4)),
     _einsum("swapped", "ij,jk->ki", normal(2, 3), normal(3, 4)),
@@ -131,4 +203,31 @@ SAMPLES = [
         [normal(2, 3), normal(2, 3)],
         lambda a, b: (a * b).sum(-1),
     ),
+    _sum("nothing", [_A, _B]),
+    _sum("bias", [_A, _B, _BIAS], bias=True),
+    _sum("residual", [_A, _B, _RESIDUAL], residual=True),
+    _sum("both", [_A, _B, _BIAS, _RESIDUAL], bias=True, residual=True),
+    _sum("relu", [_A, _B], activation="relu"),
+    _sum("all", [_A, _B, _BIAS, _RESIDUAL], bias=True, residual=True, activation="relu"),
+    _sum("gelu", [_A, _B, _BIAS], bias=True, activation="gelu_tanh"),
+    _sum(
+        "transposed",
+        [normal(4, 3), normal(2, 4), _BIAS, _RESIDUAL],
+        bias=True,
+        residual=True,
+        turned=(True, True),
+    ),
+    _sum("column", [_A, normal(4, 1), normal(1)], bias=True),
+    _sum("empty", [normal(3, 0), normal(0, 2), _BIAS], bias=True),
+    _sum(
+        "complex",
+        [complex_normal(3, 4), complex_normal(4, 2), complex_normal(2), complex_normal(3, 2)],
+        bias=True,
+        residual=True,
+    ),
+    _with_sums("second", [normal(4, 3), _B], (True, False), False),
+    _with_sums("first", [normal(4, 3), _B], (True, False), True),
+    _with_sums("plain", [_A, _B], (False, False), True),
+    _with_sums("transposed", [_A, normal(2, 4)], (False, True), False),
+    _with_sums("empty", [normal(0, 3), normal(0, 2)], (True, False), False),
 ]

@@ -7,6 +7,7 @@ Parameters are differentiated through fixed random words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,29 +19,27 @@ from tapegrad.testing.sample import Sample, ValueSample, integers, normal, unifo
 _SEED = [3, 4]
 
 
-def _twice(draw: Any) -> Any:
-    return lambda seed: draw(seed) - draw(seed)
-
-
-def _zeros(*shape: int) -> Any:
-    return lambda seed: np.zeros(shape)
-
-
 def _drawn(name: str, draw: Any, *shape: int) -> Sample:
-    return ValueSample(name, _twice(draw), [integers(0, 9, 2)], _zeros(*shape))
+    return ValueSample(
+        name,
+        lambda seed: draw(seed) - draw(seed),
+        [integers(0, 9, 2)],
+        lambda seed: np.zeros(shape),
+    )
 
 
-def _noise(shape: Any) -> Any:
-    return stateless.stateless_normal(shape, _SEED, dtype="float64").numpy()
+def _of_shape(name: str, *shape: int, case: str = "", options: Sequence[Any] = ()) -> Sample:
+    draw = getattr(stateless, name)
+    return _drawn(f"{name}{case}", lambda seed: draw(shape, seed, *options), *shape)
 
 
-def _unit(shape: Any) -> Any:
-    return stateless.stateless_uniform(shape, _SEED, dtype="float64").numpy()
+def _standard(draw: Any, *shape: int) -> Any:
+    return draw(shape, _SEED, dtype="float64").numpy()
 
 
-def _typed(draw: Any) -> Any:
-    """Call a draw in the dtype of its parameter."""
-    return lambda *args: draw(*args, dtype=args[0].dtype)
+def _typed(draw: Any, *shape: int) -> Any:
+    """Draw in the dtype of the first parameter."""
+    return lambda *parameters: draw(shape, _SEED, *parameters, dtype=parameters[0].dtype)
 
 
 def _fresh() -> Generator:
@@ -53,21 +52,13 @@ def _mask(shape: Any, rate: float) -> Any:
 
 
 SAMPLES = [
-    _drawn("stateless_normal", lambda s: stateless.stateless_normal([2, 3], s), 2, 3),
-    _drawn("stateless_uniform", lambda s: stateless.stateless_uniform([5], s), 5),
-    _drawn(
-        "stateless_uniform-int", lambda s: stateless.stateless_uniform([5], s, 0, 9, "int32"), 5
-    ),
-    _drawn(
-        "stateless_uniform-full",
-        lambda s: stateless.stateless_uniform([5], s, None, None, "int64"),
-        5,
-    ),
-    _drawn("stateless_uniform-empty", lambda s: stateless.stateless_uniform([0, 2], s), 0, 2),
-    _drawn("stateless_truncated_normal", lambda s: stateless.stateless_truncated_normal([5], s), 5),
-    _drawn(
-        "stateless_poisson", lambda s: stateless.stateless_poisson([4, 2], s, [2.0, 30.0]), 4, 2
-    ),
+    _of_shape("stateless_normal", 2, 3),
+    _of_shape("stateless_uniform", 5),
+    _of_shape("stateless_uniform", 5, case="-int", options=(0, 9, "int32")),
+    _of_shape("stateless_uniform", 5, case="-full", options=(None, None, "int64")),
+    _of_shape("stateless_uniform", 0, 2, case="-empty"),
+    _of_shape("stateless_truncated_normal", 5),
+    _of_shape("stateless_poisson", 4, 2, options=([2.0, 30.0],)),
     _drawn(
         "stateless_categorical",
         lambda s: stateless.stateless_categorical([[0.0, 1.0, 2.0]], 4, s),
@@ -79,29 +70,27 @@ SAMPLES = [
     _drawn("fold_in", lambda s: stateless.fold_in(s, 5), 2),
     Sample(
         "stateless_normal-parameters",
-        _typed(lambda m, s, dtype: stateless.stateless_normal([4, 3], _SEED, m, s, dtype)),
+        _typed(stateless.stateless_normal, 4, 3),
         [normal(3), uniform(0.5, 2, 4, 1)],
-        lambda m, s: m + s * _noise([4, 3]),
+        lambda m, s: m + s * _standard(stateless.stateless_normal, 4, 3),
     ),
     Sample(
         "stateless_truncated_normal-parameters",
-        _typed(lambda m, s, dtype: stateless.stateless_truncated_normal([3], _SEED, m, s, dtype)),
+        _typed(stateless.stateless_truncated_normal, 3),
         [normal(3), uniform(0.5, 2)],
-        lambda m, s: (
-            m + s * stateless.stateless_truncated_normal([3], _SEED, dtype="float64").numpy()
-        ),
+        lambda m, s: m + s * _standard(stateless.stateless_truncated_normal, 3),
     ),
     Sample(
         "stateless_uniform-parameters",
-        _typed(lambda a, b, dtype: stateless.stateless_uniform([4, 3], _SEED, a, b, dtype)),
+        _typed(stateless.stateless_uniform, 4, 3),
         [normal(3), uniform(3, 4, 3)],
-        lambda a, b: a + (b - a) * _unit([4, 3]),
+        lambda a, b: a + (b - a) * _standard(stateless.stateless_uniform, 4, 3),
     ),
     # No reference: rejection has no formula. The rule for alpha is implicit reparameterisation; it
     # agrees with differences of the sampler where next to nothing is rejected, at large alpha.
     Sample(
         "stateless_gamma",
-        _typed(lambda a, b, dtype: stateless.stateless_gamma([3], _SEED, a, b, dtype)),
+        _typed(stateless.stateless_gamma, 3),
         [uniform(20, 30, 3), uniform(1, 2, 3)],
         None,
         order=1,
@@ -110,7 +99,7 @@ SAMPLES = [
     # Generators draw the examples of a batch together: there is no loop to compare with.
     Sample(
         "gamma",
-        _typed(lambda a, dtype: draws.draw_gamma(_fresh(), (3,), a, None, dtype)),
+        lambda a: draws.draw_gamma(_fresh(), (3,), a, None, a.dtype),
         [uniform(20, 30, 3)],
         None,
         order=1,

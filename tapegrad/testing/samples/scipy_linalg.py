@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tapegrad.ops.linalg.common import hermitian_part
 from tapegrad.scipy import linalg
-from tapegrad.testing.sample import Maker, Sample, complex_normal, fixed, normal, positive_definite
+from tapegrad.testing.sample import (
+    Maker,
+    Sample,
+    complex_normal,
+    fixed,
+    normal,
+    of_scipy,
+    positive_definite,
+)
 
 _BANDS = np.array([[0.0, 0.5, -0.4, 0.7], [4.0, 5.0, 6.0, 7.0]])
 _PLANT = np.array([[0.1, 0.4, 0.0], [-0.3, 0.2, 0.5], [0.2, 0.0, -0.4]])
 _INPUT = np.array([[1.0, 0.2], [0.3, -0.5], [0.0, 0.8]])
 
-
-def _theirs(name: str, **options: Any) -> Callable[..., Any]:
-    def reference(*args: Any) -> Any:
-        import scipy.linalg
-
-        return getattr(scipy.linalg, name)(*args, **options)
-
-    return reference
+_theirs = partial(of_scipy, "linalg")
 
 
 def _sample(name: str, args: Sequence[Maker], order: int = 2, **options: Any) -> Sample:

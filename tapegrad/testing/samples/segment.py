@@ -9,9 +9,11 @@ import numpy as np
 
 from tapegrad.ops import segment, segment_functions as functions
 from tapegrad.testing.sample import (
+    Function,
     Maker,
     Sample,
     ValueSample,
+    alike,
     complex_normal,
     distinct,
     fixed,
@@ -25,7 +27,7 @@ FULL = fixed(np.array([2, 0, -1, 2, 1, 2]))
 ZEROS = fixed([[2.0, 0.0], [0.0, 0.5], [1.5, 2.0], [0.0, -1.0], [0.5, 0.0], [3.0, 0.0]])
 
 
-def _by_segment(reduce: Callable[..., Any], num: int, empty: float) -> Callable[..., Any]:
+def _by_segment(reduce: Function, num: int, empty: float) -> Function:
     def reference(x: Any, ids: Any) -> Any:
         rows = [x[ids == s] for s in range(num)]
         return np.stack([reduce(r, 0) if len(r) else np.full(x.shape[1:], empty) for r in rows])
@@ -41,7 +43,7 @@ def _unsorted(
     name: str,
     values: Maker,
     ids: Maker,
-    reduce: Callable[..., Any],
+    reduce: Function,
     empty: float = 0,
     num: int = 3,
     kind: Callable[..., Sample] = Sample,
@@ -60,11 +62,12 @@ INFINITE = fixed(
 LOWEST, HIGHEST = np.finfo(float).min, np.finfo(float).max
 
 SAMPLES = [
-    Sample(
+    alike(
         "segment_sum",
-        lambda x: functions.segment_sum(x, np.array([0, 0, 1, 3, 3, 3])),
+        functions.segment_sum,
         [normal(6, 2)],
-        lambda x: _by_segment(np.sum, 4, 0)(x, np.array([0, 0, 1, 3, 3, 3])),
+        _by_segment(np.sum, 4, 0),
+        np.array([0, 0, 1, 3, 3, 3]),
     ),
     *[
         Sample(

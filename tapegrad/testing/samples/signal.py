@@ -15,6 +15,7 @@ from tapegrad.testing.sample import (
     fixed,
     named,
     normal,
+    of_scipy,
     uniform,
 )
 
@@ -54,18 +55,6 @@ def _there_and_back(x: Any) -> Any:
     return back[2:-2]
 
 
-def _kaiser(length: int, beta: Any) -> Any:
-    import scipy.signal
-
-    return scipy.signal.windows.kaiser(length, float(beta))
-
-
-def _kaiser_derived(length: int, beta: Any) -> Any:
-    import scipy.signal
-
-    return scipy.signal.windows.kaiser_bessel_derived(length, float(beta))
-
-
 def _mel_weights(x: Any) -> Any:
     low, high = 1127 * np.log(1 + np.array([300.0, 3000.0]) / 700)
     bands = np.linspace(low, high, 5)
@@ -75,9 +64,7 @@ def _mel_weights(x: Any) -> Any:
 
 
 def _mfccs(x: Any) -> Any:
-    import scipy.fft
-
-    return scipy.fft.dct(x, type=2) / np.sqrt(2 * x.shape[-1])
+    return of_scipy("fft", "dct", type=2)(x) / np.sqrt(2 * x.shape[-1])
 
 
 def _pair(name: str, mode: str, first: Maker, second: Maker, label: str = "") -> Sample:
@@ -130,13 +117,13 @@ SAMPLES = [
         "kaiser_window",
         lambda beta: window_functions.kaiser_window(5, beta, beta.dtype),
         [fixed(2.5)],
-        lambda beta: _kaiser(5, beta),
+        of_scipy("signal.windows", "kaiser", 5),
     ),
     Sample(
         "kaiser_bessel_derived_window",
         lambda beta: window_functions.kaiser_bessel_derived_window(6, beta, beta.dtype),
         [fixed(1.5)],
-        lambda beta: _kaiser_derived(6, beta),
+        of_scipy("signal.windows", "kaiser_bessel_derived", 6),
     ),
     Sample(
         "linear_to_mel_weight_matrix",

@@ -11,10 +11,11 @@ from tapegrad.testing.sample import (
     Sample,
     ValueSample,
     alike,
+    alike_in_value,
     distinct,
     fixed,
     integers,
-    named,
+    like_numpy,
     normal,
     uniform,
 )
@@ -28,7 +29,7 @@ def _top(x: Any, k: int) -> tuple[Any, Any]:
 
 
 SAMPLES = [
-    named(sorting.sort, [distinct(2, 5)], np.sort),
+    like_numpy(sorting.sort, [distinct(2, 5)]),
     Sample(
         "sort-descending",
         lambda x: sorting.sort(x, 0, "DESCENDING"),
@@ -36,9 +37,7 @@ SAMPLES = [
         lambda x: np.sort(x, 0)[::-1],
     ),
     ValueSample("sort-integers", sorting.sort, [integers(0, 5, 6)], np.sort),
-    ValueSample(
-        "argsort", lambda x: sorting.argsort(x, 0), [distinct(5, 2)], lambda x: np.argsort(x, 0)
-    ),
+    alike_in_value("argsort", sorting.argsort, [distinct(5, 2)], np.argsort, 0),
     ValueSample(
         "argsort-descending",
         lambda x: sorting.argsort(x, -1, "DESCENDING", stable=True),
@@ -48,21 +47,14 @@ SAMPLES = [
     alike("top_k", sorting.top_k, [distinct(2, 5)], _top, 2),
     alike("top_k-few", sorting.top_k, [distinct(2, 40)], _top, 3),
     alike("top_k-all", sorting.top_k, [distinct(5)], _top, 5),
-    ValueSample(
-        "top_k-ties", lambda x: sorting.top_k(x, 3), [integers(0, 4, 3, 40)], lambda x: _top(x, 3)
-    ),
+    alike_in_value("top_k-ties", sorting.top_k, [integers(0, 4, 3, 40)], _top, 3),
     ValueSample(
         "in_top_k",
         lambda t, p: sorting.in_top_k(t, p, 2),
         [integers(0, 4, 3), distinct(3, 4)],
         lambda t, p: (p > p[np.arange(3), t][:, None]).sum(1) < 2,
     ),
-    ValueSample(
-        "searchsorted",
-        lambda s, v: sorting.searchsorted(s, v),
-        [STEPS, normal(2, 3)],
-        lambda s, v: np.searchsorted(s, v),
-    ),
+    ValueSample("searchsorted", sorting.searchsorted, [STEPS, normal(2, 3)], np.searchsorted),
     ValueSample(
         "searchsorted-right",
         lambda v: sorting.searchsorted([1, 2, 2, 5], v, "right"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,11 @@ from tapegrad.testing.sample import (
     integers,
     named,
     normal,
+    of_scipy,
     uniform,
 )
 
-
-def _scipy(name: str) -> Callable[..., Any]:
-    """Return the function of SciPy by name, imported when it is called."""
-
-    def call(*args: Any) -> Any:
-        import scipy.special  # an oracle that only samples need
-
-        return getattr(scipy.special, name)(*args)
-
-    return call
-
+_scipy = partial(of_scipy, "special")
 
 _POSITIVE = uniform(0.3, 6.0, 2, 3)
 
@@ -63,10 +55,7 @@ _UNARY: list[tuple[Callable[..., Any], str, Maker]] = [
 ]
 
 SAMPLES = [
-    *[
-        Sample(function.__name__, function, [maker], _scipy(name))
-        for function, name, maker in _UNARY
-    ],
+    *[named(function, [maker], _scipy(name)) for function, name, maker in _UNARY],
     Sample("erf-0d", special.erf, [normal()], _scipy("erf")),
     named(special.fresnel_sin, [normal(4)], lambda x: _scipy("fresnel")(x)[0]),
     named(special.fresnel_cos, [normal(4)], lambda x: _scipy("fresnel")(x)[1]),

@@ -17,6 +17,7 @@ from tapegrad.testing.sample import (
     distinct,
     fixed,
     integers,
+    like_numpy,
     named,
     normal,
     uniform,
@@ -75,16 +76,11 @@ REDUCE = [
 ]
 
 STATISTICS = [
-    named(statistics.var, [normal(5)], np.var),
-    Sample(
-        "var-correction",
-        lambda x: statistics.var(x, 1, 1, True),
-        [normal(2, 4)],
-        lambda x: x.var(1, ddof=1, keepdims=True),
-    ),
-    alike("var-complex", statistics.var, [complex_normal(4, 2)], np.var, 0),
+    like_numpy(statistics.var, [normal(5)]),
+    like_numpy(statistics.var, [normal(2, 4)], 1, case="correction", correction=1, keepdims=True),
+    like_numpy(statistics.var, [complex_normal(4, 2)], 0, case="complex"),
     Sample("var-constant", statistics.var, [fixed([2.0, 2.0, 2.0])], np.var),
-    Sample("std", lambda x: statistics.std(x, 0, 1), [normal(4, 2)], lambda x: x.std(0, ddof=1)),
+    like_numpy(statistics.std, [normal(4, 2)], 0, correction=1),
     Sample("std-complex", statistics.std, [complex_normal(4)], np.std),
     Sample(
         "moments",
@@ -126,8 +122,8 @@ STATISTICS = [
         [normal(4), WEIGHTS],
         lambda x, w: np.average(x, weights=w),
     ),
-    alike("ptp", statistics.ptp, [distinct(4, 2)], np.ptp, 0),
-    named(statistics.cov, [normal(3, 5)], np.cov),
+    like_numpy(statistics.ptp, [distinct(4, 2)], 0),
+    like_numpy(statistics.cov, [normal(3, 5)]),
     Sample(
         "cov-columns",
         lambda x: statistics.cov(x, False, 0),
@@ -135,25 +131,23 @@ STATISTICS = [
         lambda x: np.cov(x, rowvar=False, ddof=0),
     ),
     Sample("cov-vector", statistics.cov, [normal(5)], np.cov),
-    named(statistics.corrcoef, [normal(3, 5)], np.corrcoef),
-    alike("trapezoid", statistics.trapezoid, [normal(4, 2)], np.trapezoid, dx=0.5, axis=0),
+    like_numpy(statistics.corrcoef, [normal(3, 5)]),
+    like_numpy(statistics.trapezoid, [normal(4, 2)], dx=0.5, axis=0),
     Sample("trapezoid-points", statistics.trapezoid, [normal(2, 4), normal(4)], np.trapezoid),
-    named(quantile.median, [distinct(2, 3)], np.median),
-    alike("median-odd", quantile.median, [distinct(2, 5)], np.median, 1, keepdims=True),
-    alike("quantile", quantile.quantile, [distinct(6, 2)], np.quantile, [0.1, 0.5, 1.0], 0),
-    alike("percentile", quantile.percentile, [distinct(2, 3, 2)], np.percentile, 30.0, (0, 2)),
+    like_numpy(quantile.median, [distinct(2, 3)]),
+    like_numpy(quantile.median, [distinct(2, 5)], 1, case="odd", keepdims=True),
+    like_numpy(quantile.quantile, [distinct(6, 2)], [0.1, 0.5, 1.0], 0),
+    like_numpy(quantile.percentile, [distinct(2, 3, 2)], 30.0, (0, 2)),
 ]
 
 WITHOUT_NAN = [
-    alike("nansum", nan_reduction.nansum, [GAPS], np.nansum, 1),
-    named(nan_reduction.nanprod, [GAPS], np.nanprod),
-    alike("nanmean", nan_reduction.nanmean, [GAPS], np.nanmean, 0, keepdims=True),
-    Sample(
-        "nanvar", lambda x: nan_reduction.nanvar(x, 1, 1), [GAPS], lambda x: np.nanvar(x, 1, ddof=1)
-    ),
-    alike("nanstd", nan_reduction.nanstd, [GAPS], np.nanstd, 1),
-    alike("nanmax", nan_reduction.nanmax, [GAPS], np.nanmax, 1),
-    named(nan_reduction.nanmin, [GAPS], np.nanmin),
+    like_numpy(nan_reduction.nansum, [GAPS], 1),
+    like_numpy(nan_reduction.nanprod, [GAPS]),
+    like_numpy(nan_reduction.nanmean, [GAPS], 0, keepdims=True),
+    like_numpy(nan_reduction.nanvar, [GAPS], 1, correction=1),
+    like_numpy(nan_reduction.nanstd, [GAPS], 1),
+    like_numpy(nan_reduction.nanmax, [GAPS], 1),
+    like_numpy(nan_reduction.nanmin, [GAPS]),
     ValueSample("nansum-integers", nan_reduction.nansum, [integers(0, 5, 4)], np.sum),
 ]
 

@@ -26,7 +26,8 @@ _SLOT, _SQUARES, _STEP = normal(2, 3), uniform(1.5, 2.5, 2, 3), fixed(3)
 _ROWS = [normal(4, 3), normal(3, 3), fixed([2, 0, 3]), fixed(0.1)]
 
 
-def _update(name: str, update: Any, args: list[Maker], reference: Any, **params: Any) -> Sample:
+def _update(name: str, args: list[Maker], reference: Any, **params: Any) -> Sample:
+    update = getattr(updates, name.partition("-")[0])
     return ValueSample(name, lambda *arrays: update(*arrays, **params), args, reference)
 
 
@@ -122,47 +123,20 @@ _FTRL: dict[str, Any] = {"beta": 0.5, "l1": 0.3, "l2": 0.2, "shrinkage": 0.1}
 _RMSPROP: dict[str, Any] = {"rho": 0.9, "epsilon": 1e-7}
 
 SAMPLES = [
-    _update("count_update", updates.count_update, [_STEP], lambda count: count + 1),
-    _update("sgd_update", updates.sgd_update, _P, lambda p, g, rate: p - rate * g),
-    _update(
-        "sgd_update-scalar",
-        updates.sgd_update,
-        [normal(), normal(), fixed(0.1)],
-        lambda p, g, rate: p - rate * g,
-    ),
+    _update("count_update", [_STEP], lambda count: count + 1),
+    _update("sgd_update", _P, lambda p, g, rate: p - rate * g),
+    _update("sgd_update-scalar", [normal(), normal(), fixed(0.1)], lambda p, g, rate: p - rate * g),
     _update(
         "sgd_rows_update",
-        updates.sgd_rows_update,
         [normal(4, 3), normal(3, 3), fixed([2, 0, 2]), fixed(0.1)],
         lambda p, values, indices, rate: p - rate * _spread(values, indices),
     ),
-    _update(
-        "momentum_update",
-        updates.momentum_update,
-        [*_P, _SLOT],
-        _momentum,
-        nesterov=False,
-        **_MOMENTUM,
-    ),
-    _update(
-        "momentum_update-nesterov",
-        updates.momentum_update,
-        [*_P, _SLOT],
-        _nesterov,
-        nesterov=True,
-        **_MOMENTUM,
-    ),
-    _update("adam_update", updates.adam_update, [*_P, _STEP, _SLOT, _SQUARES], _adam, **_ADAM),
-    _update(
-        "adam_update-amsgrad",
-        updates.adam_update,
-        [*_P, _STEP, _SLOT, _SQUARES, _SQUARES],
-        _adam,
-        **_ADAM,
-    ),
+    _update("momentum_update", [*_P, _SLOT], _momentum, nesterov=False, **_MOMENTUM),
+    _update("momentum_update-nesterov", [*_P, _SLOT], _nesterov, nesterov=True, **_MOMENTUM),
+    _update("adam_update", [*_P, _STEP, _SLOT, _SQUARES], _adam, **_ADAM),
+    _update("adam_update-amsgrad", [*_P, _STEP, _SLOT, _SQUARES, _SQUARES], _adam, **_ADAM),
     _update(
         "adam_update-complex",
-        updates.adam_update,
         [
             complex_normal(3),
             complex_normal(3),
@@ -174,119 +148,74 @@ SAMPLES = [
         _adam,
         **_ADAM,
     ),
-    _update(
-        "rmsprop_update",
-        updates.rmsprop_update,
-        [*_P, _SQUARES],
-        _rmsprop,
-        momentum=0.0,
-        centered=False,
-        **_RMSPROP,
-    ),
+    _update("rmsprop_update", [*_P, _SQUARES], _rmsprop, momentum=0.0, centered=False, **_RMSPROP),
     _update(
         "rmsprop_update-centered",
-        updates.rmsprop_update,
         [*_P, _SQUARES, uniform(-0.5, 0.5, 2, 3), _SLOT],
         _centered,
         momentum=0.5,
         centered=True,
         **_RMSPROP,
     ),
-    _update("adagrad_update", updates.adagrad_update, [*_P, _SQUARES], _adagrad, epsilon=1e-7),
+    _update("adagrad_update", [*_P, _SQUARES], _adagrad, epsilon=1e-7),
     _update(
         "adagrad_rows_update",
-        updates.adagrad_rows_update,
         [*_ROWS, uniform(1.0, 2.0, 4, 3)],
         lambda p, values, indices, rate, total: _adagrad(p, _spread(values, indices), rate, total),
         epsilon=1e-7,
     ),
     _update(
-        "decay_update",
-        updates.decay_update,
-        [normal(2, 3), fixed(0.1)],
-        lambda p, rate: p * (1 - rate * 0.5),
-        amount=0.5,
+        "decay_update", [normal(2, 3), fixed(0.1)], lambda p, rate: p * (1 - rate * 0.5), amount=0.5
     ),
     _update(
         "average_update",
-        updates.average_update,
         [normal(2, 3), normal(2, 3), _STEP],
         lambda average, p, step: 0.75 * average + 0.25 * p,
         share=0.25,
     ),
     _update(
         "average_update-first",
-        updates.average_update,
         [normal(2, 3), normal(2, 3), fixed(1)],
         lambda average, p, step: p,
         share=0.25,
     ),
     _update(
         "moments_update",
-        updates.moments_update,
         [normal(2, 3) for _ in range(4)],
         lambda m, v, mean, variance: (0.75 * m + 0.25 * mean, 0.75 * v + 0.25 * variance),
         share=0.25,
     ),
     _update(
         "tally_update",
-        updates.tally_update,
         [fixed(2.5), fixed(3.0), fixed(-0.75)],
         lambda total, count, value: (total + 8.0 * value, count + 8.0),
         weight=8.0,
     ),
+    _update("adadelta_update", [*_P, _SQUARES, _SQUARES], _adadelta, **_RMSPROP),
+    _update("adamax_update", [*_P, _STEP, _SLOT, _SQUARES], _adamax, **_ADAM),
+    _update("nadam_product_update", [fixed(0.25), _STEP], _nadam_product, beta_1=0.9, beta_2=0.99),
     _update(
-        "adadelta_update", updates.adadelta_update, [*_P, _SQUARES, _SQUARES], _adadelta, **_RMSPROP
-    ),
-    _update(
-        "adamax_update", updates.adamax_update, [*_P, _STEP, _SLOT, _SQUARES], _adamax, **_ADAM
-    ),
-    _update(
-        "nadam_product_update",
-        updates.nadam_product_update,
-        [fixed(0.25), _STEP],
-        _nadam_product,
-        beta_1=0.9,
-        beta_2=0.99,
-    ),
-    _update(
-        "nadam_update",
-        updates.nadam_update,
-        [*_P, fixed(0.7), fixed(0.6), fixed(30.0), _SLOT, _SQUARES],
-        _nadam,
-        **_ADAM,
+        "nadam_update", [*_P, fixed(0.7), fixed(0.6), fixed(30.0), _SLOT, _SQUARES], _nadam, **_ADAM
     ),
     _update(
         "lamb_change_update",
-        updates.lamb_change_update,
         [normal(2, 3), normal(2, 3), _STEP, _SLOT, _SQUARES],
         _lamb_change,
         **_ADAM,
     ),
     _update(
         "lamb_update",
-        updates.lamb_update,
         [*_P, fixed(3.0), fixed(2.0)],
         lambda p, change, rate, size, length: p - rate * 1.5 * change,
     ),
     _update(
         "lamb_update-of-zeros",
-        updates.lamb_update,
         [*_P, fixed(0.0), fixed(2.0)],
         lambda p, change, rate, size, length: p - rate * change,
     ),
-    _update("lion_update", updates.lion_update, [*_P, _SLOT], _lion, beta_1=0.9, beta_2=0.99),
-    _update(
-        "ftrl_update", updates.ftrl_update, [*_P, _SQUARES, _SLOT], _ftrl(0.5), power=0.5, **_FTRL
-    ),
-    _update(
-        "ftrl_update-power",
-        updates.ftrl_update,
-        [*_P, _SQUARES, _SLOT],
-        _ftrl(0.75),
-        power=0.75,
-        **_FTRL,
-    ),
+    _update("lion_update", [*_P, _SLOT], _lion, beta_1=0.9, beta_2=0.99),
+    _update("ftrl_update", [*_P, _SQUARES, _SLOT], _ftrl(0.5), power=0.5, **_FTRL),
+    _update("ftrl_update-power", [*_P, _SQUARES, _SLOT], _ftrl(0.75), power=0.75, **_FTRL),
     Sample(
         "merge_rows",
         _merge,

@@ -6,14 +6,11 @@ each step. The optimizers are plain functions, so one can differentiate through 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tapegrad.compat.autograd import numpy as np
 from tapegrad.compat.autograd.misc.flatten import flatten
-from tapegrad.compat.autograd.wrap_util import wraps
-
-Function = Callable[..., Any]
+from tapegrad.compat.autograd.wrap_util import Function, wraps
 
 
 def unflatten_optimizer(optimize: Function) -> Function:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tapegrad.compat.autograd.tracer import Node, trace
 from tapegrad.compat.autograd.util import subvals, toposort
-from tapegrad.compat.autograd.wrap_util import wraps
+from tapegrad.compat.autograd.wrap_util import Function, wraps
 from tapegrad.errors import ArgumentError
-
-Function = Callable[..., Any]
 
 
 class ConstGraphNode(Node):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tapegrad import numpy as tensors
-from tapegrad.compat.autograd.values import raw
+from tapegrad.compat.autograd.values import Function, raw
 from tapegrad.errors import ArgumentError
-
-Function = Callable[..., Any]
 
 
 def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:

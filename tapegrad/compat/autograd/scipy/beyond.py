@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from math import pi, sqrt
 from typing import Any
 
@@ -11,11 +10,9 @@ from tapegrad.compat.autograd import numpy as np
 from tapegrad.compat.autograd.core import defvjp
 from tapegrad.compat.autograd.dispatch import plain_results
 from tapegrad.compat.autograd.primitives import primitive
-from tapegrad.compat.autograd.values import as_tensor, raw
+from tapegrad.compat.autograd.values import Function, as_tensor, raw
 from tapegrad.errors import BackendUnavailableError
 from tapegrad.scipy import special as tensors
-
-Function = Callable[..., Any]
 
 _SLOPE = 2.0 / sqrt(pi)
 

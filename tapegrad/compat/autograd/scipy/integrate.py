@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from typing import Any
 
 from tapegrad.compat.autograd import numpy as np
@@ -11,12 +10,10 @@ from tapegrad.compat.autograd.core import defvjp_argnums
 from tapegrad.compat.autograd.misc.flatten import flatten
 from tapegrad.compat.autograd.primitives import primitive
 from tapegrad.compat.autograd.tracing import make_vjp
-from tapegrad.compat.autograd.values import plain, uses_tensors
+from tapegrad.compat.autograd.values import Function, plain, uses_tensors
 from tapegrad.scipy import integrate
 
 __all__ = ["odeint"]
-
-Function = Callable[..., Any]
 
 
 def odeint(func: Function, y0: Any, t: Any, args: tuple[Any, ...] = (), **options: Any) -> Any:

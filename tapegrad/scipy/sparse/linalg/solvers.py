@@ -6,6 +6,8 @@ the adjoint system, and that of each entry of A follows from it and x; how x was
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
@@ -48,11 +50,7 @@ def cg(
     >>> x.tolist(), int(info)
     ([1.0, 0.5], 0)
     """
-
-    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
-        return krylov.cg(apply, b, x, _goal(b, rtol, atol), maxiter, near)
-
-    return _solved("cg", iterate, A, b, x0, M, maxiter, callback)
+    return _solved("cg", krylov.cg, A, b, x0, rtol, atol, maxiter, M, callback)
 
 
 def bicgstab(
@@ -72,11 +70,7 @@ def bicgstab(
     >>> x.round(6).tolist(), int(info)
     ([0.5, 1.0], 0)
     """
-
-    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
-        return krylov.bicgstab(apply, b, x, _goal(b, rtol, atol), maxiter, near)
-
-    return _solved("bicgstab", iterate, A, b, x0, M, maxiter, callback)
+    return _solved("bicgstab", krylov.bicgstab, A, b, x0, rtol, atol, maxiter, M, callback)
 
 
 def gmres(
@@ -101,11 +95,8 @@ def gmres(
     ([0.5, 1.0], 0)
     """
     count = 20 if restart is None else int(restart)
-
-    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
-        return krylov.gmres(apply, b, x, _goal(b, rtol, atol), maxiter, near, count)
-
-    return _solved("gmres", iterate, A, b, x0, M, maxiter, callback)
+    method = partial(krylov.gmres, restart=count)
+    return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M, callback)
 
 
 def minres(
@@ -129,15 +120,27 @@ def minres(
     if M is not None:
         raise ArgumentError("minres takes no preconditioner M here. Use gmres, or cg.")
 
-    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
-        return krylov.minres(apply, b, x, _goal(b, rtol, 0.0), maxiter)
+    def method(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, near: Apply) -> Any:
+        return krylov.minres(apply, b, x, goal, limit)
 
-    return _solved("minres", iterate, A, b, x0, None, maxiter, callback)
+    return _solved("minres", method, A, b, x0, rtol, 0.0, maxiter, None, callback)
 
 
 def _solved(
-    name: str, iterate: Iterate, A: Any, b: Any, x0: Any, M: Any, maxiter: int | None, callback: Any
+    name: str,
+    method: Callable[..., tuple[Any, Any]],
+    A: Any,
+    b: Any,
+    x0: Any,
+    rtol: float,
+    atol: float,
+    maxiter: int | None,
+    M: Any,
+    callback: Any,
 ) -> tuple[Any, Any]:
+    def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
+        return method(apply, b, x, _goal(b, rtol, atol), maxiter, near)
+
     if callback is not None:
         raise ArgumentError(f"{name} takes no callback: its rounds may run on a device.")
     functions = as_function(A)
