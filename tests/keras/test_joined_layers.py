@@ -151,7 +151,28 @@ def test_layers_that_were_changed_later_are_called_as_they_are(runs) -> None:
     relu.negative_slope = 0.0
     relu.call = lambda inputs: inputs * 0.0 + 7.0
     assert float(tf.reduce_min(model(IMAGES, training=True))) == 7.0
+    del relu.call
+    norm = model.layers[1]
+    norm.call = lambda inputs, training=None, mask=None: inputs * 0.0 + 5.0
+    assert float(tf.reduce_min(model(IMAGES, training=True))) == 5.0
+    del norm.call
+    norm.activity_regularizer = tf.keras.regularizers.L2(1.0)
+    model(IMAGES, training=True)
+    assert len(model.losses) == 1
     assert len(runs) == 1
+
+
+def test_layers_that_were_changed_later_get_the_mask(runs) -> None:
+    x = RNG.normal(size=(3, 4, 2)).astype("f4")
+    x[1, 2:] = 0.0
+    made = [layers.Masking(), layers.BatchNormalization(momentum=0.0), layers.ReLU()]
+    model = tf.keras.Sequential(made)
+    model(x, training=True)
+    made[2].negative_slope = 0.5
+    model(x, training=True)
+
+    seen = x[np.any(x != 0, axis=-1)]
+    np.testing.assert_allclose(made[1].moving_mean.numpy(), seen.mean(0), rtol=1e-5, atol=1e-6)
 
 
 def test_layers_of_ones_own_are_left_alone(runs) -> None:
@@ -162,6 +183,7 @@ def test_layers_of_ones_own_are_left_alone(runs) -> None:
     for norm, relu in [
         (Shifted(), layers.ReLU()),
         (layers.BatchNormalization(), layers.ReLU(max_value=1.0)),
+        (layers.BatchNormalization(), layers.ReLU(threshold=0.5)),
         (layers.BatchNormalization(), layers.Activation("tanh")),
         (layers.BatchNormalization(), layers.ReLU(activity_regularizer="l2")),
         (layers.BatchNormalization(dtype="float64"), layers.ReLU()),

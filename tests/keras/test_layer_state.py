@@ -79,6 +79,37 @@ def test_an_attribute_that_is_replaced_or_deleted_is_found_no_more() -> None:
     assert chain.variables == [chain.parts[0].factor]
 
 
+def test_what_an_inner_layer_gets_or_loses_is_noticed() -> None:
+    inner = tf.keras.layers.Dense(2)
+    model = tf.keras.Sequential([tf.keras.Sequential([inner])])
+    model.build((None, 3))
+    assert len(model.variables) == 2
+
+    inner.scale = tf.Variable(1.0)
+    assert len(model.variables) == len(model.trainable_variables) == 3
+    del inner.scale
+    assert len(model.variables) == 2
+
+
+def test_variables_that_stop_being_trainable_come_last() -> None:
+    layer = tf.keras.layers.Dense(2)
+    model = tf.keras.Sequential([layer])
+    model.build((None, 3))
+    kernel, bias = model.variables
+    kernel.trainable = False
+    assert [v.number for v in model.variables] == [bias.number, kernel.number]
+    assert [v.number for v in model.trainable_variables] == [bias.number]
+    kernel.trainable = True
+    assert [v.number for v in model.variables] == [kernel.number, bias.number]
+
+
+def test_the_list_of_variables_is_the_callers_own() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+    model.build((None, 3))
+    model.variables.clear()
+    assert len(model.variables) == 2
+
+
 def test_the_order_of_attributes_is_that_of_variables() -> None:
     outer = keras.layers.Layer()
     outer.last_made_first = built(Scale())

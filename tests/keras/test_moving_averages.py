@@ -121,6 +121,38 @@ def test_each_momentum_has_its_own_share(calls) -> None:
     assert_follows(second, 0.5, BATCHES)
 
 
+def test_each_dtype_has_a_call_of_its_own(calls) -> None:
+    norms = [layers.BatchNormalization(momentum=0.5, dtype=dtype) for dtype in ("f4", "f8", "f4")]
+    model = tf.keras.Sequential([norms[0], layers.Rescaling(0.0), norms[1], norms[2]])
+    model(BATCHES[0], training=True)
+
+    assert sorted(calls) == [("made", 2), ("made", 4), ("moved", 2), ("moved", 4)]
+    assert_follows(norms[0], 0.5, BATCHES[:1])
+    np.testing.assert_allclose(norms[1].moving_variance.numpy(), 0.5)
+
+
+class Chosen(tf.keras.Model):
+    """Calls some of its layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = [layers.BatchNormalization(momentum=0.5) for _ in range(3)]
+
+    def call(self, x, which):
+        return [self.norms[k](x) for k in which]
+
+
+def test_other_layers_in_the_next_pass(calls) -> None:
+    model = Chosen()
+    for batch, which in zip(BATCHES, [(0, 1), (2,), (1, 2, 0)], strict=True):
+        model(batch, which, training=True)
+
+    assert_follows(model.norms[0], 0.5, [BATCHES[0], BATCHES[2]])
+    assert_follows(model.norms[1], 0.5, [BATCHES[0], BATCHES[2]])
+    assert_follows(model.norms[2], 0.5, BATCHES[1:])
+    assert [size for what, size in calls if what == "moved"] == [4, 2, 6]
+
+
 def test_a_momentum_that_changes_leaves_no_kernels_behind(calls) -> None:
     layer = layers.BatchNormalization()
     model = tf.keras.Sequential([layer])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad
+from tapegrad.autodiff.batching import vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.primitive import PRIMITIVES
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -22,6 +23,7 @@ from tapegrad.ops import (
     pooling,
     softmax as softmaxes,
 )
+from tapegrad.ops.normalization_relu import normalize_relu_p
 from tapegrad.ops.random_generator import Generator
 
 sparse_loss = losses.sparse_softmax_cross_entropy_with_logits
@@ -237,3 +239,45 @@ def test_generic_and_numpy_kernels_agree(name, arrays, params):
     results = zip(generic, native, strict=True) if primitive.many else [(generic, native)]
     for ours, theirs in results:
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-12, atol=1e-12)
+
+
+# Normalisation with a ReLU behind
+
+
+def _rectified(x: Any, gain: Any, bias: Any) -> Any:
+    return normalize_relu_p(x, gain, bias, axes=(0,), epsilon=0.1)[0]
+
+
+def _pulled(t: Any, *arrays: Any) -> Any:
+    """The gradients of all three inputs for a cotangent."""
+    with GradientTape() as tape:
+        tape.watch(arrays)
+        y = _rectified(*arrays)
+    return tape.gradient(y, arrays, t)
+
+
+def test_the_pull_through_a_normalisation_with_a_relu_is_linear_in_the_cotangent():
+    x, t, w = (tapegrad.constant(rng.normal(size=(6, 3))) for _ in range(3))
+    gain, bias = (tapegrad.constant(rng.normal(size=3)) for _ in range(2))
+    with GradientTape() as tape:
+        tape.watch(t)
+        total = tapegrad.reduce_sum(_pulled(t, x, gain, bias)[0] * w)
+    by_cotangent = tape.gradient(total, t)
+
+    # What pulls w forward: the directional derivative of the output.
+    moved = [_rectified(x + s * w, gain, bias) for s in (1e-6, -1e-6)]
+    np.testing.assert_allclose(
+        by_cotangent.numpy(), (moved[0] - moved[1]).numpy() / 2e-6, atol=1e-8
+    )
+
+
+def test_the_pull_through_a_normalisation_with_a_relu_by_examples():
+    xs, ts = (tapegrad.constant(rng.normal(size=(4, 6, 3))) for _ in range(2))
+    gains = tapegrad.constant(rng.normal(size=(4, 3)))
+    bias = tapegrad.constant(rng.normal(size=3))
+
+    together = vmap(_pulled, (0, 0, 0, None))(ts, xs, gains, bias)
+
+    for k in range(4):
+        for ours, wanted in zip(together, _pulled(ts[k], xs[k], gains[k], bias), strict=True):
+            np.testing.assert_allclose(ours[k].numpy(), wanted.numpy(), rtol=1e-12, atol=1e-14)

@@ -44,7 +44,6 @@ def can_join(first: Layer, second: Layer) -> bool:
     return (
         type(first) is BatchNormalization
         and type(second) in (ReLU, Activation)
-        and first.built
         and first.compute_dtype == second.compute_dtype
         and _is_plain(second)
     )

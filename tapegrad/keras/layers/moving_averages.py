@@ -11,8 +11,6 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.variable import Variable
 from tapegrad.optimizers.updates import moments_update
@@ -35,13 +33,13 @@ class MovingAverages:
     ) -> None:
         """Move a mean and a variance by `share` of their way to what was seen, in `finish`.
 
-        Arrays of that shape are meant, and of one dtype; others are moved now.
+        All have that shape. Averages in half precision, and none at all, are moved now.
         """
         mean, variance = averages
         array = mean.array
         kind: Any = type(array)
         dtype = array.dtype
-        if not _can_wait(kind, dtype) or seen[0].dtype != dtype or 0 in shape:
+        if not _can_wait(kind) or seen[0].dtype != dtype or 0 in shape:
             move = moments_update.kernel(kind)
             mean.array, variance.array = move(array, variance.array, *seen, share=share)
             return
@@ -57,7 +55,7 @@ class MovingAverages:
         if not self._waiting:
             return
         groups, self._waiting = self._waiting, {}
-        before = {} if owner is None else _movers.pop(owner, {})
+        before = {} if owner is None else _movers.get(owner, {})
         movers = {}
         for group, waiting in groups.items():
             mover = before.get(group)
@@ -100,10 +98,9 @@ _movers: WeakKeyDictionary[Any, dict[_Group, _Mover]] = WeakKeyDictionary()
 
 
 @cache
-def _can_wait(kind: Any, dtype: Any) -> bool:
+def _can_wait(kind: Any) -> bool:
     backend = find_backend(kind)
-    has_kernel = backend is not None and backend.kernels.get("update.group") is not None
-    return has_kernel and dtype in (np.dtype("float32"), np.dtype("float64"))
+    return backend is not None and backend.kernels.get("update.group") is not None
 
 
 def _kernel_for(arrays: list[Array]) -> Any:

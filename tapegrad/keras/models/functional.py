@@ -126,13 +126,7 @@ def _with_joined_layers(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -
     for node in nodes:
         x = node.inputs[0]
         before = found.get(id(x.node))
-        is_plain = before is not None and len(node.inputs) == 1 and not node.kwargs
-        if (
-            before is not None
-            and is_plain
-            and uses[id(x)] == 1
-            and can_join(before.layer, node.layer)
-        ):
+        if before is not None and uses[id(x)] == 1 and can_join(before.layer, node.layer):
             both = Node(NormalizedRelu(before.layer, node.layer), before.args, before.kwargs)
             both.outputs = node.outputs
             del found[id(x.node)]
