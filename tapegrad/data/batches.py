@@ -83,9 +83,6 @@ class _Grouped(Above):
         self._least = count if drop_remainder else 1
         self._like = like
 
-    def state(self) -> State:
-        return {"step": self._step, "input": self._source.state()}
-
 
 class _Blocks(_Grouped):
     """Batches that the input puts together itself, which arrays do at once."""

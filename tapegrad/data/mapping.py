@@ -82,6 +82,8 @@ class Filter(Passing):
 
 
 class _Filtered(Above):
+    _step = "filter"
+
     def __init__(self, source: Source, call: Call) -> None:
         super().__init__(source)
         self._call = call
@@ -102,9 +104,6 @@ class _Filtered(Above):
                     f"Got {type(answer).__name__} of shape {getattr(found, 'shape', None)}."
                 )
         return bool(found)
-
-    def state(self) -> State:
-        return {"step": "filter", "input": self._source.state()}
 
 
 # Interleave

@@ -89,8 +89,13 @@ class Source(ABC):
 class Above(Source):
     """A source that reads another one."""
 
+    _step: str
+
     def __init__(self, source: Source) -> None:
         self._source = source
+
+    def state(self) -> State:
+        return {"step": self._step, "input": self._source.state()}
 
     def close(self) -> None:
         self._source.close()
@@ -259,6 +264,9 @@ class Passing(Plan):
 
     def __init__(self, plan: Plan) -> None:
         self._input = plan
+
+    def size(self) -> int:
+        return self._input.size()
 
     def spec(self) -> Any:
         return self._input.spec()

@@ -57,9 +57,6 @@ class Shuffle(Passing):
             self.memory = [seed, passes + 1]
             return int(passes)
 
-    def size(self) -> int:
-        return self._input.size()
-
 
 def _new_seed() -> int:
     with device("cpu"):

@@ -60,7 +60,7 @@ class Applied(Above):
         return END if element is END else self._call(element)
 
     def state(self) -> State:
-        return {"step": self._step, "input": self._source.state(), "gone": []}
+        return {**super().state(), "gone": []}
 
 
 class Parallel(Source):
@@ -171,18 +171,14 @@ class Prefetch(Passing):
             return _Passed(source)
         return _Prefetched(source, self._buffer_size, run.like)
 
-    def size(self) -> int:
-        return self._input.size()
-
 
 class _Passed(Above):
     """A source behind a step that does nothing."""
 
+    _step = "prefetch"
+
     def next(self) -> Any:
         return self._source.next()
-
-    def state(self) -> State:
-        return {"step": "prefetch", "input": self._source.state()}
 
 
 class _Prefetched(Source):

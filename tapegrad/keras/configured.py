@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, ClassVar, Self
+from types import FunctionType
+from typing import Any, ClassVar, Self, TypeVar
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.registry import get_registered_object
 
+Kind = TypeVar("Kind")
 keeps_objects: ContextVar[bool] = ContextVar("keeps_objects", default=False)
 
 
@@ -95,6 +97,44 @@ def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     refused = {"name", "trainable", "dtype"} - ({*config} if takes_all else {*parameters})
     return {key: value for key, value in config.items() if key not in refused}
+
+
+def with_defaults(**defaults: Any) -> Callable[[type[Kind]], type[Kind]]:
+    """Give a class the constructor of its base, with defaults of its own.
+
+    >>> class Scale(Configured):
+    ...     def __init__(self, factor=2.0, name=None):
+    ...         self.factor = factor
+    >>> @with_defaults(name="half", factor=0.5)
+    ... class Half(Scale):
+    ...     pass
+    >>> Half().factor, Half().get_config()
+    (0.5, {'factor': 0.5, 'name': 'half'})
+    """
+
+    def decorated(cls: Any) -> Any:
+        base = cls.__init__
+        code, known = base.__code__, base.__defaults__
+        names = code.co_varnames[code.co_argcount - len(known) : code.co_argcount]
+        values = tuple(defaults.get(name, value) for name, value in zip(names, known))
+        own = FunctionType(code, base.__globals__, "__init__", values, base.__closure__)
+        own.__annotations__, own.__qualname__ = base.__annotations__, f"{cls.__qualname__}.__init__"
+        cls.__init__ = own
+        return cls
+
+    return decorated
+
+
+def computing(
+    function: Callable[..., Any], name: str | None = None
+) -> Callable[[type[Kind]], type[Kind]]:
+    """Let objects of a class compute a `_function`, after which they are named by default."""
+
+    def decorated(cls: Any) -> Any:
+        cls._function = staticmethod(function)
+        return with_defaults(name=name or function.__name__)(cls)
+
+    return decorated
 
 
 def described(value: Any) -> dict[str, Any]:
@@ -196,10 +236,10 @@ class Table(Mapping[str, Any]):
                 f"Got {dict(config)}."
             )
         found = self._named(config["class_name"])
-        make: Callable[..., Any] = getattr(found, "from_config", found)
         if not isinstance(found, type):
             return found
-        return make(config.get("config", {}))
+        given = config.get("config", {})
+        return found.from_config(given) if hasattr(found, "from_config") else found(**given)
 
     def _named(self, name: str) -> Any:
         found = get_registered_object(name) or self._known.get(_key(name))

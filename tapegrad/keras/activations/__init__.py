@@ -7,19 +7,14 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.activations.corners import (
-    hard_shrink,
-    hard_sigmoid,
     hard_silu,
-    hard_tanh,
     leaky_relu,
     relu,
     relu6,
-    soft_shrink,
     sparse_plus,
     sparse_sigmoid,
-    threshold,
 )
-from tapegrad.keras.activations.rows import glu, log_softmax, softmax, sparsemax
+from tapegrad.keras.activations.rows import log_softmax, softmax, sparsemax
 from tapegrad.keras.activations.smooth import (
     celu,
     elu,
@@ -33,11 +28,18 @@ from tapegrad.keras.activations.smooth import (
     silu,
     softplus,
     softsign,
-    squareplus,
     tanh,
-    tanh_shrink,
 )
 from tapegrad.keras.configured import Configured, Table, described, in_small_letters
+from tapegrad.ops.activations import (
+    glu,
+    hard_shrink,
+    hard_sigmoid,
+    hard_tanh,
+    soft_shrink,
+    threshold,
+)
+from tapegrad.ops.sigmoids import squareplus, tanh_shrink
 
 swish = silu
 hard_swish = hard_silu

@@ -47,24 +47,6 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
     return ops.leaky_relu(x, negative_slope)
 
 
-def threshold(x: Any, threshold: float, default_value: float) -> Any:
-    """Return x where it is above `threshold` and `default_value` elsewhere.
-
-    >>> threshold([-4.0, 2.0], 0.0, 7.0).tolist()
-    [7.0, 2.0]
-    """
-    return ops.threshold(x, threshold, default_value)
-
-
-def hard_sigmoid(x: Any) -> Any:
-    """Return 0 up to -3, 1 from 3 on, and the line x / 6 + 1 / 2 between them.
-
-    >>> hard_sigmoid([-4.0, 0.0, 3.0]).tolist()
-    [0.0, 0.5, 1.0]
-    """
-    return ops.hard_sigmoid(x)
-
-
 def hard_silu(x: Any) -> Any:
     """Return x * hard_sigmoid(x), also called hard swish.
 
@@ -72,33 +54,6 @@ def hard_silu(x: Any) -> Any:
     [0.0, 3.0]
     """
     return ops.hard_swish(x)
-
-
-def hard_tanh(x: Any) -> Any:
-    """Return x limited to the interval from -1 to 1.
-
-    >>> hard_tanh([-4.0, 0.5]).tolist()
-    [-1.0, 0.5]
-    """
-    return ops.hard_tanh(x)
-
-
-def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
-    """Return x where |x| is above `threshold` and 0 elsewhere.
-
-    >>> hard_shrink([-2.0, 0.1]).tolist()
-    [-2.0, 0.0]
-    """
-    return ops.hard_shrink(x, threshold)
-
-
-def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
-    """Return x moved towards 0 by `threshold`, and 0 where it would pass it.
-
-    >>> soft_shrink([-2.0, 0.1]).tolist()
-    [-1.5, 0.0]
-    """
-    return ops.soft_shrink(x, threshold)
 
 
 def sparse_plus(x: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.ops import softmax as ops
-from tapegrad.ops.activations import glu as gated
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.cumulative import cumsum
 from tapegrad.ops.reduce import reduce_max, reduce_sum
@@ -77,12 +76,3 @@ def _sparsemax_level(x: Any, axis: int) -> Any:
     is_above = ordered * ranks + 1 > cumsum(ordered, axis)
     count = reduce_sum(keep(ones_like(ordered), is_above), axis, keepdims=True)
     return (reduce_sum(keep(ordered, is_above), axis, keepdims=True) - 1) / count
-
-
-def glu(x: Any, axis: int = -1) -> Any:
-    """Return the first half of x along an axis times the sigmoid of the second half.
-
-    >>> glu([4.0, 0.0]).tolist()
-    [2.0]
-    """
-    return gated(x, axis)

@@ -59,15 +59,6 @@ def tanh(x: Any) -> Any:
     return trigonometric.tanh(x)
 
 
-def tanh_shrink(x: Any) -> Any:
-    """Return x - tanh(x).
-
-    >>> f"{float(tanh_shrink(1.0)):.4f}"
-    '0.2384'
-    """
-    return sigmoids.tanh_shrink(x)
-
-
 def softplus(x: Any) -> Any:
     """Return log(1 + exp(x)) without overflow.
 
@@ -84,15 +75,6 @@ def softsign(x: Any) -> Any:
     -0.5
     """
     return sigmoids.softsign(x)
-
-
-def squareplus(x: Any, b: float = 4) -> Any:
-    """Return (x + sqrt(x² + b)) / 2.
-
-    >>> float(squareplus(0.0))
-    1.0
-    """
-    return sigmoids.squareplus(x, b)
 
 
 def silu(x: Any) -> Any:

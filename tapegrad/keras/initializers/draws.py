@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.dtypes import as_dtype
@@ -17,36 +18,38 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import matrix_transpose, reshape
 
 
-class RandomNormal(RandomInitializer):
+class _Normal(RandomInitializer):
+    """Base of draws with a mean and a standard deviation."""
+
+    _draw: Callable[..., Any]
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        kind = DEFAULT_DTYPE if dtype is None else dtype
+        return self._draw(self._source(), shape, self.mean, self.stddev, kind)
+
+
+class RandomNormal(_Normal):
     """Draw from a normal distribution.
 
     >>> RandomNormal(stddev=1.0, seed=1)((2, 3)).shape
     (2, 3)
     """
 
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
-        super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
-
-    def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        kind = DEFAULT_DTYPE if dtype is None else dtype
-        return draw_normal(self._source(), shape, self.mean, self.stddev, kind)
+    _draw = staticmethod(draw_normal)
 
 
-class TruncatedNormal(RandomInitializer):
+class TruncatedNormal(_Normal):
     """Draw from a normal distribution that is cut off at two standard deviations.
 
     >>> bool(abs(TruncatedNormal(stddev=1.0)((100,)).numpy()).max() <= 2)
     True
     """
 
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
-        super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
-
-    def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        kind = DEFAULT_DTYPE if dtype is None else dtype
-        return draw_truncated_normal(self._source(), shape, self.mean, self.stddev, kind)
+    _draw = staticmethod(draw_truncated_normal)
 
 
 class RandomUniform(RandomInitializer):

@@ -97,7 +97,7 @@ class PReLU(_Elementwise):
         rank = len(input_shape)
         if any(not 1 <= axis < rank for axis in self.shared_axes):
             raise ShapeError(
-                f"Layer {self.name!r} (PReLU) shares slopes along axes {self.shared_axes}, which "
+                f"{self._title} shares slopes along axes {self.shared_axes}, which "
                 f"must be from 1 to {rank - 1} here. Got shape {tuple(input_shape)}."
             )
         self.alpha = ruled_weight(
@@ -110,7 +110,7 @@ class PReLU(_Elementwise):
         slopes, sizes = tuple(self.alpha.shape), tuple(inputs.shape[1:])
         if len(slopes) != len(sizes) or any(m not in (1, n) for m, n in zip(slopes, sizes)):
             raise ShapeError(
-                f"Layer {self.name!r} (PReLU) was built for examples that slopes of shape "
+                f"{self._title} was built for examples that slopes of shape "
                 f"{slopes} fit. Got shape {inputs.shape}."
             )
         return where(inputs > 0, inputs, self.alpha * inputs)
@@ -153,7 +153,7 @@ class Softmax(_Elementwise):
         sizes, own = tuple(inputs.shape), tuple(mask.shape)
         if len(own) > len(sizes) or any(m not in (1, n) for m, n in zip(own[::-1], sizes[::-1])):
             raise ShapeError(
-                f"Layer {self.name!r} (Softmax) takes a mask that stretches to the shape of its "
+                f"{self._title} takes a mask that stretches to the shape of its "
                 f"input, {sizes}. Got {own}."
             )
         kept = mask if mask.dtype == "bool" else mask > 0.5

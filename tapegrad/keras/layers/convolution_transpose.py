@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.configured import arguments_in
 from tapegrad.keras.layers.convolution_base import ConvolutionBase
 from tapegrad.keras.layers.spatial_arguments import (
     Shape,
@@ -163,12 +164,8 @@ class Conv3DTranspose(_ConvTranspose):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        windows = (kernel_size, strides, padding, output_padding, data_format, dilation_rate)
-        initializers = (kernel_initializer, bias_initializer)
-        regularizers = (kernel_regularizer, bias_regularizer, activity_regularizer)
-        constraints = (kernel_constraint, bias_constraint)
-        rules = (*initializers, *regularizers, *constraints)
-        super().__init__(filters, *windows, activation, use_bias, *rules, **kwargs)
+        given = arguments_in(locals())
+        super().__init__(**given.pop("kwargs"), **given)
 
 
 Convolution1DTranspose = Conv1DTranspose

@@ -61,7 +61,7 @@ class Dense(Layer):
     def build(self, input_shape: Any) -> None:
         if len(input_shape) < 2:
             raise ShapeError(
-                f"Layer {self.name!r} (Dense) takes inputs of at least 2 dimensions, the last of "
+                f"{self._title} takes inputs of at least 2 dimensions, the last of "
                 f"them features. Got shape {tuple(input_shape)}."
             )
         self.kernel = ruled_weight(self, "kernel", (input_shape[-1], self.units))
@@ -75,7 +75,7 @@ class Dense(Layer):
             x = matmul(inputs, kernel)
         except ShapeError as error:
             raise ShapeError(
-                f"Layer {self.name!r} (Dense) was built for {kernel.shape[0]} features. Got an "
+                f"{self._title} was built for {kernel.shape[0]} features. Got an "
                 f"input of shape {inputs.shape}."
             ) from error
         if bias is not None:
@@ -139,15 +139,22 @@ class Embedding(Layer):
         return (*input_shape, self.output_dim)
 
 
-class Activation(Layer):
+class _Unchanged(Layer):
+    """Base of layers whose output has the shape of their input."""
+
+    supports_masking = True
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+class Activation(_Unchanged):
     """Apply an activation.
 
     >>> import tapegrad
     >>> Activation("relu")(tapegrad.constant([-1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-
-    supports_masking = True
 
     def __init__(self, activation: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -156,11 +163,8 @@ class Activation(Layer):
     def call(self, inputs: Any) -> Any:
         return inputs if self.activation is None else self.activation(inputs)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
 
-
-class Identity(Layer):
+class Identity(_Unchanged):
     """Return the input.
 
     >>> import tapegrad
@@ -168,13 +172,8 @@ class Identity(Layer):
     2.0
     """
 
-    supports_masking = True
-
     def call(self, inputs: Any) -> Any:
         return inputs
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
 
 
 class Lambda(Layer):
@@ -215,7 +214,7 @@ class Lambda(Layer):
         return (input_shape[0][0] if several else input_shape[0], *self._output_shape)
 
 
-class Masking(Layer):
+class Masking(_Unchanged):
     """Mask the steps of sequences at which all features are `mask_value`.
 
     >>> import tapegrad
@@ -224,8 +223,6 @@ class Masking(Layer):
     >>> layer.compute_mask(x, None).tolist()
     [[True, False]]
     """
-
-    supports_masking = True
 
     def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -237,9 +234,6 @@ class Masking(Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return reduce_any(not_equal(inputs, self.mask_value), axis=-1)
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
 
 
 class Operation(Layer):

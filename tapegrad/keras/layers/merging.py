@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -26,15 +27,13 @@ class _Merge(Layer):
 
     supports_masking = True
     least = 2
+    merge: Callable[[Any, Any], Any]
 
     def build(self, input_shape: Any) -> None:
         _check_several(self, input_shape, self.least)
 
     def call(self, inputs: Sequence[Any]) -> Any:
         return reduce(self.merge, _aligned(self, inputs))
-
-    def merge(self, one: Any, other: Any) -> Any:
-        raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         rank = max(len(shape) for shape in input_shape)
@@ -117,8 +116,7 @@ class Add(_Merge):
     [2.0, 2.0]
     """
 
-    def merge(self, one: Any, other: Any) -> Any:
-        return sum_of_two(one, other)
+    merge = staticmethod(sum_of_two)
 
 
 class Subtract(_Merge):
@@ -129,15 +127,12 @@ class Subtract(_Merge):
     [0.0, 0.0]
     """
 
+    merge = staticmethod(operator.sub)
+
     def build(self, input_shape: Any) -> None:
         super().build(input_shape)
         if len(input_shape) != 2:
-            raise ShapeError(
-                f"Layer {self.name!r} (Subtract) takes two tensors. Got {len(input_shape)}."
-            )
-
-    def merge(self, one: Any, other: Any) -> Any:
-        return one - other
+            raise ShapeError(f"{self._title} takes two tensors. Got {len(input_shape)}.")
 
 
 class Multiply(_Merge):
@@ -181,8 +176,7 @@ class Maximum(_Extreme):
     [3.0, 3.0]
     """
 
-    def merge(self, one: Any, other: Any) -> Any:
-        return larger_of_two(one, other)
+    merge = staticmethod(larger_of_two)
 
 
 class Minimum(_Extreme):
@@ -193,8 +187,7 @@ class Minimum(_Extreme):
     [1.0, 1.0]
     """
 
-    def merge(self, one: Any, other: Any) -> Any:
-        return smaller_of_two(one, other)
+    merge = staticmethod(smaller_of_two)
 
 
 class Concatenate(Layer):
@@ -217,7 +210,7 @@ class Concatenate(Layer):
         others = [tuple(n for k, n in enumerate(shape) if k != axis) for shape in input_shape]
         if any(not _fits(others[0], other) for other in others):
             raise ShapeError(
-                f"Layer {self.name!r} (Concatenate) takes tensors that differ along axis "
+                f"{self._title} takes tensors that differ along axis "
                 f"{self.axis} only. Got shapes {[tuple(shape) for shape in input_shape]}."
             )
 

@@ -222,7 +222,7 @@ class GlobalMaxPooling3D(_GlobalMaxPooling):
     rank = 3
 
 
-class GlobalAveragePooling1D(_GlobalPooling):
+class GlobalAveragePooling1D(_GlobalAveragePooling):
     """Take the mean over the steps of sequences, over those alone that a mask keeps.
 
     >>> import tapegrad
@@ -232,14 +232,13 @@ class GlobalAveragePooling1D(_GlobalPooling):
     [[2.0]]
     """
 
-    takes_integers_as_floats = True
     rank = 1
     supports_masking = True
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
-        axes = self._axes_of(inputs)
         if mask is None:
-            return reduce_mean(inputs, axes, self.keepdims)
+            return super().call(inputs)
+        axes = self._axes_of(inputs)
         kept = expand_dims(cast(mask, "bool"), channels_axis(self.data_format, 1))
         # Chosen, not multiplied: what is masked may be infinite or no number.
         total = reduce_sum(where(kept, inputs, 0.0), axes, self.keepdims)

@@ -244,7 +244,7 @@ class Normalization(_Scaling):
             )
 
     def build(self, input_shape: Any) -> None:
-        who = f"Layer {self.name!r} (Normalization)"
+        who = self._title
         self._kept = normalize_axes(self.axis, len(input_shape), who)
         self._sizes = tuple(input_shape[axis] for axis in self._kept)
         self._shape = [n if k in self._kept else 1 for k, n in enumerate(input_shape)]
@@ -293,7 +293,7 @@ class Normalization(_Scaling):
         shape = tuple(x.shape)
         if len(shape) != len(self._shape) or tuple(shape[k] for k in self._kept) != self._sizes:
             raise ShapeError(
-                f"Layer {self.name!r} (Normalization) was built for inputs with sizes "
+                f"{self._title} was built for inputs with sizes "
                 f"{self._sizes} along axis {self.axis}. Got shape {shape}."
             )
         return x

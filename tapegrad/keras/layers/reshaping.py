@@ -60,8 +60,7 @@ class Reshape(Layer):
         free = -1 in self.target_shape
         if (free and (known == 0 or total % known)) or (not free and known != total):
             raise ShapeError(
-                f"Layer {self.name!r} (Reshape) cannot make {self.target_shape} of examples of "
-                f"shape {sizes}."
+                f"{self._title} cannot make {self.target_shape} of examples of shape {sizes}."
             )
         return tuple(total // known if n == -1 else n for n in self.target_shape)
 
@@ -109,7 +108,7 @@ class RepeatVector(Layer):
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != 2:
             raise ShapeError(
-                f"Layer {self.name!r} (RepeatVector) takes inputs of 2 dimensions: batch, "
+                f"{self._title} takes inputs of 2 dimensions: batch, "
                 f"features. Got shape {tuple(input_shape)}."
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.layers.interpolation import interpolated, kernel_names
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.spatial_arguments import (
@@ -72,7 +73,7 @@ class _Resizing(Layer):
 class _ZeroPadding(_Resizing):
     padding: Any
 
-    def __init__(self, padding: Any, data_format: str | None, **kwargs: Any) -> None:
+    def __init__(self, padding: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(data_format, **kwargs)
         self.padding = self._changes = _pairs(self, padding, "padding", self.rank)
 
@@ -100,6 +101,7 @@ class ZeroPadding1D(_ZeroPadding):
         (self.padding,) = self._changes
 
 
+@with_defaults(padding=(1, 1))
 class ZeroPadding2D(_ZeroPadding):
     """Add a margin of zeros to images `[batch, height, width, channels]`.
 
@@ -110,12 +112,8 @@ class ZeroPadding2D(_ZeroPadding):
 
     rank = 2
 
-    def __init__(
-        self, padding: Any = (1, 1), data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(padding, data_format, **kwargs)
 
-
+@with_defaults(padding=((1, 1), (1, 1), (1, 1)))
 class ZeroPadding3D(_ZeroPadding):
     """Add a margin of zeros to volumes `[batch, depth, height, width, channels]`.
 
@@ -126,16 +124,11 @@ class ZeroPadding3D(_ZeroPadding):
 
     rank = 3
 
-    def __init__(
-        self, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(padding, data_format, **kwargs)
-
 
 class _Cropping(_Resizing):
     cropping: Any
 
-    def __init__(self, cropping: Any, data_format: str | None, **kwargs: Any) -> None:
+    def __init__(self, cropping: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(data_format, **kwargs)
         self.cropping = self._changes = _pairs(self, cropping, "cropping", self.rank)
 
@@ -176,6 +169,7 @@ class Cropping1D(_Cropping):
         (self.cropping,) = self._changes
 
 
+@with_defaults(cropping=((0, 0), (0, 0)))
 class Cropping2D(_Cropping):
     """Cut a margin off images `[batch, height, width, channels]`.
 
@@ -186,12 +180,8 @@ class Cropping2D(_Cropping):
 
     rank = 2
 
-    def __init__(
-        self, cropping: Any = ((0, 0), (0, 0)), data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(cropping, data_format, **kwargs)
 
-
+@with_defaults(cropping=((1, 1), (1, 1), (1, 1)))
 class Cropping3D(_Cropping):
     """Cut a margin off volumes `[batch, depth, height, width, channels]`.
 
@@ -202,19 +192,11 @@ class Cropping3D(_Cropping):
 
     rank = 3
 
-    def __init__(
-        self,
-        cropping: Any = ((1, 1), (1, 1), (1, 1)),
-        data_format: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(cropping, data_format, **kwargs)
-
 
 class _UpSampling(_Resizing):
     size: Any
 
-    def __init__(self, size: Any, data_format: str | None, **kwargs: Any) -> None:
+    def __init__(self, size: Any = 2, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(data_format, **kwargs)
         self.size = self._changes = per_dimension(self, size, self.rank, "size")
 
@@ -286,6 +268,7 @@ class UpSampling2D(_UpSampling):
         return x
 
 
+@with_defaults(size=(2, 2, 2))
 class UpSampling3D(_UpSampling):
     """Repeat the elements of volumes `[batch, depth, height, width, channels]`.
 
@@ -295,8 +278,3 @@ class UpSampling3D(_UpSampling):
     """
 
     rank = 3
-
-    def __init__(
-        self, size: Any = (2, 2, 2), data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(size, data_format, **kwargs)

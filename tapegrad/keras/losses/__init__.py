@@ -21,7 +21,6 @@ from tapegrad.keras.losses.crossentropy_functions import (
     categorical_focal_crossentropy,
     sparse_categorical_crossentropy,
 )
-from tapegrad.keras.losses.custom import make
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
 from tapegrad.keras.losses.regression import (
     CategoricalHinge,
@@ -55,6 +54,7 @@ from tapegrad.keras.losses.regression_functions import (
     squared_hinge,
     tversky,
 )
+from tapegrad.keras.registry import custom_object_scope
 
 CLASSES = Table("loss", subclasses(LossFunctionWrapper, globals()))
 
@@ -95,7 +95,8 @@ def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) ->
     >>> deserialize(serialize(Huber(2.0))).get_config()["delta"]
     2.0
     """
-    return make(config, custom_objects, get)
+    with custom_object_scope(custom_objects):
+        return get(config)
 
 
 __all__ = [

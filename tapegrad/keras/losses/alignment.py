@@ -7,7 +7,8 @@ from typing import Any
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ShapeError
-from tapegrad.keras.losses.loss import LossFunctionWrapper
+from tapegrad.keras.configured import computing
+from tapegrad.keras.losses.loss import PlainLoss
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal, logical_and, logical_or, not_equal
 from tapegrad.ops.creation import full_like, ones_like, zeros_like
@@ -81,7 +82,8 @@ def _chance(path: Any, steps: list[Any], lengths: Any) -> Any:
     return logsumexp(where(is_end, alpha, _NEVER), axis=-1)
 
 
-class CTC(LossFunctionWrapper):
+@computing(ctc)
+class CTC(PlainLoss):
     """The CTC loss of padded labels and logits; see `ctc`.
 
     >>> f"{float(CTC()([[1, 0]], [[[0.0, 0.0], [0.0, 0.0]]])):.4f}"
@@ -89,14 +91,6 @@ class CTC(LossFunctionWrapper):
     """
 
     _casts_labels = False
-
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "ctc",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(ctc, reduction, name, dtype)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         return ctc(y_true, y_pred)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.keras.configured import arguments_in
+from tapegrad.keras.configured import arguments_in, computing
 from tapegrad.keras.losses import crossentropy_functions as functions
 from tapegrad.keras.losses.loss import LossFunctionWrapper
 from tapegrad.ops.cast import cast
@@ -12,13 +12,8 @@ from tapegrad.ops.comparison import not_equal
 from tapegrad.ops.shape import reshape
 
 
-class BinaryCrossentropy(LossFunctionWrapper):
-    """The cross entropy of independent yes-or-no labels.
-
-    >>> loss = BinaryCrossentropy(from_logits=True)
-    >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
-    '0.6931'
-    """
+class _Smoothed(LossFunctionWrapper):
+    """Base of the cross entropies that take no options but these."""
 
     def __init__(
         self,
@@ -26,10 +21,20 @@ class BinaryCrossentropy(LossFunctionWrapper):
         label_smoothing: float = 0.0,
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
-        name: str | None = "binary_crossentropy",
+        name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(functions.binary_crossentropy, **arguments_in(locals()))
+        super().__init__(self._function, **arguments_in(locals()))
+
+
+@computing(functions.binary_crossentropy)
+class BinaryCrossentropy(_Smoothed):
+    """The cross entropy of independent yes-or-no labels.
+
+    >>> loss = BinaryCrossentropy(from_logits=True)
+    >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
+    '0.6931'
+    """
 
 
 class BinaryFocalCrossentropy(LossFunctionWrapper):
@@ -54,24 +59,14 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
         super().__init__(functions.binary_focal_crossentropy, **arguments_in(locals()))
 
 
-class CategoricalCrossentropy(LossFunctionWrapper):
+@computing(functions.categorical_crossentropy)
+class CategoricalCrossentropy(_Smoothed):
     """The cross entropy of weights per class, e.g. one-hot labels.
 
     >>> loss = CategoricalCrossentropy(from_logits=True)
     >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
     '0.6931'
     """
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "categorical_crossentropy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.categorical_crossentropy, **arguments_in(locals()))
 
 
 class CategoricalFocalCrossentropy(LossFunctionWrapper):

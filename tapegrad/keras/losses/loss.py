@@ -87,6 +87,9 @@ class LossFunctionWrapper(Loss):
     5.0
     """
 
+    _function: Callable[..., Any]
+    """Of subclasses that are made for one function; see `computing`."""
+
     def __init__(
         self,
         fn: Callable[..., Any],
@@ -107,3 +110,15 @@ class LossFunctionWrapper(Loss):
         return (
             f"<{type(self).__name__} name={self.name} fn={getattr(self.fn, '__name__', self.fn)}>"
         )
+
+
+class PlainLoss(LossFunctionWrapper):
+    """Base of losses whose function takes nothing but labels and predictions."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(self._function, reduction, name, dtype)

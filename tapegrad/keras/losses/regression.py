@@ -4,168 +4,99 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.keras.configured import arguments_in, computing
 from tapegrad.keras.losses import regression_functions as functions
-from tapegrad.keras.losses.loss import LossFunctionWrapper
+from tapegrad.keras.losses.loss import LossFunctionWrapper, PlainLoss
 
 
-class MeanSquaredError(LossFunctionWrapper):
+@computing(functions.mean_squared_error)
+class MeanSquaredError(PlainLoss):
     """The mean of squared differences.
 
     >>> float(MeanSquaredError()([[0.0, 1.0]], [[1.0, 1.0]]))
     0.5
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_squared_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.mean_squared_error, reduction, name, dtype)
 
-
-class MeanAbsoluteError(LossFunctionWrapper):
+@computing(functions.mean_absolute_error)
+class MeanAbsoluteError(PlainLoss):
     """The mean of absolute differences.
 
     >>> float(MeanAbsoluteError()([[0.0, 1.0]], [[1.0, 1.0]]))
     0.5
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_absolute_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.mean_absolute_error, reduction, name, dtype)
 
-
-class MeanAbsolutePercentageError(LossFunctionWrapper):
+@computing(functions.mean_absolute_percentage_error)
+class MeanAbsolutePercentageError(PlainLoss):
     """The mean difference relative to the labels, in percent.
 
     >>> float(MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
     25.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_absolute_percentage_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.mean_absolute_percentage_error, reduction, name, dtype)
 
-
-class MeanSquaredLogarithmicError(LossFunctionWrapper):
+@computing(functions.mean_squared_logarithmic_error)
+class MeanSquaredLogarithmicError(PlainLoss):
     """The mean of squared differences of log(1 + y).
 
     >>> float(MeanSquaredLogarithmicError()([[3.0]], [[3.0]]))
     0.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_squared_logarithmic_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.mean_squared_logarithmic_error, reduction, name, dtype)
 
-
-class LogCosh(LossFunctionWrapper):
+@computing(functions.log_cosh)
+class LogCosh(PlainLoss):
     """The mean of log(cosh(difference)): nearly quadratic near 0, linear far away.
 
     >>> float(LogCosh()([[2.0]], [[2.0]]))
     0.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "log_cosh",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.log_cosh, reduction, name, dtype)
 
-
-class Hinge(LossFunctionWrapper):
+@computing(functions.hinge)
+class Hinge(PlainLoss):
     """The mean of max(1 - y_true * y_pred, 0) for labels -1 and 1, or 0 and 1.
 
     >>> float(Hinge()([[-1.0, 1.0]], [[0.5, 0.5]]))
     1.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "hinge",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.hinge, reduction, name, dtype)
 
-
-class SquaredHinge(LossFunctionWrapper):
+@computing(functions.squared_hinge)
+class SquaredHinge(PlainLoss):
     """The mean of max(1 - y_true * y_pred, 0) ** 2.
 
     >>> float(SquaredHinge()([[-1.0, 1.0]], [[0.5, 0.5]]))
     1.25
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "squared_hinge",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.squared_hinge, reduction, name, dtype)
 
-
-class CategoricalHinge(LossFunctionWrapper):
+@computing(functions.categorical_hinge)
+class CategoricalHinge(PlainLoss):
     """How much the score of the right class fails to be 1 above all others.
 
     >>> float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]]))
     1.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "categorical_hinge",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.categorical_hinge, reduction, name, dtype)
 
-
-class KLDivergence(LossFunctionWrapper):
+@computing(functions.kl_divergence)
+class KLDivergence(PlainLoss):
     """The sum of y_true * log(y_true / y_pred).
 
     >>> float(KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
     0.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "kl_divergence",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.kl_divergence, reduction, name, dtype)
 
-
-class Poisson(LossFunctionWrapper):
+@computing(functions.poisson)
+class Poisson(PlainLoss):
     """The mean of y_pred - y_true * log(y_pred).
 
     >>> float(Poisson()([[0.0, 0.0]], [[1.0, 3.0]]))
     2.0
     """
-
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "poisson",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(functions.poisson, reduction, name, dtype)
 
 
 class Huber(LossFunctionWrapper):
@@ -235,6 +166,4 @@ class Tversky(LossFunctionWrapper):
         axis: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            functions.tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis
-        )
+        super().__init__(functions.tversky, **arguments_in(locals()))

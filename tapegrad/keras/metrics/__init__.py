@@ -24,7 +24,6 @@ from tapegrad.keras.losses import (
     sparse_categorical_crossentropy,
     squared_hinge,
 )
-from tapegrad.keras.losses.custom import make
 from tapegrad.keras.metrics.accuracy import (
     Accuracy,
     BinaryAccuracy,
@@ -74,6 +73,7 @@ from tapegrad.keras.metrics.regression import (
     SquaredHinge,
 )
 from tapegrad.keras.metrics.whole import MeanIoU, R2Score
+from tapegrad.keras.registry import custom_object_scope
 
 CLASSES = Table(
     "metric",
@@ -117,7 +117,8 @@ def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) ->
     >>> deserialize(serialize(BinaryAccuracy(threshold=0.7))).get_config()["threshold"]
     0.7
     """
-    return make(config, custom_objects, get)
+    with custom_object_scope(custom_objects):
+        return get(config)
 
 
 __all__ = [

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ShapeError
+from tapegrad.keras.configured import computing
 from tapegrad.keras.metrics import functions
-from tapegrad.keras.metrics.reduction import MeanMetricWrapper
+from tapegrad.keras.metrics.reduction import MeanMetricWrapper, PlainMean
 
 
-class Accuracy(MeanMetricWrapper):
+@computing(functions.accuracy)
+class Accuracy(PlainMean):
     """The share of predictions that equal their labels.
 
     >>> float(Accuracy()([1, 2, 3, 4], [0, 2, 3, 4]))
     0.75
     """
-
-    def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
-        super().__init__(functions.accuracy, name, dtype)
 
 
 class BinaryAccuracy(MeanMetricWrapper):
@@ -33,26 +32,22 @@ class BinaryAccuracy(MeanMetricWrapper):
         super().__init__(functions.binary_accuracy, name, dtype, threshold=threshold)
 
 
-class CategoricalAccuracy(MeanMetricWrapper):
+@computing(functions.categorical_accuracy)
+class CategoricalAccuracy(PlainMean):
     """The share of samples whose one-hot label has the largest prediction.
 
     >>> float(CategoricalAccuracy()([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]))
     0.5
     """
 
-    def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(functions.categorical_accuracy, name, dtype)
 
-
-class SparseCategoricalAccuracy(MeanMetricWrapper):
+@computing(functions.sparse_categorical_accuracy)
+class SparseCategoricalAccuracy(PlainMean):
     """The share of samples whose class number has the largest prediction.
 
     >>> float(SparseCategoricalAccuracy()([1, 0], [[0.1, 0.9], [0.2, 0.8]]))
     0.5
     """
-
-    def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(functions.sparse_categorical_accuracy, name, dtype)
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):

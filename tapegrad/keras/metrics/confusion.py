@@ -6,9 +6,10 @@ from typing import Any
 
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.keras.metrics.thresholds import EPSILON, NEVER, Counter, as_thresholds
+from tapegrad.keras.metrics.thresholds import EPSILON, KINDS, NEVER, Counter, as_thresholds
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import greater, greater_equal, logical_and
 from tapegrad.ops.magnitude import abs as absolute
@@ -96,9 +97,8 @@ class Share(Metric):
         self.top_k = top_k
         self.class_id = class_id
         self._counter = Counter(self.thresholds, top_k, class_id, dtype=self.dtype)
-        names = {"fp": "false_positives", "fn": "false_negatives"}
         self.true_positives = self.add_variable((len(self.thresholds),), name="true_positives")
-        self._others = self.add_variable((len(self.thresholds),), name=names[self._other])
+        self._others = self.add_variable((len(self.thresholds),), name=KINDS[self._other])
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         hits, others = self._counter(["tp", self._other], y_true, y_pred, sample_weight)
@@ -146,11 +146,11 @@ class FBeta(Metric):
 
     def __init__(
         self,
-        average: str | None,
-        beta: float,
-        threshold: float | None,
-        name: str | None,
-        dtype: Any,
+        average: str | None = None,
+        beta: float = 1.0,
+        threshold: float | None = None,
+        name: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype)
         if average not in (None, "micro", "macro", "weighted"):
@@ -217,6 +217,7 @@ class FBeta(Metric):
         return score if self.average is None else mean(score)
 
 
+@with_defaults(name="fbeta_score")
 class FBetaScore(FBeta):
     """The mean of precision and recall in which recall counts `beta` times as much.
 
@@ -226,16 +227,6 @@ class FBetaScore(FBeta):
     >>> score([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.6, 0.8]]).numpy().round(2)
     array([0.83, 1.  ], dtype=float32)
     """
-
-    def __init__(
-        self,
-        average: str | None = None,
-        beta: float = 1.0,
-        threshold: float | None = None,
-        name: str | None = "fbeta_score",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(average, beta, threshold, name, dtype)
 
 
 class F1Score(FBeta):

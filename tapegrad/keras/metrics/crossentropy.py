@@ -80,6 +80,3 @@ class SparseCategoricalCrossentropy(Average):
             counted, weight = match_ranks(cast(counted, self.dtype), weight)
             sample_weight = counted * weight
         self.add_samples(values, sample_weight)
-
-    def result(self) -> Any:
-        return self.average()

@@ -9,7 +9,7 @@ from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.keras.metrics.thresholds import EPSILON, Counter
+from tapegrad.keras.metrics.thresholds import EPSILON, KINDS, Counter
 from tapegrad.ops.comparison import equal, greater, logical_and
 from tapegrad.ops.exponential import log
 from tapegrad.ops.no_nan import divide_no_nan
@@ -19,12 +19,6 @@ from tapegrad.ops.sigmoids import sigmoid
 
 _CURVES = ("ROC", "PR", "PRGAIN")
 _METHODS = ("interpolation", "minoring", "majoring")
-_KINDS = {
-    "tp": "true_positives",
-    "fp": "false_positives",
-    "tn": "true_negatives",
-    "fn": "false_negatives",
-}
 
 
 class AUC(Metric):
@@ -69,7 +63,7 @@ class AUC(Metric):
 
     def _make_state(self, labels: int | None) -> None:
         shape = (self.num_thresholds,) if labels is None else (self.num_thresholds, labels)
-        for kind, name in _KINDS.items():
+        for kind, name in KINDS.items():
             self._counts[kind] = self.add_variable(shape, name=name)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -84,8 +78,8 @@ class AUC(Metric):
         if self.from_logits:
             predicted = sigmoid(predicted)
         shared = None if self.multi_label else self._weights
-        counts = self._counter(_KINDS, y_true, predicted, sample_weight, shared)
-        for kind, count in zip(_KINDS, counts, strict=True):
+        counts = self._counter(KINDS, y_true, predicted, sample_weight, shared)
+        for kind, count in zip(KINDS, counts, strict=True):
             add_to(self._counts[kind], count)
 
     def result(self) -> Any:

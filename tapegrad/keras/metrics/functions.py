@@ -105,7 +105,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
 FUNCTIONS = Table(
     "function of a metric",
     {
-        **{name: losses.FUNCTIONS[name] for name in losses.FUNCTIONS},
+        **losses.FUNCTIONS,
         "accuracy": accuracy,
         "binary_accuracy": binary_accuracy,
         "categorical_accuracy": categorical_accuracy,

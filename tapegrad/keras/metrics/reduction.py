@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.tensor import Tensor
+from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.functions import FUNCTIONS
 from tapegrad.keras.metrics.metric import Metric, add_to
@@ -93,7 +94,11 @@ class Average(Metric):
         """Return the mean so far, 0 before the first sample."""
         return divide_no_nan(self.total, self.count)
 
+    def result(self) -> Any:
+        return self.average()
 
+
+@with_defaults(name="mean")
 class Mean(Average):
     """The mean of all values, each counted by its weight.
 
@@ -103,14 +108,8 @@ class Mean(Average):
     3.0
     """
 
-    def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
-        super().__init__(name=name, dtype=dtype)
-
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         self.add_samples(values, sample_weight)
-
-    def result(self) -> Any:
-        return self.average()
 
 
 class MeanMetricWrapper(Average):
@@ -130,5 +129,11 @@ class MeanMetricWrapper(Average):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         self.add_samples(self._fn(y_true, y_pred, **self._options), sample_weight)
 
-    def result(self) -> Any:
-        return self.average()
+
+class PlainMean(MeanMetricWrapper):
+    """Base of means of a function that takes nothing but labels and predictions."""
+
+    _function: Callable[..., Any]
+
+    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(self._function, name, dtype)

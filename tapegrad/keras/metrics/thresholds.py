@@ -25,6 +25,12 @@ from tapegrad.ops.sorting import top_k as largest
 EPSILON = 1e-7
 NEVER = -1e10
 """A prediction that is above no threshold."""
+KINDS = {
+    "tp": "true_positives",
+    "fp": "false_positives",
+    "tn": "true_negatives",
+    "fn": "false_negatives",
+}
 
 
 def as_thresholds(thresholds: Any, default: float = 0.5) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapegrad.core.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.configured import Configured, Table, described, subclasses
+from tapegrad.keras.configured import Configured, Table, described, subclasses, with_defaults
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal
 from tapegrad.ops.exponential import log
@@ -49,13 +49,8 @@ class LearningRateSchedule(Configured):
         raise NotImplementedError(f"{type(self).__name__} must define __call__(step).")
 
 
-class ExponentialDecay(LearningRateSchedule):
-    """A rate that is multiplied by `decay_rate` every `decay_steps` steps.
-
-    >>> rate = ExponentialDecay(0.5, decay_steps=10, decay_rate=0.25)
-    >>> float(rate(0)), float(rate(5)), float(rate(10))
-    (0.5, 0.25, 0.125)
-    """
+class _InPeriods:
+    """What schedules share that go by periods of `decay_steps`, whole ones if `staircase`."""
 
     def __init__(
         self,
@@ -63,17 +58,28 @@ class ExponentialDecay(LearningRateSchedule):
         decay_steps: float,
         decay_rate: float,
         staircase: bool = False,
-        name: str = "ExponentialDecay",
+        name: str = "",
     ) -> None:
         _check_positive("decay_steps", decay_steps)
         self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
         self.decay_rate, self.staircase, self.name = decay_rate, staircase, name
 
-    def __call__(self, step: Any) -> Any:
+    def _periods(self, step: Any) -> Any:
         periods = _as_number(step) / self.decay_steps
-        if self.staircase:
-            periods = floor(periods)
-        return _as_rate(self.initial_learning_rate * self.decay_rate**periods)
+        return floor(periods) if self.staircase else periods
+
+
+@with_defaults(name="ExponentialDecay")
+class ExponentialDecay(_InPeriods, LearningRateSchedule):
+    """A rate that is multiplied by `decay_rate` every `decay_steps` steps.
+
+    >>> rate = ExponentialDecay(0.5, decay_steps=10, decay_rate=0.25)
+    >>> float(rate(0)), float(rate(5)), float(rate(10))
+    (0.5, 0.25, 0.125)
+    """
+
+    def __call__(self, step: Any) -> Any:
+        return _as_rate(self.initial_learning_rate * self.decay_rate ** self._periods(step))
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
@@ -137,7 +143,8 @@ class PolynomialDecay(LearningRateSchedule):
         return _as_rate(way * (1.0 - done) ** self.power + self.end_learning_rate)
 
 
-class InverseTimeDecay(LearningRateSchedule):
+@with_defaults(name="InverseTimeDecay")
+class InverseTimeDecay(_InPeriods, LearningRateSchedule):
     """A rate divided by 1 + `decay_rate` * step / `decay_steps`.
 
     >>> rate = InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
@@ -145,23 +152,8 @@ class InverseTimeDecay(LearningRateSchedule):
     (1.0, 0.5, 0.25)
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str = "InverseTimeDecay",
-    ) -> None:
-        _check_positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
-        self.decay_rate, self.staircase, self.name = decay_rate, staircase, name
-
     def __call__(self, step: Any) -> Any:
-        periods = _as_number(step) / self.decay_steps
-        if self.staircase:
-            periods = floor(periods)
-        return _as_rate(self.initial_learning_rate / (1.0 + self.decay_rate * periods))
+        return _as_rate(self.initial_learning_rate / (1.0 + self.decay_rate * self._periods(step)))
 
 
 class CosineDecay(LearningRateSchedule):

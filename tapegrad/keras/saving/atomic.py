@@ -9,12 +9,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
+StrPath = str | os.PathLike[str]
 TEMPORARY = ".tmp"
 """How the names of files end that are not complete yet."""
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: StrPath) -> Iterator[BinaryIO]:
     """Write a file that takes its place at the end of the block; on an error the old one stays.
 
     >>> import tempfile

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.atomic import TEMPORARY, replacing
+from tapegrad.keras.saving.atomic import TEMPORARY, StrPath, replacing
 from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tracking import Tracked, track
@@ -108,7 +108,7 @@ class Checkpoint:
         self.save_counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
         vars(self).update(objects)
 
-    def write(self, file_prefix: str | os.PathLike[str], options: Any = None) -> str:
+    def write(self, file_prefix: StrPath, options: Any = None) -> str:
         """Write a checkpoint to this path, to which ".safetensors" is added; return the path."""
         tracked = track(vars(self))
         variables = _all_variables(tracked)
@@ -123,7 +123,7 @@ class Checkpoint:
         write_tensors(_file_of(file_prefix), variables, {_STATE: json.dumps(state)})
         return os.fspath(file_prefix)
 
-    def read(self, save_path: str | os.PathLike[str], options: Any = None) -> CheckpointStatus:
+    def read(self, save_path: StrPath, options: Any = None) -> CheckpointStatus:
         """Restore all objects from a checkpoint that `write` or `save` made.
 
         Nothing changes if shapes or dtypes differ. Names may be missing on either side: ask the
@@ -162,13 +162,13 @@ class Checkpoint:
         unused = sorted({*saved, *state["values"]} - done)
         return CheckpointStatus(os.fspath(save_path), missing, unused)
 
-    def save(self, file_prefix: str | os.PathLike[str], options: Any = None) -> str:
+    def save(self, file_prefix: StrPath, options: Any = None) -> str:
         """Write the next checkpoint, `prefix-number`, which `latest_checkpoint` then finds."""
         path = self._write_numbered(file_prefix, int(self.save_counter) + 1)
         _enlist(path)
         return path
 
-    def _write_numbered(self, file_prefix: str | os.PathLike[str], number: int) -> str:
+    def _write_numbered(self, file_prefix: StrPath, number: int) -> str:
         before = self.save_counter.value()
         self.save_counter.assign_add(1, read_value=False)
         try:
@@ -177,9 +177,7 @@ class Checkpoint:
             self.save_counter.assign(before, read_value=False)
             raise
 
-    def restore(
-        self, save_path: str | os.PathLike[str] | None, options: Any = None
-    ) -> CheckpointStatus:
+    def restore(self, save_path: StrPath | None, options: Any = None) -> CheckpointStatus:
         """Restore all objects as `read` does; None (there is no checkpoint) changes nothing."""
         if save_path is None:
             return CheckpointStatus(None, [], [])
@@ -258,14 +256,12 @@ def _refuse_differences(file: TensorFile, variables: dict[str, Variable]) -> Non
         )
 
 
-def _file_of(path: str | os.PathLike[str]) -> str:
+def _file_of(path: StrPath) -> str:
     name = os.fspath(path)
     return name if name.endswith(_SUFFIX) else name + _SUFFIX
 
 
-def latest_checkpoint(
-    checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
-) -> str | None:
+def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = None) -> str | None:
     """Return the path of the checkpoint that was saved last in a folder, or None.
 
     >>> latest_checkpoint("a folder that is not there") is None
@@ -275,7 +271,7 @@ def latest_checkpoint(
     return os.path.join(checkpoint_dir, names[-1]) if names else None
 
 
-def _listed(folder: str | os.PathLike[str], filename: str = _LIST) -> list[str]:
+def _listed(folder: StrPath, filename: str = _LIST) -> list[str]:
     """Names of the checkpoints in a folder that are there, oldest first."""
     path = Path(folder, filename)
     try:
@@ -292,7 +288,7 @@ def _listed(folder: str | os.PathLike[str], filename: str = _LIST) -> list[str]:
     return [name for name in names if os.path.exists(_file_of(os.path.join(folder, name)))]
 
 
-def _numbered_files(folder: str | os.PathLike[str]) -> list[str]:
+def _numbered_files(folder: StrPath) -> list[str]:
     """Names like those of checkpoints by number, for a folder whose list is lost."""
     pattern = re.compile(rf"[^.].*-(\d+){re.escape(_SUFFIX)}")
     files = [pattern.fullmatch(path.name) for path in Path(folder).glob(f"*{_SUFFIX}")]
@@ -328,7 +324,7 @@ class CheckpointManager:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        directory: str | os.PathLike[str],
+        directory: StrPath,
         max_to_keep: int | None = 5,
         checkpoint_name: str = "ckpt",
         init_fn: Callable[[], Any] | None = None,

@@ -18,7 +18,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.configured import keeping_objects
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.registry import custom_object_scope
-from tapegrad.keras.saving.atomic import replacing
+from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.saving.slots import labels_of, make_slots, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
@@ -34,7 +34,7 @@ _METADATA, _CONFIG = "metadata.json", "config.json"
 _WEIGHTS, _STATE = "model.weights.safetensors", "state.safetensors"
 
 
-def save_model(model: Any, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
+def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     """Write a model, what it was compiled with and the state of its optimizer to a file.
 
     >>> import tempfile
@@ -74,7 +74,7 @@ def save_model(model: Any, filepath: str | os.PathLike[str], overwrite: bool = T
 
 
 def load_model(
-    filepath: str | os.PathLike[str],
+    filepath: StrPath,
     custom_objects: Mapping[str, Any] | None = None,
     compile: bool = True,
     safe_mode: bool = True,
@@ -208,7 +208,7 @@ def _assign(variables: Mapping[str, Variable], file: TensorFile, unpaired: set[s
 
 
 @contextmanager
-def _opened(filepath: str | os.PathLike[str]) -> Iterator[ZipFile]:
+def _opened(filepath: StrPath) -> Iterator[ZipFile]:
     path = os.fspath(filepath)
     if not os.path.isfile(path):
         raise ArgumentError(f"There is no file {path!r}.")

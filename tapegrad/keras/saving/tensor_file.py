@@ -19,7 +19,7 @@ from tapegrad.core.convert import device_array
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
 from tapegrad.errors import DTypeError
-from tapegrad.keras.saving.atomic import replacing
+from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.tensor_header import (
     LENGTH_BYTES,
     MAX_HEADER,
@@ -31,7 +31,7 @@ from tapegrad.keras.saving.tensor_header import (
 
 
 def write_tensors(
-    path: str | os.PathLike[str],
+    path: StrPath,
     tensors: Mapping[str, Any],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
@@ -96,9 +96,7 @@ class TensorFile(Mapping[str, Any]):
     (['b', 'w'], (2, 3), {'epoch': '3'})
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], file: Any = None, size: int | None = None
-    ) -> None:
+    def __init__(self, path: StrPath, file: Any = None, size: int | None = None) -> None:
         # An open `file` of this `size` is a part of the one at the path.
         self.path = os.fspath(path)
         self._file: Any = file or open(self.path, "rb")  # noqa: SIM115  # closed by `close`

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +11,7 @@ from tapegrad.core import host
 from tapegrad.core.tensor import wrap
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.saving.atomic import StrPath
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tensor_header import Entry, describe
 
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 def save_weights(
     named_variables: Mapping[str, Variable],
-    path: str | os.PathLike[str],
+    path: StrPath,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write variables to a safetensors file; an old one stays until the new one is complete.
@@ -40,7 +40,7 @@ def save_weights(
 
 def load_weights(
     named_variables: Mapping[str, Variable],
-    path: str | os.PathLike[str],
+    path: StrPath,
     skip_mismatch: bool = False,
 ) -> None:
     """Assign the arrays of a safetensors file to the variables of the same names.

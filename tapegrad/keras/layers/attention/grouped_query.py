@@ -56,6 +56,6 @@ class GroupQueryAttention(HeadedAttention):
     def check_rank(self, rank: int) -> None:
         if rank != 3:
             raise ShapeError(
-                f"Layer {self.name!r} (GroupQueryAttention) takes inputs of shape (batch, length, "
+                f"{self._title} takes inputs of shape (batch, length, "
                 f"features). Got {rank} dimensions."
             )

@@ -60,7 +60,7 @@ class MultiHeadAttention(HeadedAttention):
         wanted = {-2, rank - 2} | ({None} if rank == 3 else set())
         if self.attention_axes not in wanted:
             raise ShapeError(
-                f"Layer {self.name!r} (MultiHeadAttention) attends along the last axis but one, "
+                f"{self._title} attends along the last axis but one, "
                 f"axis {rank - 2} of inputs of {rank} dimensions: give it as attention_axes. "
                 f"Got {self.attention_axes}."
             )

@@ -54,7 +54,7 @@ class RotaryEmbedding(Layer):
         fits = all(-rank <= axis < rank for axis in axes) and axes[0] % rank != axes[1] % rank
         if not fits or (shape[axes[1]] is not None and shape[axes[1]] % 2):
             raise ShapeError(
-                f"Layer {self.name!r} (RotaryEmbedding) takes inputs with an axis {axes[0]} of "
+                f"{self._title} takes inputs with an axis {axes[0]} of "
                 f"steps and an axis {axes[1]} of an even number of features. "
                 f"Got shape {tuple(shape)}."
             )

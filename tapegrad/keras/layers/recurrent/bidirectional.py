@@ -114,7 +114,7 @@ class Bidirectional(Layer):
             return None, None
         if not isinstance(states, list | tuple) or len(states) % 2:
             raise ShapeError(
-                f"Layer {self.name!r} (Bidirectional) takes an initial_state that lists the "
+                f"{self._title} takes an initial_state that lists the "
                 "states of the forward layer, then as many of the backward one."
             )
         half = len(states) // 2

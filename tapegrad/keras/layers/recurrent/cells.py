@@ -112,7 +112,7 @@ class RecurrentCell(Layer):
     # Steps
 
     def call(self, inputs: Any, states: Any, training: bool | None = None) -> Any:
-        given = list(states) if nest.is_nested(states) else [states]
+        given = as_list(states)
         step = self.step(training, given[0])
         output, new = step(self.project(inputs, training), given)
         return output, new if nest.is_nested(states) else new[0]
@@ -176,6 +176,11 @@ class RecurrentCell(Layer):
 def sizes_of(state_size: Any) -> list[Any]:
     """A state's sizes as a list, also where there is one."""
     return list(state_size) if isinstance(state_size, list | tuple) else [state_size]
+
+
+def as_list(state: Any) -> list[Any]:
+    """A state as the list of its parts, also where it is one tensor."""
+    return list(state) if nest.is_nested(state) else [state]
 
 
 def activation_or_none(identifier: Any) -> Any:

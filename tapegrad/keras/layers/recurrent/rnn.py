@@ -10,7 +10,7 @@ from tapegrad.core.device import device
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ShapeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.recurrent.cells import sizes_of, taken_by
+from tapegrad.keras.layers.recurrent.cells import as_list, sizes_of, taken_by
 from tapegrad.keras.layers.recurrent.copying import revived
 from tapegrad.keras.layers.recurrent.stacked import (
     StackedRNNCells,
@@ -111,7 +111,7 @@ class RNN(Layer):
         if given is None:
             with device(sequences.device):  # where the sequences are
                 given = self.get_initial_state(sequences.shape[0])
-        states = list(given) if nest.is_nested(given) else [given]
+        states = as_list(given)
         if len(states) != len(self.state_size):
             raise ShapeError(
                 f"{self._title} has {len(self.state_size)} states. Got an initial_state of "

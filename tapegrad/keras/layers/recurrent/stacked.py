@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.recurrent.cells import sizes_of
+from tapegrad.keras.layers.recurrent.cells import as_list, sizes_of
 from tapegrad.keras.layers.recurrent.copying import revived
 from tapegrad.ops.creation import zeros
 
@@ -52,8 +52,7 @@ class StackedRNNCells(Layer):
     def call(self, inputs: Any, states: Sequence[Any], training: bool | None = None) -> Any:
         new: list[Any] = []
         for cell, state in zip(self.cells, states, strict=True):
-            given = list(state) if nest.is_nested(state) else [state]
-            inputs, after = cell(inputs, given)
+            inputs, after = cell(inputs, as_list(state))
             new.append(like_state(cell, after))
         return inputs, new
 
@@ -95,6 +94,5 @@ def like_state(cell: Any, state: Any) -> Any:
 def initial_state_of(cell: Any, batch_size: int, dtype: str) -> list[Any]:
     """The state of any cell before the first step, as a list."""
     if hasattr(cell, "get_initial_state"):
-        state = cell.get_initial_state(batch_size=batch_size)
-        return list(state) if nest.is_nested(state) else [state]
+        return as_list(cell.get_initial_state(batch_size=batch_size))
     return [zeros((batch_size, n), dtype) for n in sizes_of(cell.state_size)]

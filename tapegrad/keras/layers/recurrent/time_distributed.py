@@ -47,7 +47,7 @@ class TimeDistributed(Layer):
     def _without_steps(self, shape: Any) -> Shape:
         if len(shape) < 3:
             raise ShapeError(
-                f"Layer {self.name!r} (TimeDistributed) takes inputs of shape (batch, steps, ...) "
+                f"{self._title} takes inputs of shape (batch, steps, ...) "
                 f"with at least 3 dimensions. Got shape {tuple(shape)}."
             )
         return (shape[0], *shape[2:])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step
+from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, as_list
 from tapegrad.keras.layers.recurrent.stacked import StackedRNNCells, like_state
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.joining import stack, unstack
@@ -54,9 +53,8 @@ def _walk_stack(
     after: list[Any] = []
     outputs: list[Any] = []
     for inner, state in zip(cell.cells, states, strict=True):
-        given = list(state) if nest.is_nested(state) else [state]
         x = stack(outputs, 0) if after else sequences
-        outputs, last = walk(inner, x, given, masks, training, zero_masked)
+        outputs, last = walk(inner, x, as_list(state), masks, training, zero_masked)
         after.append(like_state(inner, last))
     return outputs, after
 
@@ -70,7 +68,7 @@ def _prepared(
 
     def step(x: Any, before: list[Any]) -> tuple[Any, list[Any]]:
         output, new = cell(x, before)
-        return output, list(new) if nest.is_nested(new) else [new]
+        return output, as_list(new)
 
     return unstack(sequences), step
 
