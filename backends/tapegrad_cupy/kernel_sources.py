@@ -38,7 +38,7 @@ from tapegrad_cupy.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.reduction import reduction
 from tapegrad_cupy.rows import column_launch, losses_with_gradients, normalization, rows
 from tapegrad_cupy.special import special
-from tapegrad_cupy.updates import moments, multi_norms, multi_updates, row_updates, updates
+from tapegrad_cupy.updates import multi_norms, multi_updates, row_updates, tallies, updates
 
 MODULES: tuple[ModuleType, ...] = (
     accumulate,
@@ -53,7 +53,6 @@ MODULES: tuple[ModuleType, ...] = (
     kernel_table,
     loop_examples,
     losses_with_gradients,
-    moments,
     multi_casts,
     multi_copies,
     multi_norms,
@@ -71,6 +70,7 @@ MODULES: tuple[ModuleType, ...] = (
     shape,
     small,
     special,
+    tallies,
     updates,
 )
 

@@ -26,10 +26,10 @@ from tapegrad_cupy.rows.rows import KERNELS as ROWS
 from tapegrad_cupy.searching import KERNELS as SEARCHING
 from tapegrad_cupy.shape import KERNELS as SHAPE
 from tapegrad_cupy.special.special import KERNELS as SPECIAL
-from tapegrad_cupy.updates.moments import KERNELS as MOMENTS
 from tapegrad_cupy.updates.multi_norms import KERNELS as MULTI_NORMS
 from tapegrad_cupy.updates.multi_updates import KERNELS as MULTI_UPDATES
 from tapegrad_cupy.updates.row_updates import KERNELS as ROW_UPDATES
+from tapegrad_cupy.updates.tallies import KERNELS as TALLIES
 from tapegrad_cupy.updates.updates import KERNELS as UPDATES
 
 KERNELS = {
@@ -52,7 +52,7 @@ KERNELS = {
     **SPECIAL,
     **PHILOX,
     **UPDATES,
-    **MOMENTS,
+    **TALLIES,
     **ROW_UPDATES,
     **MULTI_CASTS,
     **CAST_GROUPS,

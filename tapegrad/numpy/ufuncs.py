@@ -87,6 +87,18 @@ class Ufunc:
     def __reduce__(self) -> str:
         return self.__name__
 
+    def _change_at(self, a: Any, places: np.ndarray, *others: Any) -> None:
+        """Write the function of elements and of vectors beside them, in as many turns as needed."""
+        x, turns = as_array(a), np.arange(places.size)
+        flat = reshape(x, (-1,))
+        while places.size:
+            now, first = np.unique(places, return_index=True)
+            changed = self._function(flat[now], *[values[turns[first]] for values in others])
+            check_cast(f"{self.__name__}.at", dtype_of(changed), dtype_of(x), "same_kind")
+            flat = indexing.index_update(flat, now, with_dtype(changed, dtype_of(x)))
+            places, turns = np.delete(places, first), np.delete(turns, first)
+        a[...] = reshape(flat, tuple(x.shape))
+
 
 class Unary(Ufunc):
     """A function of each element: `sin(x, out=None, where=True, dtype=None)`."""
@@ -117,15 +129,7 @@ class Unary(Ufunc):
     def at(self, a: Any, indices: Any) -> None:
         """Apply the function in place at `indices`, again for each time that one comes."""
         _check_written(self.__name__, a)
-        x, index = as_array(a), _host_index(indices)
-        places = np.arange(x.size).reshape(tuple(x.shape))[index].reshape(-1)
-        flat = reshape(x, (-1,))
-        while places.size:
-            now, first = np.unique(places, return_index=True)
-            changed = _fitted(self.__name__, self._function(flat[now]), x)
-            flat = indexing.index_update(flat, now, changed)
-            places = np.delete(places, first)
-        a[...] = reshape(flat, tuple(x.shape))
+        self._change_at(a, _chosen(as_array(a), indices).reshape(-1))
 
 
 def _host_index(indices: Any) -> Any:
@@ -135,10 +139,10 @@ def _host_index(indices: Any) -> Any:
     return to_host_array(indices.numpy()) if isinstance(indices, Tensor) else indices
 
 
-def _fitted(name: str, changed: Any, x: Any) -> Any:
-    """What `at` writes: results of a kind that the array can hold."""
-    check_cast(f"{name}.at", dtype_of(changed), dtype_of(x), "same_kind")
-    return with_dtype(changed, dtype_of(x))
+def _chosen(x: Any, indices: Any) -> np.ndarray:
+    """The numbers of the elements at `indices`."""
+    chosen: np.ndarray = np.arange(x.size).reshape(tuple(x.shape))[_host_index(indices)]
+    return chosen
 
 
 class Binary(Ufunc):
@@ -274,17 +278,10 @@ class Binary(Ufunc):
     def at(self, a: Any, indices: Any, b: Any) -> None:
         """Apply the function in place at `indices`, again for each time that one comes."""
         _check_written(self.__name__, a)
-        x, index = as_array(a), _host_index(indices)
+        x = as_array(a)
         if self._placing is not None and np.can_cast(dtype_of(as_array(b)), dtype_of(x), "safe"):
             a[...] = self._placing(x, indices, b)
             return
-        chosen = np.arange(x.size).reshape(tuple(x.shape))[index]
+        chosen = _chosen(x, indices)
         values = reshape(broadcast_to(as_array(b, x), chosen.shape), (-1,))
-        places, turns = chosen.reshape(-1), np.arange(chosen.size)
-        flat = reshape(x, (-1,))
-        while places.size:
-            now, first = np.unique(places, return_index=True)
-            changed = self._function(flat[now], values[turns[first]])
-            flat = indexing.index_update(flat, now, _fitted(self.__name__, changed, x))
-            places, turns = np.delete(places, first), np.delete(turns, first)
-        a[...] = reshape(flat, tuple(x.shape))
+        self._change_at(a, chosen.reshape(-1), values)

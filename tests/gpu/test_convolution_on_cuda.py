@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -215,6 +214,19 @@ def test_the_layout_in_memory_does_not_matter(way: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), BFLOAT16], ids=str)
+@pytest.mark.parametrize("case", ["1d", "2d", "3d"])
+def test_the_second_operand_may_be_in_the_order_of_cudnn(way: str, case: str, dtype: Any) -> None:
+    for name, (a, b, params) in calls(CASES[case], dtype).items():
+        there = cupy.moveaxis(cupy.ascontiguousarray(cupy.moveaxis(b, -1, 0)), 0, -1)
+        assert turned.is_turned(there)
+
+        got = convolution.KERNELS[name](a, there, **params)
+
+        assert got._c_contiguous
+        check(name, got, a, b, params)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), BFLOAT16], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_patches_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch, dtype: Any, groups: int) -> None:
     case = Case((5, 7, 8, 20), (3, 3), 6, (1, 2), ((1, 1), (0, 1)), (1, 1), groups)
@@ -314,25 +326,6 @@ def test_gradients_under_a_tape_are_those_of_the_primitives(way, case, dtype) ->
         expected = convolution.KERNELS[name](a, b, **params)
         assert got.array.tobytes() == expected.tobytes()
     assert alone.array.tobytes() == both[0].array.tobytes()
-
-
-def test_filters_are_kept_under_a_tape_only_and_end_with_themselves(way: str) -> None:
-    x, w, _ = operands(CASES["2d"], BFLOAT16)
-    params = calls(CASES["2d"], BFLOAT16)["conv"][2]
-    turned._kept.clear()
-
-    conv_p(tf.convert_to_tensor(x), tf.convert_to_tensor(w), **params)
-    assert not turned._kept
-
-    inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(w)]
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        y = conv_p(*inputs, **params)
-    assert len(turned._kept) == (way == "chosen" and cudnn.library()[0] is not None)
-    del w, inputs, y, tape
-    gc.collect()
-
-    assert not turned._kept
 
 
 def test_filters_that_were_written_to_are_turned_anew(way: str) -> None:

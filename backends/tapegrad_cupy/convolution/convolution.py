@@ -49,13 +49,7 @@ def conv(
     return plan(x, w)
 
 
-def conv_input_gradient(t: Array, w: Array, **geometry: Any) -> Array:
-    """Spread each cotangent over the window it came from."""
-    turned.forget(w)
-    return _input_gradient(t, w, **geometry)
-
-
-def _input_gradient(
+def conv_input_gradient(
     t: Array,
     w: Array,
     *,
@@ -65,6 +59,7 @@ def _input_gradient(
     dilation: Shape,
     groups: int,
 ) -> Array:
+    """Spread each cotangent over the window it came from."""
     key = (
         "conv_input_gradient", t.shape, t.dtype.num, w.shape, w.dtype.num, input_shape,
         strides, padding, dilation, groups, _current_device(), products.TF32,
@@ -113,7 +108,7 @@ def conv_vjp(
     by_data = by_filters = None
     if wanted[0]:
         shape, w = saved[0]
-        by_data = _input_gradient(t, w, input_shape=tuple(shape), **params)
+        by_data = conv_input_gradient(t, w, input_shape=tuple(shape), **params)
     if wanted[1]:
         x, shape = saved[1]
         by_filters = _filter_gradient(x, t, window=tuple(shape[:-2]), **params)

@@ -157,12 +157,8 @@ def _conv_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     turn = _filter_turner(conv)
 
     def run(x: Array, w: Array) -> Array:
-        x, filters = _aligned(x), w
-        if w._c_contiguous:
-            filters = turn(w)
-            turned.keep(w, filters)
-        y = cupy.ndarray(shape, x.dtype)
-        execute(x, filters, y)
+        x, y = _aligned(x), cupy.ndarray(shape, x.dtype)
+        execute(x, turn(w) if w._c_contiguous else w, y)
         return y
 
     return run
@@ -173,9 +169,8 @@ def _input_gradient_runner(package: Any, graph: Any, conv: Convolution) -> Plan:
     turn = _filter_turner(conv)
 
     def run(t: Array, w: Array) -> Array:
-        t, filters = _aligned(t), turned.find(w) if w._c_contiguous else w
-        g = cupy.ndarray(shape, t.dtype)
-        execute(g, turn(w) if filters is None else filters, t)
+        t, g = _aligned(t), cupy.ndarray(shape, t.dtype)
+        execute(g, turn(w) if w._c_contiguous else w, t)
         return g
 
     return run

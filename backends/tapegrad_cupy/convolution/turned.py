@@ -2,29 +2,24 @@
 
 Such filters are arrays of the usual shape whose last axis is the first one in memory. Casts of many
 weights make them so, and gradients in half precision stay so until they are cast. Other filters are
-turned for a convolution under a tape and kept for its gradient, in half precision only, where
-filters are mostly casts that end with the step.
+turned for each convolution.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import cupy
 
-from tapegrad.core.recorder import active_stack
-from tapegrad_cupy.capture_memory import STATE
 from tapegrad_cupy.convolution.patches import transposer
 
 Array = Any
 Shape = tuple[int, ...]
 
 _current_device = cupy.cuda.runtime.getDevice
-_kept: dict[int, tuple[weakref.ref[Array], Array]] = {}
 
 
 @functools.cache
@@ -57,21 +52,3 @@ def in_order(w: Array) -> Array:
 @functools.cache
 def _restore(device: int, shape: Shape, itemsize: int) -> Callable[[Array], Array]:
     return transposer(itemsize, shape[-1], math.prod(shape[:-1]), shape)
-
-
-def keep(w: Array, turned: Array) -> None:
-    """Keep filters in another order for as long as they live, if a tape saves them."""
-    if w.dtype.itemsize == 2 and active_stack().tokens and not STATE["capturing"]:
-        number = id(w)
-        _kept[number] = weakref.ref(w, lambda _: _kept.pop(number, None)), turned
-
-
-def find(w: Array) -> Array | None:
-    """Return filters in the other order as they were in the last convolution with them."""
-    found = _kept.get(id(w))
-    return None if found is None else found[1]
-
-
-def forget(w: Array) -> None:
-    """Turn filters anew at the next use, because they may have been written to."""
-    _kept.pop(id(w), None)

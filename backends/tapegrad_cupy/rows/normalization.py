@@ -6,7 +6,7 @@ Other axes, and gains that vary otherwise, go to the generic kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,34 +90,38 @@ def _per_column(parameter: Array, matrix: _Matrix) -> Array:
     return flat.copy() if flat.data.ptr % 16 else flat
 
 
-def _matrix_for(x: Array, parameters: Sequence[Array], axes: Axes) -> _Matrix | None:
-    """Return the data as a matrix, if kernels normalise it with these gains and biases."""
-    matrix = _as_matrix(x.shape, axes) if fits(x) else None
-    same = not parameters or parameters[0].dtype == parameters[-1].dtype
-    known = matrix is not None and all([_takes(matrix, p, x.dtype) for p in parameters])
-    return matrix if same and known else None
+def normalize(x: Array, gain: Array, bias: Array, **params: Any) -> Any:
+    """Return the normalised array, and the mean and variance for the backward pass."""
+    made = _normalize(x, gain, bias, relu=False, **params)
+    return generic("normalize", x, gain, bias, **params) if made is None else made
 
 
-def normalize(
+def normalize_relu(x: Array, gain: Array, bias: Array, **params: Any) -> Any:
+    """The same with a gain, a bias, and a ReLU behind."""
+    made = _normalize(x, gain, bias, relu=True, **params)
+    return generic("normalize_relu", x, gain, bias, **params) if made is None else made
+
+
+def _normalize(
     x: Array,
     gain: Array,
     bias: Array,
     *,
+    relu: bool,
     axes: Axes,
     epsilon: float,
-    center: bool,
-    scaled: bool,
-    shifted: bool,
-) -> tuple[Array, Array, Array]:
-    """Return the normalised array, and the mean and variance for the backward pass."""
+    center: bool = True,
+    scaled: bool = True,
+    shifted: bool = True,
+) -> tuple[Array, Array, Array] | None:
+    """Both by kernels, None where they do not take the arrays; a ReLU only by columns."""
     used = [p for p, flag in ((gain, scaled), (bias, shifted)) if flag]
-    matrix = _matrix_for(x, used, axes)
-    if matrix is None:
-        params = {"scaled": scaled, "shifted": shifted}
-        y, mean, variance = generic(
-            "normalize", x, gain, bias, axes=axes, epsilon=epsilon, center=center, **params
-        )
-        return y, mean, variance
+    matrix = _as_matrix(x.shape, axes) if fits(x) else None
+    same = not used or used[0].dtype == used[-1].dtype
+    if matrix is None or not same or not all([_takes(matrix, p, x.dtype) for p in used]):
+        return None
+    if relu and matrix.by_rows:
+        return None
     type_ = TYPES[used[0].dtype.name] if used else "float"
     # A pointer to nothing stands for a gain or bias that is not there.
     gain = _per_column(gain, matrix) if scaled else 0
@@ -127,23 +131,7 @@ def normalize(
         mean, variance = _normalize_rows(x, gain, bias, y, matrix, epsilon, center, type_)
     else:
         flat = x.reshape(matrix.rows, matrix.columns)
-        mean, variance = normalize_columns(flat, gain, bias, y, epsilon, center, type_)
-    return y, mean.reshape(matrix.moments), variance.reshape(matrix.moments)
-
-
-def normalize_relu(
-    x: Array, gain: Array, bias: Array, *, axes: Axes, epsilon: float
-) -> tuple[Array, Array, Array]:
-    """The same by columns, with a ReLU behind."""
-    matrix = _matrix_for(x, (gain, bias), axes)
-    if matrix is None or matrix.by_rows:
-        y, mean, variance = generic("normalize_relu", x, gain, bias, axes=axes, epsilon=epsilon)
-        return y, mean, variance
-    type_ = TYPES[gain.dtype.name]
-    gain, bias = _per_column(gain, matrix), _per_column(bias, matrix)
-    x, y = compact(x), cupy.empty(x.shape, x.dtype)
-    flat = x.reshape(matrix.rows, matrix.columns)
-    mean, variance = normalize_columns(flat, gain, bias, y, epsilon, True, type_, relu=True)
+        mean, variance = normalize_columns(flat, gain, bias, y, epsilon, center, type_, relu)
     return y, mean.reshape(matrix.moments), variance.reshape(matrix.moments)
 
 
@@ -170,62 +158,29 @@ def _normalize_rows(
     return mean, variance
 
 
-def normalize_gradient(
-    t: Array,
-    x: Array,
-    gain: Array,
-    mean: Array,
-    variance: Array,
-    *,
-    axes: Axes,
-    epsilon: float,
-    center: bool,
-    scaled: bool,
-    bias_shape: Shape,
-) -> tuple[Array, Array, Array]:
+def normalize_gradient(t: Array, x: Array, *others: Array, **params: Any) -> Any:
     """Return the cotangents of x, gain and bias."""
-    moments = (mean, variance, epsilon, center)
-    made = _gradient((t, x), gain, scaled, moments, axes, bias_shape)
-    if made is None:
-        params = {"axes": axes, "epsilon": epsilon, "center": center, "scaled": scaled}
-        g, for_gain, for_bias = generic(
-            "normalize_gradient", t, x, gain, mean, variance, bias_shape=bias_shape, **params
-        )
-        return g, for_gain, for_bias
-    return made
+    made = _gradient((t, x), *others, **params)
+    return generic("normalize_gradient", t, x, *others, **params) if made is None else made
 
 
-def normalize_relu_gradient(
-    t: Array,
-    x: Array,
-    y: Array,
-    gain: Array,
-    mean: Array,
-    variance: Array,
-    *,
-    axes: Axes,
-    epsilon: float,
-    bias_shape: Shape,
-) -> tuple[Array, Array, Array]:
-    """Return the cotangents of x, gain and bias where a ReLU gave y."""
-    moments = (mean, variance, epsilon, True)
-    made = _gradient((t, x, y), gain, True, moments, axes, bias_shape)
-    if made is None:
-        params = {"axes": axes, "epsilon": epsilon, "bias_shape": bias_shape}
-        g, for_gain, for_bias = generic(
-            "normalize_relu_gradient", t, x, y, gain, mean, variance, **params
-        )
-        return g, for_gain, for_bias
-    return made
+def normalize_relu_gradient(t: Array, x: Array, y: Array, *others: Array, **params: Any) -> Any:
+    """The same where a ReLU gave y."""
+    made = _gradient((t, x, y), *others, **params)
+    return generic("normalize_relu_gradient", t, x, y, *others, **params) if made is None else made
 
 
 def _gradient(
     data: tuple[Array, ...],
     gain: Array,
-    scaled: bool,
-    moments: tuple[Array, Array, float, bool],
+    mean: Array,
+    variance: Array,
+    *,
     axes: Axes,
+    epsilon: float,
     bias_shape: Shape,
+    center: bool = True,
+    scaled: bool = True,
 ) -> tuple[Array, Array, Array] | None:
     """The cotangents by kernels, None where they do not take the arrays.
 
@@ -241,7 +196,6 @@ def _gradient(
     ):
         return None
     work = wide(x.dtype)
-    mean, variance, epsilon, center = moments
     mean, variance = compact(converted(mean, work)), compact(converted(variance, work))
     factor = _per_column(gain, matrix) if scaled else 0
     t, x, g = compact(t), compact(x), cupy.empty(x.shape, x.dtype)

@@ -11,6 +11,7 @@ the derivatives of the equations that it solves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -179,9 +180,7 @@ def _packed(parts: Sequence[Any]) -> Any:
 def _unpacked(packed: Any, parts: Sequence[Any]) -> list[Any]:
     found, start = [], 0
     for part in parts:
-        size = 1
-        for length in part.shape:
-            size *= int(length)
+        size = math.prod(part.shape)
         piece = slice_p(packed, index=(slice(start, start + size),))
         found.append(reshape_p(piece, shape=tuple(part.shape)))
         start += size

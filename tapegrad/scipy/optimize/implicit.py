@@ -101,7 +101,7 @@ def _solved_back(residual: Vectors, x: Any, upstream: Any, is_symmetric: bool) -
         matrix = jacobian(residual, mode="reverse")(x)
         return solve(matrix, upstream, adjoint=True)
     pull = vjp(residual, x)[1]
-    start = krylov.zeros_beside(upstream)
+    start = zeros_like(upstream)
     goal = krylov.length(upstream) * _PRECISION
     if is_symmetric:
         return krylov.cg(pull, upstream, start, goal, None, krylov.nothing)[0]

@@ -6,6 +6,7 @@ Nothing here looks at a value; `Seen` keeps what a search has looked at.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,10 +119,7 @@ class Objective:
 
 def _as_scalar(value: Any) -> Any:
     value = operand(value)
-    count = 1
-    for length in value.shape:
-        count *= int(length)
-    if count != 1:
+    if math.prod(value.shape) != 1:
         raise ShapeError(
             f"The function to minimise must return one number. It returned shape {value.shape}."
         )

@@ -11,7 +11,7 @@ from tapegrad.autodiff.transforms import jvp
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.creation import numpy_dtype_of, zeros_like
 from tapegrad.ops.linalg.solve import pinv_p
 from tapegrad.ops.products import matvec, outer
 from tapegrad.ops.stop_gradient import stop_gradient
@@ -130,7 +130,7 @@ def _krylov(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, i
             return stop_gradient(jvp(system.residual, [here], [v])[1])
 
         goal = krylov.length(rest) * 1e-4
-        start = krylov.zeros_beside(rest)
+        start = zeros_like(rest)
         step, _ = krylov.gmres(apply, -rest, start, goal, 10, krylov.nothing, restart=20)
         found = _backtracked(system, x, step, square)
         if found is None:

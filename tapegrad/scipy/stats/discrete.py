@@ -27,9 +27,6 @@ class Discrete(Family):
     0.0
     """
 
-    def __init__(self, name: str, shapes: str, support: Any, **formulas: Any) -> None:
-        super().__init__(name, shapes, support, **formulas)
-
     @property
     def parameters(self) -> tuple[str, ...]:
         return (*self.shapes, "loc")

@@ -234,7 +234,7 @@ def _attached_pair(apply: Apply, pair: Any) -> Any:
 
         def gradient(upstream: Any, turned: Any = turned) -> Any:
             nothing = (krylov.nothing, krylov.nothing)
-            start = krylov.zeros_beside(upstream)
+            start = zeros_like(upstream)
             return solved(iterate, (turned, turned), nothing, upstream, start)[0]
 
         def step_back(rest: Any, gradient: Any = gradient) -> Any:

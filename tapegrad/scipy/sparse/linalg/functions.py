@@ -19,7 +19,6 @@ from tapegrad.ops.joining import stack
 from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.operands import operand
 from tapegrad.scipy.sparse.arrays import as_sparse
-from tapegrad.scipy.sparse.linalg import krylov
 
 Apply = Callable[[Any], Any]
 Iterate = Callable[[Apply, Apply, Any, Any], tuple[Any, Any]]
@@ -130,7 +129,7 @@ def solved(
 
     def gradient(upstream: Any) -> Any:
         turned, behind = (adjoint, apply), (near_adjoint, near)
-        return solved(iterate, turned, behind, upstream, krylov.zeros_beside(upstream))[0]
+        return solved(iterate, turned, behind, upstream, zeros_like(upstream))[0]
 
     back = custom_gradient(lambda rest: (zeros_like(rest), gradient))
     for _ in range(ORDERS):

@@ -17,7 +17,7 @@ from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.tensor import Tensor
 from tapegrad.ops.comparison import logical_or
 from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import full_like_p, numpy_dtype_of, ones_like, zeros_like
+from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
 from tapegrad.ops.joining import stack
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.solve import pinv_p
@@ -220,8 +220,3 @@ def _arnoldi(apply: Apply, r: Any, count: int) -> tuple[Any, Any, Any]:
 def nothing(x: Any) -> Any:
     """Precondition by nothing."""
     return x
-
-
-def zeros_beside(b: Any) -> Any:
-    """Return the start where none is given."""
-    return full_like_p(b, shape=tuple(b.shape), value=0, dtype=numpy_dtype_of(b))

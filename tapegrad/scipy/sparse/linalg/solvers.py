@@ -14,7 +14,7 @@ from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.creation import numpy_dtype_of, zeros_like
 from tapegrad.ops.gather import take_p
 from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.reduction import max as largest
@@ -152,7 +152,7 @@ def _solved(
         right = operand(b)
         check_result(functions[0], right, name)
     near = _preconditioner(M, name)
-    start = krylov.zeros_beside(right) if x0 is None else cast(operand(x0), numpy_dtype_of(right))
+    start = zeros_like(right) if x0 is None else cast(operand(x0), numpy_dtype_of(right))
     if functions is None:
         system = _System(iterate, matrix, near)
         x, is_solved = system.solved(data, right, start)
@@ -195,7 +195,7 @@ class _System:
             def gradient(upstream: Any) -> Any:
                 # The solution once more, attached again, for derivatives of this derivative.
                 x = self._attached(found, data, right)
-                start = krylov.zeros_beside(upstream)
+                start = zeros_like(upstream)
                 share, _ = self._adjoint().solved(conjugate(data), upstream, start)
                 row = take_p(share, self.matrix.row, axis=0)
                 column = take_p(x, self.matrix.col, axis=0)
