@@ -252,6 +252,38 @@ def test_loops_of_one_formula_in_one_launch(count):
             np.testing.assert_allclose(cupy.asnumpy(one), other, rtol=1e-6, atol=1e-6)
 
 
+def joined_of_many_arrays(count, whole, single):
+    """So many loops that add up arrays that they read whole, times single numbers."""
+    shape = (3, 5)
+    total = array_input(0, F4)
+    for k in range(1, whole):
+        total = total + array_input(k, F4)
+    for k in range(whole, whole + single):
+        total = total * array_input(k, F4)
+    inputs = (*[read(shape)] * whole, *[read((), F4, (1, 1))] * single)
+    return JoinedLoops((Loop(shape, inputs, (LoopOutput(total, shape),)),) * count)
+
+
+@pytest.mark.parametrize(
+    ("count", "whole", "single"), [(2, 34, 1), (20, 34, 1), (2, 120, 0), (40, 11, 23), (20, 3, 60)]
+)
+def test_loops_of_many_arrays_in_one_launch_or_several(count, whole, single):
+    joined = joined_of_many_arrays(count, whole, single)
+    numbers = [np.float32(1 + (k % 3 - 1) / 4) for k in range(single)]
+    each = [[*draw(loop, k)[:whole], *numbers] for k, loop in enumerate(joined.loops)]
+    on_device = [cupy.asarray(array) for arrays in each for array in arrays]
+
+    made = loops.KERNELS["loops"]([joined])[0](on_device, [None] * count)
+
+    for arrays, one, loop in zip(each, made, joined.loops, strict=True):
+        (wanted,) = expected(loop, arrays)
+        np.testing.assert_allclose(cupy.asnumpy(one), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_more_arrays_than_a_kernel_takes_are_left_to_others():
+    assert loops.KERNELS["loops"]([joined_of_many_arrays(2, 260, 0)]) == [None]
+
+
 def test_a_loop_inside_a_captured_graph_again_and_again():
     shape = (1 << 20,)
     x = array_input(0, F4)

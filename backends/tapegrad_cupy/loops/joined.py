@@ -9,6 +9,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad.core.expression import UntraceableError
 from tapegrad.core.loop import JoinedLoops, Loop
 from tapegrad_cupy.compiled import THREADS
 from tapegrad_cupy.elementwise.layout import full_width
@@ -17,7 +18,7 @@ from tapegrad_cupy.launch import Kernel
 from tapegrad_cupy.loops.geometry import Geometry
 from tapegrad_cupy.loops.schedule import Schedule
 from tapegrad_cupy.loops.source import Writer
-from tapegrad_cupy.updates.multi_tensors import layout, readable
+from tapegrad_cupy.updates.multi_tensors import capacities, layout, readable
 
 Array = Any
 
@@ -50,6 +51,9 @@ class CudaLoops:
         dtypes = [first.inputs[i].dtype for i in self._whole]
         dtypes += [output.dtype for output in first.outputs]
         self._width = full_width(max(dtype.itemsize for dtype in dtypes))
+        self._beside = 8 * len(self._single)
+        if not capacities(len(dtypes), self._beside)[0]:
+            raise UntraceableError("These are more arrays than a kernel takes addresses.")
         self._source(capacity=2)  # raises if the formula cannot be written in C
 
     @property
@@ -57,7 +61,7 @@ class CudaLoops:
         """The kernel for results in memory of their own."""
         sizes = tuple(prod(loop.shape) for loop in self._loops)
         columns = len(self._whole) + len(self._loops[0].outputs)
-        _, capacity, _ = layout(sizes, self._width, columns)
+        _, capacity, _ = layout(sizes, self._width, columns, self._beside)
         return self._source(capacity)
 
     def _source(self, capacity: int) -> str:
@@ -92,7 +96,7 @@ class CudaLoops:
         self, columns: list[list[int]], singles: list[int], lies_on: list[int | None]
     ) -> None:
         sizes = tuple(prod(loop.shape) for loop in self._loops)
-        chunk, capacity, parts = layout(sizes, self._width, len(columns))
+        chunk, capacity, parts = layout(sizes, self._width, len(columns), self._beside)
         source = joined_source(self._loops[0], self._single, self._width, capacity, lies_on)
         table = f"{len(columns) * capacity * 8 + capacity * 12}s"
         kernel = _kernel(source, table + "P" * len(singles) + "qi")

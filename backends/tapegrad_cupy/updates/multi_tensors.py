@@ -30,10 +30,15 @@ SMALL = 16
 """Tensors in the smaller of the two tables that a kernel is compiled for."""
 
 
-def capacities(columns: int) -> tuple[int, int]:
-    """Return how many tensors of that many addresses the smaller and the larger table take."""
+def capacities(columns: int, beside: int = 0) -> tuple[int, int]:
+    """Return how many tensors of that many addresses the smaller and the larger table take.
+
+    `beside` are the bytes of arguments besides a table and a few numbers. With too many addresses
+    for one tensor both are 0.
+    """
     # An even number keeps what comes after the last column at a multiple of 8 bytes.
-    return SMALL, _ROOM // (8 * columns + 12) // 2 * 2
+    large = max(_ROOM - beside, 0) // (8 * columns + 12) // 2 * 2
+    return min(SMALL, large), large
 
 
 class Part(NamedTuple):
@@ -66,13 +71,13 @@ class Layout(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def layout(sizes: tuple[int, ...], width: int, columns: int) -> Layout:
+def layout(sizes: tuple[int, ...], width: int, columns: int, beside: int = 0) -> Layout:
     """Return how to launch on tensors of these sizes, read `width` elements at a time.
 
-    `columns` is the number of addresses per tensor.
+    `columns` is the number of addresses per tensor; `beside` is explained at `capacities`.
     """
     chunk = _chunk(sum(sizes), width)
-    small, large = capacities(columns)
+    small, large = capacities(columns, beside)
     capacity = small if len(sizes) <= small else large
     filled = [at for at, size in enumerate(sizes) if size]
     parts = []
