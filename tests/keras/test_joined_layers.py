@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.keras.layers import joined as joining
-from tapegrad.keras.models import functional, sequential
 from tapegrad.ops import normalization_relu
 
 layers = tf.keras.layers
@@ -247,15 +247,24 @@ def results_of_tape(model: Any) -> list[Any]:
     return [loss, *tape.gradient(loss, model.trainable_variables)]
 
 
-def test_what_is_remembered_ends_with_the_model() -> None:
+@pytest.mark.parametrize("build", [in_a_row, as_graph])
+def test_what_is_remembered_is_no_part_of_the_model_and_ends_with_it(build) -> None:
+    model = build(block(layers.ReLU()))
+    found = set(vars(model)), len(model.variables)
+    model(IMAGES, training=True)
+    both = [layer for layer in remembered(model) if isinstance(layer, joining.NormalizedRelu)]
+    assert (set(vars(model)), len(model.variables)) == found
+
+    ended = weakref.ref(both.pop())
+    del model
     gc.collect()
-    before = len(sequential._joined), len(functional._joined)
-    for build in (in_a_row, as_graph):
-        model = build(block(layers.ReLU()))
-        model(IMAGES, training=True)
-        del model
-    gc.collect()
-    assert (len(sequential._joined), len(functional._joined)) == before
+    assert ended() is None
+
+
+def remembered(model: Any) -> list[Any]:
+    if isinstance(model, tf.keras.Sequential):
+        return list(model._joined[1])
+    return [node.layer for node in model._joined]
 
 
 def test_pairs_are_found_between_other_layers() -> None:

@@ -24,7 +24,7 @@ class Holder:
     """
 
     # Slots, so that they are no attributes among those that checkpoints and users look into.
-    __slots__ = ("_contents", "_finds", "_gathered", "_metric_places")
+    __slots__ = ("_contents", "_finds", "_gathered", "_joined", "_metric_places", "_movers")
     _gathered: Gathered | None
     """The variables of this layer and of all inner ones, once somebody has asked for them."""
     _finds: Found | None
@@ -33,6 +33,10 @@ class Holder:
     """Lists and dicts that were looked into, and what of interest was in them."""
     _metric_places: list[Any] | None
     """The attributes that may hold metrics, once somebody has looked for them."""
+    _joined: Any
+    """Of models, once they were called: their layers as they call them, some two at a time."""
+    _movers: dict[Any, Any]
+    """What moved the averages of the last pass that began here, once there were any."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

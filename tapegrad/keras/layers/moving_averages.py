@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from tapegrad.core.backend import backend_of, find_backend
 from tapegrad.core.variable import Variable
@@ -50,12 +49,12 @@ class MovingAverages:
         waiting = self._waiting.setdefault((share, dtype), {})
         waiting[mean.number], waiting[variance.number] = (mean, seen[0]), (variance, seen[1])
 
-    def finish(self, owner: object = None) -> None:
-        """Move what waits; `owner` is whoever does so at each step, with the same averages."""
+    def finish(self, owner: Any = None) -> None:
+        """Move what waits; `owner` is the layer that does so at each step, with the same ones."""
         if not self._waiting:
             return
         groups, self._waiting = self._waiting, {}
-        before = {} if owner is None else _movers.get(owner, {})
+        before: dict[_Group, _Mover] = getattr(owner, "_movers", {})
         movers = {}
         for group, waiting in groups.items():
             mover = before.get(group)
@@ -64,7 +63,7 @@ class MovingAverages:
             movers[group] = mover
             mover(list(waiting.values()), group[0])
         if owner is not None:
-            _movers[owner] = movers
+            object.__setattr__(owner, "_movers", movers)
 
 
 class _Mover:
@@ -91,10 +90,6 @@ class _Mover:
             if new is not arrays:
                 for k, array in zip(positions, new, strict=True):
                     waiting[k][0].array = array
-
-
-_movers: WeakKeyDictionary[Any, dict[_Group, _Mover]] = WeakKeyDictionary()
-"""What moved the averages of the last pass."""
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from tapegrad.core import nest
 from tapegrad.errors import ArgumentError
@@ -77,9 +76,10 @@ class Functional(Model):
         values = self._given(inputs)
         masks: dict[int, Any] = dict.fromkeys(values)
         masks.update(zip(values, nest.flatten(mask) if mask else ()))
-        if self not in _joined:
-            _joined[self] = _with_joined_layers(self._nodes, self.outputs)
-        for node in _joined[self]:
+        if not hasattr(self, "_joined"):
+            nodes = _with_joined_layers(self._nodes, self.outputs)
+            object.__setattr__(self, "_joined", nodes)
+        for node in self._joined:
             _run(node, values, masks)
         outputs = nest.map_structure(lambda x: values[id(x)], self.output)
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
@@ -113,10 +113,6 @@ class Functional(Model):
         if isinstance(self.output, KerasTensor):
             return (batch, *shapes[1:])
         return nest.map_structure(lambda x: (batch, *x.shape[1:]), self.output)
-
-
-_joined: WeakKeyDictionary[Functional, list[Node]] = WeakKeyDictionary()
-"""The calls of models as they are made: some of them two at a time."""
 
 
 def _with_joined_layers(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> list[Node]:

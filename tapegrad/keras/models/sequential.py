@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
@@ -160,12 +159,13 @@ class Sequential(Model):
 
     def _steps(self) -> list[Layer]:
         """The layers as they are called: some of them two at a time."""
-        known = _joined.get(self)
-        if known is None or known[0] != self._stack:
+        seen, steps = getattr(self, "_joined", (None, []))
+        if seen != self._stack:
             if not all([layer.built for layer in self._stack]):
                 return self._stack
-            known = _joined[self] = list(self._stack), joined(self._stack)
-        return known[1]
+            seen, steps = list(self._stack), joined(self._stack)
+            object.__setattr__(self, "_joined", (seen, steps))
+        return steps
 
     def _fitted(self, x: Any) -> Any:
         """The input, if it has the shape that the model was told."""
@@ -190,10 +190,6 @@ class Sequential(Model):
     @property
     def output_shape(self) -> Any:
         return shape_of(self.outputs[0]) if self.outputs else None
-
-
-_joined: WeakKeyDictionary[Sequential, tuple[list[Layer], list[Layer]]] = WeakKeyDictionary()
-"""The layers of models as they were last seen, and as they are called."""
 
 
 def _single(ends: list[KerasTensor]) -> KerasTensor:
