@@ -9,7 +9,7 @@ def rmse(y_true, y_pred):
 from importlib import import_module
 from typing import Any
 
-from tapegrad.keras.config import epsilon, floatx, image_data_format
+from tapegrad.keras.config import epsilon, floatx, image_data_format, set_floatx
 from tapegrad.keras.naming import clear_session
 
 _PLACES = {
@@ -29,4 +29,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"keras.backend has no {name!r}. Use the functions of tapegrad itself.")
 
 
-__all__ = ["clear_session", "epsilon", "floatx", "image_data_format"]
+__all__ = ["clear_session", "epsilon", "floatx", "image_data_format", "set_floatx"]

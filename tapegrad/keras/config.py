@@ -1,5 +1,6 @@
 """What holds for all of `tapegrad.keras`; only the dtype policy can be set."""
 
+from tapegrad.core.choices import check_choice
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.losses.crossentropy_functions import EPSILON
 
@@ -31,6 +32,18 @@ def floatx() -> str:
     return dtype_policy().variable_dtype
 
 
+def set_floatx(value: str) -> None:
+    """Set the dtype of weights and results where nothing else is said.
+
+    >>> set_floatx("float64")
+    >>> floatx()
+    'float64'
+    >>> set_floatx("float32")
+    """
+    check_choice("floatx", value, ("bfloat16", "float16", "float32", "float64"))
+    set_dtype_policy(value)
+
+
 def image_data_format() -> str:
     """Return where images have their channels where nothing else is said.
 
@@ -40,4 +53,12 @@ def image_data_format() -> str:
     return "channels_last"
 
 
-__all__ = ["backend", "dtype_policy", "epsilon", "floatx", "image_data_format", "set_dtype_policy"]
+__all__ = [
+    "backend",
+    "dtype_policy",
+    "epsilon",
+    "floatx",
+    "image_data_format",
+    "set_dtype_policy",
+    "set_floatx",
+]

@@ -89,9 +89,9 @@ for _name in _COMPARISONS:
     setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
 
 
-def apply(function: Callable[..., Any], *operands: Any) -> Any:
-    """Return what an operator gives on tensors without values."""
-    return _operation_layer[0](function)(*operands)
+def apply(function: Callable[..., Any], *operands: Any, options: Any = None) -> Any:
+    """Return what a function gives on tensors without values; options are no tensors."""
+    return _operation_layer[0](function, options)(*operands)
 
 
 def set_operation_layer(make: Callable[..., Any]) -> None:

@@ -90,6 +90,9 @@ DIRECTIONS: dict[str, tuple[Any, str, bool]] = {
     "with another name": (metrics.AUC(name="area"), "val_area", True),
     "a misleading name": (metrics.MeanAbsoluteError(name="accent"), "accent", False),
     "scores": (metrics.FBetaScore(), "fbeta_score", True),
+    "a correlation": (metrics.PearsonCorrelation(name="r"), "val_r", True),
+    "a share": (metrics.SensitivityAtSpecificity(0.5, name="best"), "best", True),
+    "another share": (metrics.SpecificityAtSensitivity(0.5), "specificity_at_sensitivity", True),
     "a loss": (metrics.Mean(name="accent_loss"), "accent_loss", False),
     "of anything": (metrics.Mean(name="accuracy"), "accuracy", True),
 }

@@ -159,6 +159,144 @@ def test_a_user_loss_gets_labels_in_its_own_dtype():
     assert loss.get_config() == expected
 
 
+ARROWS = REALS / np.linalg.norm(REALS, axis=-1, keepdims=True)
+LONELY = np.array([0, 0, 1, 1, 2, 3, 4])  # the last three are alone in their classes
+BY_NAME = {"class": losses.Circle, "function": lambda: losses.LossFunctionWrapper(losses.circle)}
+
+
+@pytest.mark.parametrize("how", BY_NAME)
+def test_the_mean_of_a_circle_loss_is_over_those_who_cost_something(how):
+    values = losses.circle(LONELY, ARROWS).numpy()
+
+    found = BY_NAME[how]()(LONELY, ARROWS)
+
+    assert (values > 0).tolist() == [True] * 4 + [False] * 3
+    np.testing.assert_allclose(found.numpy(), values[:4].mean(), rtol=1e-5)
+
+
+def test_a_circle_loss_takes_weights_and_a_mask_beside_its_own():
+    loss = losses.Circle(dtype="float64")
+    mask = np.array([True, True, True, False, True, True, True])
+
+    found = loss(LONELY, ARROWS, sample_weight=WEIGHTS, mask=mask)
+
+    values = losses.circle(LONELY, ARROWS).numpy()
+    np.testing.assert_allclose(found.numpy(), (values * WEIGHTS)[:3].mean(), rtol=1e-12)
+
+
+ALONE = {"one sample": [3], "one class": [1, 1, 1], "all different": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("labels", ALONE)
+def test_where_there_is_nothing_to_compare_a_circle_loss_and_its_gradient_are_zero(labels):
+    embeddings = tf.Variable(ARROWS[: len(ALONE[labels])])
+
+    with tf.GradientTape() as tape:
+        value = losses.Circle(dtype="float64")(ALONE[labels], embeddings)
+
+    assert float(value) == 0.0
+    assert not tape.gradient(value, embeddings).numpy().any()
+
+
+def test_a_circle_loss_can_compare_with_other_embeddings():
+    y_true, y_pred, others = [0, 1], ARROWS[:2], ARROWS[2:5]
+
+    found = losses.circle(
+        y_true, y_pred, ref_labels=np.array([0, 1, 1]), ref_embeddings=others, gamma=4.0, margin=0.1
+    )
+    whole = losses.circle(
+        y_true,
+        y_pred,
+        ref_labels=[0, 1, 1],
+        ref_embeddings=others,
+        remove_diagonal=False,
+        gamma=4.0,
+        margin=0.1,
+    )
+
+    def logit(similarity, is_same):
+        if is_same:
+            return -4.0 * max(1.1 - similarity, 0) * (similarity - 0.9)
+        return 4.0 * max(similarity + 0.1, 0) * (similarity - 0.1)
+
+    s = y_pred @ others.T
+    first = special.logsumexp([logit(s[0, 1], False), logit(s[0, 2], False)]) + logit(s[0, 0], True)
+    second = logit(s[1, 0], False) + special.logsumexp([logit(s[1, 1], True), logit(s[1, 2], True)])
+    np.testing.assert_allclose(whole.numpy(), np.logaddexp(0, [first, second]), rtol=1e-12)
+    # Without the pairs (0, 0) and (1, 1), the first has nothing alike, the second only one.
+    second = logit(s[1, 0], False) + logit(s[1, 2], True)
+    np.testing.assert_allclose(found.numpy(), [0.0, np.logaddexp(0, second)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_circle_loss_may_be_computed_in_half_precision(dtype):
+    exact = losses.Circle(dtype="float64")(LONELY, ARROWS)
+
+    found = losses.Circle(dtype=dtype)(LONELY, ARROWS)
+
+    assert found.dtype == dtype
+    np.testing.assert_allclose(float(found), float(exact), rtol=0.02)
+
+
+def test_the_generalized_cross_entropy_lies_between_two_others():
+    nearly_none = losses.categorical_generalized_cross_entropy(LABELS, CHANCES, 1e-7)
+    one = losses.categorical_generalized_cross_entropy(LABELS, CHANCES, 1.0)
+
+    np.testing.assert_allclose(nearly_none.numpy(), SURPRISES, rtol=1e-5)
+    np.testing.assert_allclose(one.numpy(), 1 - np.exp(-SURPRISES), rtol=1e-12)
+
+
+def test_the_generalized_cross_entropy_takes_one_class_number_per_step():
+    labels = random.integers(0, CLASSES, (2, 3))
+    chances = special.softmax(random.normal(size=(2, 3, CLASSES)), axis=-1)
+
+    found = losses.CategoricalGeneralizedCrossEntropy(dtype="float64")(labels, chances)
+
+    picked = np.take_along_axis(chances, labels[..., None], -1)
+    np.testing.assert_allclose(found.numpy(), (2 - 2 * np.sqrt(picked)).mean(), rtol=1e-12)
+
+
+def test_a_class_that_seems_impossible_costs_a_finite_amount_and_makes_no_nan():
+    logits = tf.Variable([[0.0, 300.0], [1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        chances = tf.nn.softmax(logits)
+        values = losses.categorical_generalized_cross_entropy([0, 0], chances, 0.5)
+
+    gradient = tape.gradient(values, logits).numpy()
+
+    right = special.expit(-1.0)
+    np.testing.assert_allclose(values.numpy(), [2.0, 2 - 2 * np.sqrt(right)], rtol=1e-6)
+    slope = -np.sqrt(right) * (1 - right)  # d(-2 sqrt p) / dlogit = -sqrt(p) (1 - p)
+    np.testing.assert_allclose(gradient, [[0.0, 0.0], [slope, -slope]], rtol=1e-5)
+
+
+REFUSED = {
+    "q of 0": (lambda: losses.CategoricalGeneralizedCrossEntropy(0.0), "between 0 and 1. Got 0.0"),
+    "q of 1": (lambda: losses.CategoricalGeneralizedCrossEntropy(q=1), "between 0 and 1. Got 1"),
+    "one-hot labels": (
+        lambda: losses.CategoricalGeneralizedCrossEntropy()(np.eye(CLASSES), CHANCES[:CLASSES]),
+        r"a class number per row of probabilities. Got \(5, 5\) and \(5, 5\)",
+    ),
+    "labels of too few": (
+        lambda: losses.Circle()(LABELS[:3], ARROWS),
+        r"circle needs embeddings .* and a label for each. Got \(7, 5\) and \(3,\)",
+    ),
+    "embeddings of steps": (lambda: losses.circle([0], [[[1.0, 0.0]]]), r"Got \(1, 1, 2\) and"),
+    "others without labels": (
+        lambda: losses.circle(LABELS, ARROWS, ref_embeddings=ARROWS[:2]),
+        r"Got \(2, 5\) and \(7,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_sentence(what):
+    do, sentence = REFUSED[what]
+
+    with pytest.raises(ValueError, match=sentence):
+        do()
+
+
 @pytest.mark.parametrize("name", losses.CLASSES)
 def test_a_loss_is_made_again_from_its_configuration(name):
     original = losses.get(name)
@@ -179,6 +317,8 @@ def test_a_loss_is_made_again_from_its_configuration(name):
         ("msle", "mean_squared_logarithmic_error"),
         ("bce", "binary_crossentropy"),
         ("kld", "kl_divergence"),
+        ("circle", "circle"),
+        ("categorical_generalized_cross_entropy", "categorical_generalized_cross_entropy"),
         ("sparse_categorical_crossentropy", "sparse_categorical_crossentropy"),
     ],
 )

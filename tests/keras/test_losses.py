@@ -23,6 +23,9 @@ BITS = random.integers(0, 2, (SAMPLES, CLASSES)).astype("float64")
 LABELS = random.integers(0, CLASSES, SAMPLES)
 ONE_HOT = np.eye(CLASSES)[LABELS]
 SHARES = special.softmax(random.normal(size=(SAMPLES, CLASSES)), axis=-1)
+KINDS = np.array([0, 1, 0, 2, 2, 1, 0])
+ARROWS = REALS / np.linalg.norm(REALS, axis=-1, keepdims=True)
+SHORT = 0.99 * ARROWS  # none is at a distance of 0 from itself, where there is no gradient
 
 
 def smooth(y, amount, classes):
@@ -69,6 +72,22 @@ def overlap(y, p, alpha, beta, axis):
     both = (y * p).sum(axis)
     missed, alarms = (y * (1 - p)).sum(axis), (p * (1 - y)).sum(axis)
     return 1 - both / (both + alpha * missed + beta * alarms + EPSILON)
+
+
+def circle(gamma=80.0, margin=0.4, arrows=ARROWS, with_itself=False):
+    """log(1 + sum of exp(gamma * ...)) over all pairs of an alike and an unlike, by the paper."""
+    found = []
+    for i, arrow in enumerate(arrows):
+        alike = [j for j in range(SAMPLES) if KINDS[j] == KINDS[i] and (j != i or with_itself)]
+        unlike = [k for k in range(SAMPLES) if KINDS[k] != KINDS[i]]
+        terms = [0.0]
+        for near, far in np.ndindex(len(alike), len(unlike)):
+            s_p, s_n = arrows[alike[near]] @ arrow, arrows[unlike[far]] @ arrow
+            pull = max(1 + margin - s_p, 0) * (s_p - (1 - margin))
+            push = max(s_n + margin, 0) * (s_n - margin)
+            terms.append(gamma * (push - pull))
+        found.append(special.logsumexp(terms))
+    return np.array(found)
 
 
 def by_name(name, **options):
@@ -210,6 +229,31 @@ CASES = {
         BITS,
         SIGMOIDS,
         1 - 2 * (BITS * SIGMOIDS).sum() / (BITS.sum() + SIGMOIDS.sum() + EPSILON),
+    ),
+    "generalized": (
+        by_name("CategoricalGeneralizedCrossEntropy"),
+        LABELS,
+        CHANCES,
+        2 * (1 - np.sqrt((CHANCES * ONE_HOT).sum(-1))),
+    ),
+    "generalized, labels in a column": (
+        by_name("CategoricalGeneralizedCrossEntropy", q=0.8),
+        LABELS[:, None].astype("float64"),
+        CHANCES,
+        (1 - (CHANCES * ONE_HOT).sum(-1) ** 0.8) / 0.8,
+    ),
+    "circle": (by_name("Circle"), KINDS, ARROWS, circle()),
+    "circle, wide and soft": (
+        by_name("Circle", gamma=3.0, margin=0.25),
+        KINDS[:, None].astype("uint8"),
+        ARROWS,
+        circle(3.0, 0.25),
+    ),
+    "circle, each with itself": (
+        by_name("Circle", gamma=5.0, remove_diagonal=False),
+        KINDS.astype("float32"),
+        SHORT,
+        circle(5.0, arrows=SHORT, with_itself=True),
     ),
     "tversky": (
         by_name("Tversky", alpha=0.3, beta=0.8, axis=-1),

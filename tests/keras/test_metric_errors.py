@@ -25,6 +25,23 @@ REFUSED = {
         lambda: metrics.Recall(class_id=2)([[1, 0]], [[0.5, 0.2]]),
         r"class_id=2 is not among the 2 classes of predictions of shape \(1, 2\)",
     ),
+    "share to hold": (
+        lambda: metrics.RecallAtPrecision(1.5),
+        "RecallAtPrecision needs a share from 0 to 1 .* Got 1.5 and 200",
+    ),
+    "no share": (lambda: metrics.PrecisionAtRecall(float("nan")), "from 0 to 1 .* Got nan"),
+    "no thresholds": (
+        lambda: metrics.SensitivityAtSpecificity(0.5, num_thresholds=0),
+        "num_thresholds above 0. Got 0.5 and 0",
+    ),
+    "class of a vector of answers": (
+        lambda: metrics.SpecificityAtSensitivity(0.5, class_id=0)([1], [0.5]),
+        "With top_k or class_id",
+    ),
+    "target": (lambda: metrics.IoU(3, [0, 3]), r"target_class_ids in range\(3\). Got \[0, 3\]"),
+    "target below 0": (lambda: metrics.OneHotIoU(3, [-1]), r"OneHotIoU needs .* Got \[-1\]"),
+    "no target": (lambda: metrics.BinaryIoU([]), r"in range\(2\). Got \[\]"),
+    "no classes": (lambda: metrics.MeanIoU(0), r"MeanIoU needs .* in range\(0\)"),
     "aggregation": (lambda: metrics.R2Score("sum"), "'variance_weighted_average'. Got 'sum'"),
     "regressors": (lambda: metrics.R2Score(num_regressors=-1), "0 or more. Got -1"),
     "outputs": (lambda: metrics.R2Score()([[1.0]], [[1.0, 2.0]]), "of the same shape"),

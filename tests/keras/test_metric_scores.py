@@ -1,4 +1,4 @@
-"""Counts at thresholds, scores and areas made of them, IoU and R²: against NumPy in float64."""
+"""Counts at thresholds, scores and areas made of them, R², and what all scores share."""
 
 from __future__ import annotations
 
@@ -227,56 +227,6 @@ def test_the_area_of_logits_is_that_of_their_probabilities():
 
 
 LABELS, GUESSES = random.integers(0, 4, (2, SAMPLES))
-
-
-def mean_iou(labels, guesses, classes, weights=None):
-    weights = np.ones(len(labels)) if weights is None else weights
-    both, either = np.zeros(classes), np.zeros(classes)
-    for k in range(classes):
-        both[k] = weights[(labels == k) & (guesses == k)].sum()
-        either[k] = weights[(labels == k) | (guesses == k)].sum()
-    return (both[either > 0] / either[either > 0]).mean()
-
-
-def test_intersection_over_union_leaves_out_classes_that_do_not_occur():
-    found = updated(metrics.MeanIoU(num_classes=6), LABELS, GUESSES)
-
-    np.testing.assert_allclose(found, mean_iou(LABELS, GUESSES, 6), rtol=1e-6)
-
-
-def test_intersection_over_union_takes_weights_and_images():
-    metric = metrics.MeanIoU(num_classes=4, dtype="float64")
-
-    metric.update_state(LABELS.reshape(2, 4, 5), GUESSES.reshape(2, 4, 5), WEIGHTS.reshape(2, 4, 5))
-
-    expected = mean_iou(LABELS, GUESSES, 4, WEIGHTS)
-    np.testing.assert_allclose(metric.result().numpy(), expected, rtol=1e-6)
-
-
-def test_intersection_over_union_ignores_a_class_and_takes_one_hot_labels():
-    metric = metrics.MeanIoU(4, ignore_class=2, sparse_y_true=False, sparse_y_pred=False)
-
-    found = updated(metric, np.eye(4)[LABELS], np.eye(4)[GUESSES])
-
-    kept = LABELS != 2
-    np.testing.assert_allclose(found, mean_iou(LABELS[kept], GUESSES[kept], 4), rtol=1e-6)
-
-
-def test_labels_outside_the_classes_do_not_count():
-    found = metrics.MeanIoU(num_classes=2)([0, 1, 255, -1], [0, 0, 1, 1])
-
-    np.testing.assert_allclose(float(found), 0.25, rtol=1e-6)
-
-
-def test_integers_warn_of_weights_that_they_would_cut():
-    metric = metrics.MeanIoU(num_classes=2)
-
-    with pytest.warns(UserWarning, match="cuts weights of float64 to integers"):
-        metric.update_state([0, 1], [0, 1], sample_weight=np.array([1.0, 2.5]))
-
-    assert metric.variables[0].numpy().tolist() == [[1, 0], [0, 2]]
-
-
 REALS = random.normal(size=(SAMPLES, CLASSES))
 FITS = REALS + random.normal(0.2, 0.4, size=(SAMPLES, CLASSES))
 
@@ -327,7 +277,19 @@ SCORES = {
     "area": (lambda: metrics.AUC(curve="PR"), BITS, CHANCES),
     "areas of labels": (lambda: metrics.AUC(multi_label=True), BITS, CHANCES),
     "areas by gain": (lambda: metrics.AUC(curve="PRGAIN", thresholds=[0.3, 0.4]), BITS, CHANCES),
+    "best precision": (lambda: metrics.PrecisionAtRecall(0.6), BITS, CHANCES),
+    "best recall of a class": (
+        lambda: metrics.RecallAtPrecision(0.5, class_id=1),
+        BITS,
+        CHANCES,
+    ),
+    "best sensitivity": (lambda: metrics.SensitivityAtSpecificity(0.5, 1), BITS, CHANCES),
+    "best specificity": (lambda: metrics.SpecificityAtSensitivity(0.5, 2), BITS, CHANCES),
     "intersection": (lambda: metrics.MeanIoU(4), LABELS, GUESSES),
+    "intersection of some": (lambda: metrics.IoU(4, [1, 3], ignore_class=0), LABELS, GUESSES),
+    "intersection of ones": (lambda: metrics.BinaryIoU([1]), BITS, CHANCES),
+    "intersection of one-hot labels": (lambda: metrics.OneHotIoU(3, [0]), BITS, CHANCES),
+    "mean of one-hot labels": (lambda: metrics.OneHotMeanIoU(3), BITS, CHANCES),
     "explained variance": (lambda: metrics.R2Score(num_regressors=2), REALS, FITS),
 }
 every_score = pytest.mark.parametrize("score", SCORES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import tapegrad as tf
 from tapegrad.core.backend import register_backend, unregister_backend
@@ -36,6 +36,16 @@ def rank_of_label():
 
 def cosine(y, p):
     return (y * p).sum(-1) / np.linalg.norm(y, axis=-1) / np.linalg.norm(p, axis=-1)
+
+
+def pearson(y, p):
+    return np.array([stats.pearsonr(*pair).statistic for pair in zip(y, p)])
+
+
+def concordance(y, p):
+    """Lin's coefficient: Pearson's, times how far scales and places agree."""
+    spread = y.var(-1) + p.var(-1) + (y.mean(-1) - p.mean(-1)) ** 2
+    return pearson(y, p) * 2 * y.std(-1) * p.std(-1) / (spread + 1e-7)
 
 
 def margins(y, p):
@@ -102,6 +112,14 @@ CASES = {
         ((np.log1p(SHARES) - np.log1p(CHANCES)) ** 2).mean(-1),
     ),
     "cosine": (metrics.CosineSimilarity, REALS, LOGITS, cosine(REALS, LOGITS)),
+    "pearson": (metrics.PearsonCorrelation, REALS, LOGITS, pearson(REALS, LOGITS)),
+    "pearson, labels in another dtype": (
+        metrics.PearsonCorrelation,
+        LABELS[:, None] - np.arange(CLASSES),
+        LOGITS,
+        -pearson(np.arange(CLASSES) + np.zeros((SAMPLES, 1)), LOGITS),
+    ),
+    "concordance": (metrics.ConcordanceCorrelation, REALS, LOGITS, concordance(REALS, LOGITS)),
     "log cosh": (metrics.LogCoshError, REALS, LOGITS, np.log(np.cosh(REALS - LOGITS)).mean(-1)),
     "hinge": (metrics.Hinge, 2 * BITS - 1, LOGITS, margins(2 * BITS - 1, LOGITS).mean(-1)),
     "squared hinge": (
@@ -284,6 +302,39 @@ def test_ignored_labels_do_not_count_where_samples_have_weights():
     np.testing.assert_allclose(metric.result().numpy(), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [metrics.PearsonCorrelation, metrics.ConcordanceCorrelation])
+@pytest.mark.parametrize("axis", [0, (0, 1)])
+def test_a_correlation_may_be_along_other_axes(kind, axis):
+    metric = metrics.deserialize(metrics.serialize(kind(dtype="float64", axis=axis)))
+
+    found = metric(REALS, LOGITS)
+
+    formula = pearson if kind is metrics.PearsonCorrelation else concordance
+    lines = (REALS.T, LOGITS.T) if axis == 0 else (REALS.reshape(1, -1), LOGITS.reshape(1, -1))
+    np.testing.assert_allclose(found.numpy(), formula(*lines).mean(), rtol=1e-9)
+
+
+def test_integer_predictions_do_not_cut_labels():
+    found = metrics.pearson_correlation([0.5, 1.75, 2.0], [1, 3, 2])
+
+    expected = stats.pearsonr([0.5, 1.75, 2.0], [1, 3, 2]).statistic
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_squares_of_predictions_in_half_precision_do_not_overflow():
+    found = metrics.concordance_correlation([[1.0, 900.0]], tf.constant([[1.0, 900.0]], "float16"))
+
+    np.testing.assert_allclose(found.numpy(), [1.0], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")  # of NumPy, about 0 / 0
+def test_what_does_not_vary_has_no_correlation_and_a_concordance_of_zero():
+    constant, varied = tf.constant([[2.0, 2.0]]), tf.constant([[1.0, 4.0]])
+
+    assert np.isnan(metrics.pearson_correlation(constant, varied).numpy()).tolist() == [True]
+    assert metrics.concordance_correlation(constant, varied).numpy().tolist() == [0.0]
+
+
 def test_state_is_no_part_of_what_is_trained():
     metric = metrics.Mean()
 
@@ -358,7 +409,17 @@ def test_an_accuracy_without_a_batch_is_refused():
         metrics.accuracy_for((), ())
 
 
-NEEDS = {"MeanIoU": {"num_classes": 3}, "MeanMetricWrapper": {"fn": losses.huber}}
+NEEDS = {
+    "IoU": {"num_classes": 3, "target_class_ids": (0, 2), "ignore_class": -1},
+    "MeanIoU": {"num_classes": 3},
+    "MeanMetricWrapper": {"fn": losses.huber},
+    "OneHotIoU": {"num_classes": 3, "target_class_ids": [1], "axis": 1},
+    "OneHotMeanIoU": {"num_classes": 3, "sparse_y_pred": True},
+    "PrecisionAtRecall": {"recall": 0.5},
+    "RecallAtPrecision": {"precision": 0.5, "class_id": 1},
+    "SensitivityAtSpecificity": {"specificity": 0.5, "num_thresholds": 3},
+    "SpecificityAtSensitivity": {"sensitivity": 0.5, "name": "told"},
+}
 
 
 @pytest.mark.parametrize("name", [name for name in metrics.CLASSES if name[0].isupper()])
@@ -383,6 +444,9 @@ def test_a_metric_is_made_again_from_its_configuration(name):
         ("auc", metrics.AUC),
         ("sparse_categorical_accuracy", metrics.SparseCategoricalAccuracy),
         ("RootMeanSquaredError", metrics.RootMeanSquaredError),
+        ("pearson_correlation", metrics.PearsonCorrelation),
+        ("concordance_correlation", metrics.ConcordanceCorrelation),
+        ("binary_io_u", metrics.BinaryIoU),
     ],
 )
 def test_a_name_gives_a_new_metric(name, kind):

@@ -8,10 +8,10 @@ from scipy import ndimage
 
 import tapegrad as tf
 from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.keras.layers.input_layer import Input
-from tapegrad.keras.layers.preprocessing import (
+from tapegrad.keras.layers import (
     CategoryEncoding,
     CenterCrop,
+    Input,
     Normalization,
     RandomCrop,
     RandomFlip,
@@ -373,7 +373,7 @@ def adapted(data, **options):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandomFlip("sideways"), "mode must be one of horizontal, vertical, .* 'sideways'"),
+        (lambda: RandomFlip("sideways"), "mode must be 'horizontal', 'vertical' or .* 'sideways'"),
         (lambda: RandomFlip(name="f")(tf.zeros([2, 3])), r"'f' .* 3 dimensions.* \(2, 3\)"),
         (lambda: CenterCrop(0, 2), "CenterCrop takes a height .* Got 0"),
         (lambda: RandomCrop(2, 2, data_format="NCHW"), "data_format"),

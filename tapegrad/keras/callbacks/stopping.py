@@ -17,7 +17,7 @@ from tapegrad.keras.metrics import CLASSES
 
 _LARGER_IS_BETTER = (
     *("acc", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2"),
-    "cosinesimilarity",
+    *("cosinesimilarity", "correlation", "sensitivity", "specificity"),
 )
 _OF_ANYTHING = ("Mean", "Sum", "MeanMetricWrapper")
 

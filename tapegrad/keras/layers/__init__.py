@@ -33,6 +33,16 @@ from tapegrad.keras.layers.convolutional import (
     Convolution3D,
 )
 from tapegrad.keras.layers.core import Activation, Dense, Embedding, Identity, Lambda, Masking
+from tapegrad.keras.layers.einsum_dense import EinsumDense
+from tapegrad.keras.layers.image_geometry import RandomRotation, RandomTranslation, RandomZoom
+from tapegrad.keras.layers.image_layers import (
+    CenterCrop,
+    RandomBrightness,
+    RandomContrast,
+    RandomCrop,
+    RandomFlip,
+    Resizing,
+)
 from tapegrad.keras.layers.input_layer import Input, InputLayer
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.merging import (
@@ -86,14 +96,7 @@ from tapegrad.keras.layers.pooling import (
     MaxPooling2D,
     MaxPooling3D,
 )
-from tapegrad.keras.layers.preprocessing import (
-    CategoryEncoding,
-    CenterCrop,
-    Normalization,
-    RandomCrop,
-    RandomFlip,
-    Rescaling,
-)
+from tapegrad.keras.layers.preprocessing import CategoryEncoding, Normalization, Rescaling
 from tapegrad.keras.layers.recurrent import (
     GRU,
     LSTM,
@@ -170,6 +173,7 @@ __all__ = [
     "Dot",
     "Dropout",
     "ELU",
+    "EinsumDense",
     "Embedding",
     "Flatten",
     "GRU",
@@ -215,12 +219,18 @@ __all__ = [
     "Permute",
     "RMSNormalization",
     "RNN",
+    "RandomBrightness",
+    "RandomContrast",
     "RandomCrop",
     "RandomFlip",
+    "RandomRotation",
+    "RandomTranslation",
+    "RandomZoom",
     "ReLU",
     "RepeatVector",
     "Rescaling",
     "Reshape",
+    "Resizing",
     "RotaryEmbedding",
     "SeparableConv1D",
     "SeparableConv2D",

@@ -14,6 +14,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     per_dimension,
     positive,
     spatial_axes,
+    transposed_size,
 )
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.ops.conv_functions import conv_transpose
@@ -101,12 +102,9 @@ class _ConvTranspose(ConvolutionBase):
         """The size of the output along a dimension of which the input has `size` elements."""
         if size is None:
             return None
+        more = None if self.output_padding is None else self.output_padding[dimension]
         reach, stride = self._reaches()[dimension], self.strides[dimension]
-        start = (size - 1) * stride
-        if self.output_padding is None:
-            return start + (stride if self.padding == "same" else max(reach, stride))
-        covered = reach % 2 if self.padding == "same" else reach
-        return start + covered + self.output_padding[dimension]
+        return transposed_size(size, reach, stride, self.padding, more)
 
 
 class Conv1DTranspose(_ConvTranspose):

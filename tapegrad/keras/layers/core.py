@@ -237,15 +237,15 @@ class Masking(_Unchanged):
 
 
 class Operation(Layer):
-    """Apply an operator to tensors without values and constants, in a functional model."""
+    """Apply an operator or a function to tensors without values, in a functional model."""
 
-    def __init__(self, function: Callable[..., Any], **kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], options: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.function = function
+        self.function, self.options = function, dict(options or {})
         self.built = True
 
     def call(self, *operands: Any) -> Any:
-        return self.function(*operands)
+        return self.function(*operands, **self.options)
 
     def compute_output_spec(self, *operands: Any, **_: Any) -> Any:
         return tried_outputs(self, *operands)

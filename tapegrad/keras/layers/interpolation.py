@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.operand import as_operand
 from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.gather import place_next_to, take_p
 from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.shape import moveaxis
 
 Host = np.ndarray[Any, Any]
 
@@ -52,17 +51,19 @@ def kernel_names() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def weights(size: int, factor: int, kernel: str) -> Host:
-    """Return the matrix `[size * factor, size]` that makes an axis `factor` times as long.
+def weights(size: int, wanted: int, kernel: str, antialias: bool = False) -> Host:
+    """Return the matrix `[wanted, size]` that gives an axis another length.
 
     Elements are intervals, and their values stand in the middle. At the ends the weights of the
-    elements that there are add up to 1.
+    elements that there are add up to 1. With `antialias`, kernels are as wide as new elements.
 
-    >>> weights(2, 2, "bilinear").tolist()
+    >>> weights(2, 4, "bilinear").tolist()
     [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]
     """
-    places = (np.arange(size * factor) + 0.5) / factor - 0.5
-    found = _KERNELS[kernel](places[:, None] - np.arange(size))
+    step = size / wanted
+    places = (np.arange(wanted) + 0.5) * step - 0.5
+    distances = places[:, None] - np.arange(size)
+    found = _KERNELS[kernel](distances / max(step, 1.0) if antialias else distances)
     matrix: Host = found / found.sum(axis=1, keepdims=True)
     return matrix
 
@@ -75,9 +76,23 @@ def interpolated(x: Any, axis: int, factor: int, kernel: str) -> Any:
     [[0.0, 1.0, 3.0, 4.0]]
     """
     x = as_operand(x)
-    shape = tuple(x.shape)
-    size = shape[axis]
-    matrix = place_next_to(x, weights(size, factor, kernel).astype(numpy_dtype_of(x)))
-    after = prod(shape[axis + 1 :])
-    product = matmul(matrix, reshape(x, (prod(shape[:axis]), size, after)))
-    return reshape(product, (*shape[:axis], size * factor, *shape[axis + 1 :]))
+    return resized(x, axis, x.shape[axis] * factor, kernel)
+
+
+def resized(x: Any, axis: int, wanted: int, kernel: str, antialias: bool = False) -> Any:
+    """Return a tensor with `wanted` elements along an axis; the kernel may be "nearest" as well.
+
+    >>> import tapegrad
+    >>> resized(tapegrad.constant([1, 2, 3, 4]), 0, 2, "nearest").tolist()
+    [2, 4]
+    """
+    size = x.shape[axis]
+    if size == wanted:
+        return x
+    if kernel == "nearest":
+        places = (2 * np.arange(wanted) + 1) * size // (2 * wanted)
+        return take_p(x, place_next_to(x, places), axis=axis)
+    matrix = weights(size, wanted, kernel, antialias).astype(numpy_dtype_of(x))
+    # One large product: one for each row, of a few channels, would take many times as long.
+    product = matmul(moveaxis(x, axis, -1), place_next_to(x, matrix), transpose_b=True)
+    return moveaxis(product, -1, axis)

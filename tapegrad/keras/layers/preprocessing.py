@@ -1,4 +1,4 @@
-"""Layers that prepare data on the device: scaling, flipping and cropping images, encoding."""
+"""Layers that prepare data on the device: scaling, and encoding of whole numbers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ from tapegrad.core.device import device
 from tapegrad.core.operand import as_operand, normalize_axes
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.regularization import RandomLayer
-from tapegrad.keras.layers.spatial_arguments import channels_format, positive
+from tapegrad.keras.layers.spatial_arguments import positive
 from tapegrad.ops.cast import cast, in_dtype
-from tapegrad.ops.creation import arange, constant, one_hot
-from tapegrad.ops.gather import gather
+from tapegrad.ops.creation import constant, one_hot
 from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import matmul
-from tapegrad.ops.random_draws import draw_mask
-from tapegrad.ops.rearranging import flip
 from tapegrad.ops.reduce import reduce_max, reduce_mean, reduce_sum, reduce_variance
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.shape import expand_dims, moveaxis, reshape, squeeze
-
-# Axes of an image: 0 is its height, 1 its width.
-_MODES = {"horizontal": (1,), "vertical": (0,), "horizontal_and_vertical": (1, 0)}
+from tapegrad.ops.selection import maximum
+from tapegrad.ops.shape import expand_dims, reshape, squeeze
 
 
 class _Scaling(Layer):
@@ -58,160 +50,6 @@ class Rescaling(_Scaling):
     def call(self, inputs: Any) -> Any:
         x = in_dtype(inputs, self.compute_dtype)
         return x * _next_to(x, self.scale) + _next_to(x, self.offset)
-
-
-class _ImageLayer(RandomLayer):
-    """Base of layers that take images, or batches of them."""
-
-    supports_masking = False
-
-    def __init__(self, data_format: str | None, seed: int | None, **kwargs: Any) -> None:
-        super().__init__(seed, **kwargs)
-        self.data_format = channels_format(self, data_format)
-
-    def _axes(self, shape: Any) -> tuple[int, int]:
-        """Return the axes of height and width."""
-        rank = len(shape)
-        if rank not in (3, 4):
-            raise ShapeError(
-                f"{self._title} takes an image of 3 dimensions, or a batch of them. Got shape "
-                f"{tuple(shape)}."
-            )
-        first = self.data_format == "channels_first"
-        return (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        self._axes(input_shape)
-        return tuple(input_shape)
-
-
-class RandomFlip(_ImageLayer):
-    """Mirror each image with probability 1/2, along one axis or along both independently.
-
-    >>> import tapegrad
-    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 2, 2, 1))
-    >>> RandomFlip("horizontal", seed=3)(x, training=False).numpy().ravel().tolist()
-    [0.0, 1.0, 2.0, 3.0]
-    """
-
-    def __init__(
-        self,
-        mode: str = "horizontal_and_vertical",
-        seed: int | None = None,
-        data_format: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(data_format, seed, **kwargs)
-        if mode not in _MODES:
-            raise ArgumentError(f"mode must be one of {', '.join(_MODES)}. Got {mode!r}.")
-        self.mode = mode
-
-    def call(self, inputs: Any, training: Any = True) -> Any:
-        axes = self._axes(inputs.shape)
-        x = in_dtype(inputs, self.compute_dtype)
-        for place in _MODES[self.mode] if training else ():
-            with device(x.device):
-                is_kept = draw_mask(self.seed_generator, (*x.shape[:-3], 1, 1, 1), 0.5)
-            x = where(is_kept, x, flip(x, axes[place]))
-        return x
-
-
-class _Crop(_ImageLayer):
-    """Base of layers that cut images to a size."""
-
-    def __init__(
-        self, height: int, width: int, data_format: str | None, seed: int | None, **kwargs: Any
-    ) -> None:
-        super().__init__(data_format, seed, **kwargs)
-        self.height = positive(self, height, "a height")
-        self.width = positive(self, width, "a width")
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        sizes, (down, across) = list(input_shape), self._axes(input_shape)
-        sizes[down], sizes[across] = self.height, self.width
-        return tuple(sizes)
-
-    def _is_large_enough(self, x: Any) -> bool:
-        wanted = zip(self._axes(x.shape), (self.height, self.width))
-        return all(x.shape[axis] >= size for axis, size in wanted)
-
-    def _centre(self, x: Any, height: int, width: int) -> Any:
-        """Cut the middle out of images."""
-        index = [slice(None)] * len(x.shape)
-        for axis, size in zip(self._axes(x.shape), (height, width)):
-            start = (x.shape[axis] - size) // 2
-            index[axis] = slice(start, start + size)
-        return x[tuple(index)]
-
-    def _resized(self, x: Any) -> Any:
-        """Cut out the largest middle part of the right proportions, and stretch it to the size."""
-        down, across = self._axes(x.shape)
-        height, width = x.shape[down], x.shape[across]
-        part = (
-            max(1, min(height, int(width * self.height / self.width))),
-            max(1, min(width, int(height * self.width / self.height))),
-        )
-        x = self._centre(x, *part)
-        for axis, size, wanted in zip((down, across), part, (self.height, self.width)):
-            if size != wanted:
-                weights = _next_to(x, _bilinear(size, wanted))
-                rows = matmul(moveaxis(x, axis, -1), weights, transpose_b=True)
-                x = moveaxis(rows, -1, axis)
-        return x
-
-
-class CenterCrop(_Crop):
-    """Cut the middle out of images; those that are too small are cut and stretched to the size.
-
-    >>> import tapegrad
-    >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).tolist()
-    [[[5.0], [6.0]]]
-    """
-
-    def __init__(
-        self, height: int, width: int, data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(height, width, data_format, None, **kwargs)
-
-    def call(self, inputs: Any) -> Any:
-        x = in_dtype(inputs, self.compute_dtype)
-        if self._is_large_enough(x):
-            return self._centre(x, self.height, self.width)
-        return self._resized(x)
-
-
-class RandomCrop(_Crop):
-    """Cut a part out of images, at a random place that is the same for the whole batch.
-
-    Outside training, and where images are too small, the largest middle part of the right
-    proportions is stretched to the size.
-
-    >>> import tapegrad
-    >>> RandomCrop(2, 3)(tapegrad.ones([5, 8, 8, 1]), training=True).shape
-    (5, 2, 3, 1)
-    """
-
-    def __init__(
-        self,
-        height: int,
-        width: int,
-        seed: int | None = None,
-        data_format: str | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(height, width, data_format, seed, name=name, **kwargs)
-
-    def call(self, inputs: Any, training: Any = True) -> Any:
-        x = in_dtype(inputs, self.compute_dtype)
-        if not training or not self._is_large_enough(x):
-            return self._resized(x)
-        for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
-            with device(x.device):
-                start = self.seed_generator.integers((), 0, x.shape[axis] - size + 1)
-                places = start + arange(0, size, dtype="int64")
-            x = gather(x, places, axis=axis)
-        return x
 
 
 class Normalization(_Scaling):
@@ -387,9 +225,3 @@ def _next_to(x: Any, value: Any) -> Any:
 def _stretches(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
     pairs = zip(shape[::-1], wanted[::-1])
     return len(shape) <= len(wanted) and all(n in (1, m) for n, m in pairs)
-
-
-def _bilinear(size: int, wanted: int) -> Any:
-    """The matrix that takes numbers at the centres of `size` pixels to those of `wanted`."""
-    places = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
-    return np.maximum(1 - np.abs(places[:, None] - np.arange(size)), 0)

@@ -123,3 +123,15 @@ def windows_along(
             f"{size}. Use padding='same' or smaller windows."
         )
     return (size - reach) // stride + 1
+
+
+def transposed_size(size: int, reach: int, stride: int, padding: str, more: int | None) -> int:
+    """Return how many elements a transposed convolution makes of `size`.
+
+    >>> transposed_size(4, 3, 2, "same", None), transposed_size(4, 3, 2, "valid", None)
+    (8, 9)
+    """
+    start, is_same = (size - 1) * stride, padding == "same"
+    if more is None:
+        return start + (stride if is_same else max(reach, stride))
+    return start + (reach % 2 if is_same else reach) + more

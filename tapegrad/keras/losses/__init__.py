@@ -12,6 +12,7 @@ from tapegrad.keras.losses.crossentropy import (
     BinaryFocalCrossentropy,
     CategoricalCrossentropy,
     CategoricalFocalCrossentropy,
+    CategoricalGeneralizedCrossEntropy,
     SparseCategoricalCrossentropy,
 )
 from tapegrad.keras.losses.crossentropy_functions import (
@@ -19,11 +20,13 @@ from tapegrad.keras.losses.crossentropy_functions import (
     binary_focal_crossentropy,
     categorical_crossentropy,
     categorical_focal_crossentropy,
+    categorical_generalized_cross_entropy,
     sparse_categorical_crossentropy,
 )
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
 from tapegrad.keras.losses.regression import (
     CategoricalHinge,
+    Circle,
     CosineSimilarity,
     Dice,
     Hinge,
@@ -40,6 +43,7 @@ from tapegrad.keras.losses.regression import (
 )
 from tapegrad.keras.losses.regression_functions import (
     categorical_hinge,
+    circle,
     cosine_similarity,
     dice,
     hinge,
@@ -107,7 +111,9 @@ __all__ = [
     "BinaryFocalCrossentropy",
     "CategoricalCrossentropy",
     "CategoricalFocalCrossentropy",
+    "CategoricalGeneralizedCrossEntropy",
     "CategoricalHinge",
+    "Circle",
     "CosineSimilarity",
     "Dice",
     "Hinge",
@@ -126,7 +132,9 @@ __all__ = [
     "binary_focal_crossentropy",
     "categorical_crossentropy",
     "categorical_focal_crossentropy",
+    "categorical_generalized_cross_entropy",
     "categorical_hinge",
+    "circle",
     "cosine_similarity",
     "ctc",
     "dice",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.errors import ArgumentError
 from tapegrad.keras.configured import arguments_in, computing
 from tapegrad.keras.losses import crossentropy_functions as functions
 from tapegrad.keras.losses.loss import LossFunctionWrapper
@@ -88,6 +89,27 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
         dtype: Any = None,
     ) -> None:
         super().__init__(functions.categorical_focal_crossentropy, **arguments_in(locals()))
+
+
+class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
+    """A cross entropy of class numbers that wrong labels disturb less, the larger `q` is.
+
+    >>> float(CategoricalGeneralizedCrossEntropy()([1], [[0.75, 0.25]]))
+    1.0
+    """
+
+    _casts_labels = False
+
+    def __init__(
+        self,
+        q: float = 0.5,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_generalized_cross_entropy",
+        dtype: Any = None,
+    ) -> None:
+        if not 0 < q < 1:
+            raise ArgumentError(f"The q of {type(self).__name__} is between 0 and 1. Got {q!r}.")
+        super().__init__(functions.categorical_generalized_cross_entropy, **arguments_in(locals()))
 
 
 class SparseCategoricalCrossentropy(LossFunctionWrapper):

@@ -6,9 +6,11 @@ from typing import Any
 
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.errors import ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.creation import one_hot
 from tapegrad.ops.exponential import log
 from tapegrad.ops.losses import (
     sigmoid_cross_entropy_with_logits,
@@ -200,3 +202,25 @@ def _sparse_terms(labels: Any, predicted: Any, from_logits: bool) -> Any:
     # Logarithms of probabilities are logits whose softmax brings the probabilities back.
     logits = predicted if from_logits else log(_clipped(predicted))
     return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float) -> Any:
+    """Return (1 - p ** q) / q of the probability p of the label's class.
+
+    For `q` near 0 it is the cross entropy, for 1 the distance from 1.
+
+    >>> categorical_generalized_cross_entropy([1], [[0.75, 0.25]], q=0.5).tolist()
+    [1.0]
+    """
+    predicted = _predictions(y_pred)
+    labels = class_numbers(y_true, predicted)
+    if labels.shape != predicted.shape[:-1]:
+        raise ShapeError(
+            "categorical_generalized_cross_entropy needs a class number per row of probabilities. "
+            f"Got {labels.shape} and {predicted.shape}."
+        )
+    chosen = one_hot(labels, predicted.shape[-1], dtype=predicted.dtype)
+    chance = sum_of(predicted * chosen, axis=-1)
+    # The slope at 0 is infinite, of which a softmax in front would make a NaN: none is sent.
+    is_zero = chance == 0.0
+    return where(is_zero, 1.0, 1.0 - power(where(is_zero, 1.0, chance), q)) / q

@@ -101,6 +101,7 @@ class LossFunctionWrapper(Loss):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.fn = fn
         self._options = kwargs
+        self._mask_of = getattr(fn, "mask_of", None)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         y_true, y_pred = match_ranks(y_true, y_pred)

@@ -1,4 +1,4 @@
-"""Losses that compare numbers, signs and regions: the classes."""
+"""Losses that compare numbers, signs, regions and embeddings: the classes."""
 
 from __future__ import annotations
 
@@ -167,3 +167,24 @@ class Tversky(LossFunctionWrapper):
         dtype: Any = None,
     ) -> None:
         super().__init__(functions.tversky, **arguments_in(locals()))
+
+
+class Circle(LossFunctionWrapper):
+    """The loss `circle`, whose mean is over the samples that cost something.
+
+    >>> f"{float(Circle(1.0)([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])):.4f}"
+    '0.6484'
+    """
+
+    _casts_labels = False
+
+    def __init__(
+        self,
+        gamma: float = 80.0,
+        margin: float = 0.4,
+        remove_diagonal: bool = True,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "circle",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(functions.circle, **arguments_in(locals()))

@@ -1,4 +1,4 @@
-"""Distances, hinges, divergences and overlaps as functions: one number per sample.
+"""Distances, hinges, divergences, overlaps and pairs as functions: one number per sample.
 
 The arithmetic is that of `tapegrad.losses`; here labels and predictions of shapes (batch,) and
 (batch, 1) meet sample by sample first.
@@ -6,12 +6,20 @@ The arithmetic is that of `tapegrad.losses`; here labels and predictions of shap
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tapegrad.core.operand import as_operand
+from tapegrad.errors import ShapeError
+from tapegrad.keras.losses.crossentropy_functions import class_numbers
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.ops import regression_losses as plain
+from tapegrad.ops.diagonal import band_part
+from tapegrad.ops.logsumexp import logsumexp
+from tapegrad.ops.products import matmul
 from tapegrad.ops.reduction import sum as sum_of
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.sigmoids import softplus
 
 EPSILON = 1e-7
 
@@ -153,3 +161,50 @@ def tversky(
     missed = sum_of((1.0 - predicted) * true, axis)
     alarms = sum_of(predicted * (1.0 - true), axis)
     return 1.0 - both / (both + alpha * missed + beta * alarms + EPSILON)
+
+
+def circle(
+    y_true: Any,
+    y_pred: Any,
+    ref_labels: Any = None,
+    ref_embeddings: Any = None,
+    remove_diagonal: bool = True,
+    gamma: float = 80.0,
+    margin: float = 0.4,
+) -> Any:
+    """Return how far embeddings of length 1 are from those of their class, and how near to others.
+
+    With `remove_diagonal` none is compared with itself; it is 0 where nothing is left.
+
+    >>> circle([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], gamma=1.0).numpy().round(4)
+    array([0.5629, 0.7339, 0.    ], dtype=float32)
+    """
+    points = others = as_operand(y_pred)
+    labels = names = class_numbers(y_true, points)
+    if ref_embeddings is not None:
+        others = as_dtype_of(ref_embeddings, points.dtype)
+    if ref_labels is not None:
+        names = as_dtype_of(class_numbers(ref_labels, others), labels.dtype)
+    for x, y in ((labels, points), (names, others)):
+        if len(y.shape) != 2 or x.shape != y.shape[:1]:
+            raise ShapeError(
+                "circle needs embeddings of shape (samples, features) and a label for each. "
+                f"Got {y.shape} and {x.shape}."
+            )
+    is_same = labels[:, None] == names
+    # Sun et al. (2020), in distances 1 - cosine; as in Keras, the weights have gradients.
+    distance = maximum(1.0 - matmul(points, others, transpose_b=True), 0.0)
+    push = gamma * maximum(1.0 + margin - distance, 0.0) * (1.0 - margin - distance)
+    apart = logsumexp(where(is_same, -inf, push), axis=1)
+    if remove_diagonal:
+        is_same = is_same != band_part(is_same, 0, 0)
+    pull = gamma * maximum(margin + distance, 0.0) * (distance - margin)
+    return softplus(apart + logsumexp(where(is_same, pull, -inf), axis=1))
+
+
+def _costs(y_true: Any, values: Any) -> Any:
+    return values > 0.0
+
+
+# Means are over the samples that cost something.
+vars(circle)["mask_of"] = _costs

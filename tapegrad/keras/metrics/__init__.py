@@ -48,10 +48,18 @@ from tapegrad.keras.metrics.crossentropy import (
     CategoricalCrossentropy,
     SparseCategoricalCrossentropy,
 )
-from tapegrad.keras.metrics.curves import AUC
+from tapegrad.keras.metrics.curves import (
+    AUC,
+    PrecisionAtRecall,
+    RecallAtPrecision,
+    SensitivityAtSpecificity,
+    SpecificityAtSensitivity,
+)
 from tapegrad.keras.metrics.functions import (
     binary_accuracy,
     categorical_accuracy,
+    concordance_correlation,
+    pearson_correlation,
     sparse_categorical_accuracy,
     sparse_top_k_categorical_accuracy,
     top_k_categorical_accuracy,
@@ -60,6 +68,7 @@ from tapegrad.keras.metrics.metric import Metric
 from tapegrad.keras.metrics.reduction import Mean, MeanMetricWrapper, Sum
 from tapegrad.keras.metrics.regression import (
     CategoricalHinge,
+    ConcordanceCorrelation,
     CosineSimilarity,
     Hinge,
     KLDivergence,
@@ -68,11 +77,12 @@ from tapegrad.keras.metrics.regression import (
     MeanAbsolutePercentageError,
     MeanSquaredError,
     MeanSquaredLogarithmicError,
+    PearsonCorrelation,
     Poisson,
     RootMeanSquaredError,
     SquaredHinge,
 )
-from tapegrad.keras.metrics.whole import MeanIoU, R2Score
+from tapegrad.keras.metrics.whole import BinaryIoU, IoU, MeanIoU, OneHotIoU, OneHotMeanIoU, R2Score
 from tapegrad.keras.registry import custom_object_scope
 
 CLASSES = Table(
@@ -127,15 +137,18 @@ __all__ = [
     "Accuracy",
     "BinaryAccuracy",
     "BinaryCrossentropy",
+    "BinaryIoU",
     "CategoricalAccuracy",
     "CategoricalCrossentropy",
     "CategoricalHinge",
+    "ConcordanceCorrelation",
     "CosineSimilarity",
     "F1Score",
     "FBetaScore",
     "FalseNegatives",
     "FalsePositives",
     "Hinge",
+    "IoU",
     "KLDivergence",
     "LogCoshError",
     "Mean",
@@ -145,14 +158,21 @@ __all__ = [
     "MeanMetricWrapper",
     "MeanSquaredError",
     "MeanSquaredLogarithmicError",
+    "OneHotIoU",
+    "OneHotMeanIoU",
+    "PearsonCorrelation",
     "Poisson",
     "Precision",
+    "PrecisionAtRecall",
     "R2Score",
     "Recall",
+    "RecallAtPrecision",
     "RootMeanSquaredError",
+    "SensitivityAtSpecificity",
     "SparseCategoricalAccuracy",
     "SparseCategoricalCrossentropy",
     "SparseTopKCategoricalAccuracy",
+    "SpecificityAtSensitivity",
     "SquaredHinge",
     "Sum",
     "TopKCategoricalAccuracy",
@@ -165,6 +185,7 @@ __all__ = [
     "categorical_crossentropy",
     "categorical_focal_crossentropy",
     "categorical_hinge",
+    "concordance_correlation",
     "hinge",
     "huber",
     "kl_divergence",
@@ -173,6 +194,7 @@ __all__ = [
     "mean_absolute_percentage_error",
     "mean_squared_error",
     "mean_squared_logarithmic_error",
+    "pearson_correlation",
     "poisson",
     "sparse_categorical_accuracy",
     "sparse_categorical_crossentropy",

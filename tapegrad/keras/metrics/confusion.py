@@ -9,11 +9,10 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.keras.metrics.thresholds import EPSILON, KINDS, NEVER, Counter, as_thresholds
+from tapegrad.keras.metrics.thresholds import EPSILON, NEVER, AtThresholds, Counter, as_thresholds
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import greater, greater_equal, logical_and
 from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.reduction import max as max_of, mean, sum as sum_of
 from tapegrad.ops.shape import expand_dims
 
@@ -79,10 +78,10 @@ class FalseNegatives(Count):
     _kind = "fn"
 
 
-class Share(Metric):
+class Share(AtThresholds):
     """Base of precision and recall: the share of true positives among them and one other kind."""
 
-    _other = "fp"
+    _kinds = ("tp", "fp")
 
     def __init__(
         self,
@@ -97,17 +96,10 @@ class Share(Metric):
         self.top_k = top_k
         self.class_id = class_id
         self._counter = Counter(self.thresholds, top_k, class_id, dtype=self.dtype)
-        self.true_positives = self.add_variable((len(self.thresholds),), name="true_positives")
-        self._others = self.add_variable((len(self.thresholds),), name=KINDS[self._other])
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        hits, others = self._counter(["tp", self._other], y_true, y_pred, sample_weight)
-        add_to(self.true_positives, hits)
-        add_to(self._others, others)
+        self._make_state()
 
     def result(self) -> Any:
-        hits = self.true_positives.value()
-        return _single_or_all(divide_no_nan(hits, hits + self._others))
+        return _single_or_all(self._share(*self._kinds))
 
 
 class Precision(Share):
@@ -120,11 +112,6 @@ class Precision(Share):
     1.0
     """
 
-    @property
-    def false_positives(self) -> Variable:
-        """The number of zeros that were predicted as ones."""
-        return self._others
-
 
 class Recall(Share):
     """The share of what is predicted as such among all ones.
@@ -133,12 +120,7 @@ class Recall(Share):
     0.5
     """
 
-    _other = "fn"
-
-    @property
-    def false_negatives(self) -> Variable:
-        """The number of ones that were predicted as zeros."""
-        return self._others
+    _kinds = ("tp", "fn")
 
 
 class FBeta(Metric):

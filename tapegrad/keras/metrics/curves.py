@@ -1,19 +1,17 @@
-"""The area under a curve that thresholds draw."""
+"""Curves that thresholds draw: the area under one, the best of its points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of
-from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.keras.metrics.thresholds import EPSILON, KINDS, Counter
+from tapegrad.keras.metrics.thresholds import EPSILON, AtThresholds, Counter
 from tapegrad.ops.comparison import equal, greater, logical_and
 from tapegrad.ops.exponential import log
 from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean, sum as sum_of
+from tapegrad.ops.reduction import max as max_of, mean, sum as sum_of
 from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.sigmoids import sigmoid
 
@@ -21,7 +19,7 @@ _CURVES = ("ROC", "PR", "PRGAIN")
 _METHODS = ("interpolation", "minoring", "majoring")
 
 
-class AUC(Metric):
+class AUC(AtThresholds):
     """The area under the ROC curve, or under the curve of precision over recall.
 
     Both curves are drawn through `num_thresholds` points; more of them make the area more exact.
@@ -54,17 +52,13 @@ class AUC(Metric):
         self.from_logits = from_logits
         # A list, not a tensor of its own: it goes to wherever the predictions are.
         self._weights = None if label_weights is None else [float(w) for w in label_weights]
-        self._counter = Counter(self.thresholds, per_label=multi_label, dtype=self.dtype)
-        self._counts: dict[str, Variable] = {}
+        shared = None if multi_label else self._weights
+        self._counter = Counter(self.thresholds, None, None, multi_label, self.dtype, shared)
+        self._counts = {}
         if num_labels and not multi_label:
             raise ArgumentError("AUC takes num_labels only together with multi_label=True.")
         if num_labels or not multi_label:
-            self._make_state(num_labels)
-
-    def _make_state(self, labels: int | None) -> None:
-        shape = (self.num_thresholds,) if labels is None else (self.num_thresholds, labels)
-        for kind, name in KINDS.items():
-            self._counts[kind] = self.add_variable(shape, name=name)
+            self._make_state(*([num_labels] if num_labels else []))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         predicted = as_dtype_of(y_pred, self.dtype)
@@ -77,10 +71,7 @@ class AUC(Metric):
             self._make_state(predicted.shape[-1])
         if self.from_logits:
             predicted = sigmoid(predicted)
-        shared = None if self.multi_label else self._weights
-        counts = self._counter(KINDS, y_true, predicted, sample_weight, shared)
-        for kind, count in zip(KINDS, counts, strict=True):
-            add_to(self._counts[kind], count)
+        super().update_state(y_true, predicted, sample_weight)
 
     def result(self) -> Any:
         if not self._counts:
@@ -159,3 +150,119 @@ def _interpolated_precision(tp: Any, fp: Any, tn: Any, fn: Any) -> Any:
     both = logical_and(greater(higher, 0.0), greater(lower, 0.0))
     ratio = where(both, divide_no_nan(higher, maximum(lower, 0.0)), 1.0)
     return divide_no_nan(slope * (change + start * log(ratio)), maximum(tp[1:] + fn[1:], 0.0))
+
+
+class Constrained(AtThresholds):
+    """Base of the best share where another is at least a value; shares are among two kinds."""
+
+    _best, _held = ("tp", "fn"), ("tn", "fp")
+
+    def __init__(
+        self,
+        value: float,
+        num_thresholds: int = 200,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        if not 0 <= value <= 1 or num_thresholds < 1:
+            raise ArgumentError(
+                f"{type(self).__name__} needs a share from 0 to 1 and num_thresholds above 0. "
+                f"Got {value!r} and {num_thresholds}."
+            )
+        steps = num_thresholds - 1
+        self.value = value
+        self.num_thresholds = num_thresholds
+        self.class_id = class_id
+        self.thresholds = [k / steps for k in range(num_thresholds)] if steps else [0.5]
+        self._counter = Counter(self.thresholds, class_id=class_id, dtype=self.dtype)
+        # As in Keras, two thresholds are bins too.
+        self._counter.even = steps > 0
+        self._make_state()
+
+    def result(self) -> Any:
+        enough = self._share(*self._held) >= self.value
+        return max_of(where(enough, self._share(*self._best), 0.0))
+
+
+class SensitivityAtSpecificity(Constrained):
+    """The largest share of ones that are found where enough of the zeros are.
+
+    >>> float(SensitivityAtSpecificity(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
+    0.5
+    """
+
+    def __init__(
+        self,
+        specificity: float,
+        num_thresholds: int = 200,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(specificity, num_thresholds, class_id, name, dtype)
+        self.specificity = specificity
+
+
+class SpecificityAtSensitivity(Constrained):
+    """The largest share of zeros that are found where enough of the ones are.
+
+    >>> float(SpecificityAtSensitivity(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
+    0.5
+    """
+
+    _best, _held = ("tn", "fp"), ("tp", "fn")
+
+    def __init__(
+        self,
+        sensitivity: float,
+        num_thresholds: int = 200,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(sensitivity, num_thresholds, class_id, name, dtype)
+        self.sensitivity = sensitivity
+
+
+class PrecisionAtRecall(Constrained):
+    """The largest precision where the recall is large enough.
+
+    >>> float(PrecisionAtRecall(0.5)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
+    1.0
+    """
+
+    _best, _held = ("tp", "fp"), ("tp", "fn")
+
+    def __init__(
+        self,
+        recall: float,
+        num_thresholds: int = 200,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(recall, num_thresholds, class_id, name, dtype)
+        self.recall = recall
+
+
+class RecallAtPrecision(Constrained):
+    """The largest recall where the precision is large enough.
+
+    >>> float(RecallAtPrecision(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
+    0.5
+    """
+
+    _best, _held = ("tp", "fn"), ("tp", "fp")
+
+    def __init__(
+        self,
+        precision: float,
+        num_thresholds: int = 200,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(precision, num_thresholds, class_id, name, dtype)
+        self.precision = precision

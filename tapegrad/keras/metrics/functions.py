@@ -9,11 +9,13 @@ from tapegrad.core.operand import as_operand
 from tapegrad.keras import losses
 from tapegrad.keras.configured import Table
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.keras.metrics.thresholds import EPSILON
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import equal, greater
-from tapegrad.ops.reduction import any as any_of, argmax
+from tapegrad.ops.reduction import any as any_of, argmax, mean
 from tapegrad.ops.shape import expand_dims, reshape, squeeze
 from tapegrad.ops.sorting import in_top_k
+from tapegrad.ops.statistics import std
 
 
 def _hits(x: Any, y: Any) -> Any:
@@ -102,16 +104,47 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     return -losses.cosine_similarity(y_true, y_pred, axis=axis)
 
 
-FUNCTIONS = Table(
-    "function of a metric",
-    {
-        **losses.FUNCTIONS,
-        "accuracy": accuracy,
-        "binary_accuracy": binary_accuracy,
-        "categorical_accuracy": categorical_accuracy,
-        "sparse_categorical_accuracy": sparse_categorical_accuracy,
-        "top_k_categorical_accuracy": top_k_categorical_accuracy,
-        "sparse_top_k_categorical_accuracy": sparse_top_k_categorical_accuracy,
-        "cosine_similarity": cosine_similarity,
-    },
+def _parts(y_true: Any, y_pred: Any, axis: Any) -> list[Any]:
+    """The means of labels and predictions along `axis`, and the distances from them."""
+    predicted = as_operand(y_pred)
+    if predicted.dtype.name not in ("float32", "float64"):
+        predicted = cast(predicted, "float32")
+    pair = match_ranks(as_dtype_of(y_true, predicted.dtype), predicted)
+    means = [mean(x, axis=axis, keepdims=True) for x in pair]
+    return [*means, pair[0] - means[0], pair[1] - means[1]]
+
+
+def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Any:
+    """Return how linear predictions are in labels, from -1 to 1; NaN where either is constant.
+
+    >>> f"{pearson_correlation([[0.0, 1.0, 2.0]], [[3.0, 5.0, 7.0]]).numpy()[0]:.4f}"
+    '1.0000'
+    """
+    _, _, *parts = _parts(y_true, y_pred, axis)
+    true, predicted = (x / std(x, axis, keepdims=True) for x in parts)
+    return mean(true * predicted, axis=axis)
+
+
+def concordance_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Any:
+    """Return the correlation, made smaller where predictions are shifted or stretched.
+
+    >>> f"{concordance_correlation([[0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0]]).numpy()[0]:.4f}"
+    '0.5714'
+    """
+    centre, guess, true, predicted = _parts(y_true, y_pred, axis)
+    spread = mean(true**2 + predicted**2, axis=axis, keepdims=True) + (centre - guess) ** 2
+    return mean(2.0 * true * predicted / (spread + EPSILON), axis=axis)
+
+
+_OWN = (
+    accuracy,
+    binary_accuracy,
+    categorical_accuracy,
+    sparse_categorical_accuracy,
+    top_k_categorical_accuracy,
+    sparse_top_k_categorical_accuracy,
+    cosine_similarity,
+    pearson_correlation,
+    concordance_correlation,
 )
+FUNCTIONS = Table("function of a metric", {**losses.FUNCTIONS, **{f.__name__: f for f in _OWN}})

@@ -121,6 +121,8 @@ class MeanMetricWrapper(Average):
     1.5
     """
 
+    _function: Callable[..., Any]
+
     def __init__(self, fn: Any, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
         super().__init__(name=name, dtype=dtype)
         self._fn: Callable[..., Any] = FUNCTIONS.get(fn)
@@ -132,8 +134,6 @@ class MeanMetricWrapper(Average):
 
 class PlainMean(MeanMetricWrapper):
     """Base of means of a function that takes nothing but labels and predictions."""
-
-    _function: Callable[..., Any]
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(self._function, name, dtype)

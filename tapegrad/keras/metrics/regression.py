@@ -1,4 +1,4 @@
-"""Means of losses as metrics: distances, hinges, and divergences."""
+"""Means of losses as metrics: distances, hinges, divergences, correlations."""
 
 from __future__ import annotations
 
@@ -102,17 +102,38 @@ class Poisson(PlainMean):
     """
 
 
-class CosineSimilarity(MeanMetricWrapper):
+class AlongAxis(MeanMetricWrapper):
+    """Base of means of a function along an axis."""
+
+    def __init__(self, name: str | None = None, dtype: Any = None, axis: Any = -1) -> None:
+        super().__init__(self._function, name, dtype, axis=axis)
+
+
+@computing(functions.cosine_similarity)
+class CosineSimilarity(AlongAxis):
     """The cosine of the angle between labels and predictions.
 
     >>> float(CosineSimilarity()([[0.0, 1.0]], [[0.0, 2.0]]))
     1.0
     """
 
-    def __init__(
-        self, name: str | None = "cosine_similarity", dtype: Any = None, axis: int = -1
-    ) -> None:
-        super().__init__(functions.cosine_similarity, name, dtype, axis=axis)
+
+@computing(functions.pearson_correlation)
+class PearsonCorrelation(AlongAxis):
+    """How linear predictions are in labels.
+
+    >>> f"{float(PearsonCorrelation()([[0.0, 1.0, 2.0]], [[7.0, 5.0, 3.0]])):.4f}"
+    '-1.0000'
+    """
+
+
+@computing(functions.concordance_correlation)
+class ConcordanceCorrelation(AlongAxis):
+    """How linear predictions are in labels, and how near to them.
+
+    >>> f"{float(ConcordanceCorrelation()([[0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0]])):.4f}"
+    '0.5714'
+    """
 
 
 @with_defaults(name="root_mean_squared_error")

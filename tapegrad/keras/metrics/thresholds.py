@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.operand import as_operand
+from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.keras.metrics.metric import Metric, add_to
 from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import greater
 from tapegrad.ops.creation import one_hot
 from tapegrad.ops.cumulative import cumsum
+from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.reduction import sum as sum_of
 from tapegrad.ops.rounding import ceil
 from tapegrad.ops.segment_functions import unsorted_segment_sum
@@ -65,21 +68,18 @@ class Counter:
         class_id: int | None = None,
         per_label: bool = False,
         dtype: str = "float32",
+        label_weights: list[float] | None = None,
     ) -> None:
         self.thresholds = list(thresholds)
         self.top_k = top_k
         self.class_id = class_id
         self.per_label = per_label
         self.dtype = dtype
+        self.label_weights = label_weights
         self.even = _are_even(self.thresholds)
 
     def __call__(
-        self,
-        wanted: Iterable[str],
-        y_true: Any,
-        y_pred: Any,
-        sample_weight: Any = None,
-        label_weights: list[float] | None = None,
+        self, wanted: Iterable[str], y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> list[Any]:
         """Return the wanted counts ("tp", "fp", "tn", "fn"), one number per threshold."""
         predicted, true = match_ranks(
@@ -89,7 +89,7 @@ class Counter:
         true, predicted = self._chosen(true, predicted)
         share = cast(true != 0, self.dtype)
         shares = {"p": share, "n": 1.0 - share}
-        for factor in (weight, label_weights):
+        for factor in (weight, self.label_weights):
             if factor is not None:
                 shares = {key: value * factor for key, value in shares.items()}
         if not self.per_label:
@@ -172,6 +172,32 @@ class Counter:
         own = bins + [number * label for label in range(labels)]
         sums = unsorted_segment_sum(share, own, number * labels)
         return transpose(reshape(sums, (labels, number)))
+
+
+class AtThresholds(Metric):
+    """Base of metrics made of counts of some kinds of answers at thresholds."""
+
+    _kinds: tuple[str, ...] = tuple(KINDS)
+    _counter: Counter
+    _counts: dict[str, Variable]
+    true_positives: Variable
+    false_positives: Variable
+    true_negatives: Variable
+    false_negatives: Variable
+
+    def _make_state(self, *labels: int) -> None:
+        shape = (len(self._counter.thresholds), *labels)
+        self._counts = {kind: self.add_variable(shape, name=KINDS[kind]) for kind in self._kinds}
+        vars(self).update({KINDS[kind]: count for kind, count in self._counts.items()})
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        counts = self._counter(self._kinds, y_true, y_pred, sample_weight)
+        for kind, count in zip(self._kinds, counts, strict=True):
+            add_to(self._counts[kind], count)
+
+    def _share(self, kind: str, other: str) -> Any:
+        count = self._counts[kind].value()
+        return divide_no_nan(count, count + self._counts[other])
 
 
 def _flat(x: Any) -> Any:

@@ -6,6 +6,8 @@ import warnings
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.operand import as_operand
 from tapegrad.core.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
@@ -24,19 +26,20 @@ from tapegrad.ops.selection import where
 from tapegrad.ops.shape import broadcast_to, expand_dims, reshape
 
 
-class MeanIoU(Metric):
-    """The intersection of labels and predictions over their union, averaged over the classes.
+class IoU(Metric):
+    """The intersection of labels and predictions over their union, averaged over some classes.
 
     Classes that neither labels nor predictions hold do not count. The state is of integers unless
     a dtype is given, so that it stays exact however many pixels there are.
 
-    >>> f"{float(MeanIoU(num_classes=2)([0, 0, 1, 1], [0, 1, 0, 1])):.4f}"
-    '0.3333'
+    >>> f"{float(IoU(num_classes=2, target_class_ids=[0])([0, 0, 0, 1], [0, 1, 0, 1])):.4f}"
+    '0.6667'
     """
 
     def __init__(
         self,
         num_classes: int,
+        target_class_ids: Any,
         name: str | None = None,
         dtype: Any = None,
         ignore_class: int | None = None,
@@ -46,10 +49,17 @@ class MeanIoU(Metric):
     ) -> None:
         super().__init__(name=name, dtype=dtype or "int32")
         self.num_classes = num_classes
+        self.target_class_ids = ids = np.ravel(target_class_ids).tolist()
+        if not ids or {*ids} - {*range(num_classes)}:
+            raise ArgumentError(
+                f"{type(self).__name__} needs target_class_ids in range({num_classes}). Got {ids}."
+            )
         self.ignore_class = ignore_class
         self.sparse_y_true = sparse_y_true
         self.sparse_y_pred = sparse_y_pred
         self.axis = axis
+        # A list goes to wherever the counts are.
+        self._asked = [float(ids.count(k)) for k in range(num_classes)]
         self.total_cm = self.add_variable((num_classes, num_classes), name="total_confusion_matrix")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -77,8 +87,8 @@ class MeanIoU(Metric):
         weight = as_operand(sample_weight)
         if weight.dtype.is_floating and "int" in self.dtype:
             warnings.warn(
-                f"MeanIoU counts in {self.dtype} and cuts weights of {weight.dtype} to integers. "
-                "Make the metric with dtype='float32' to keep them.",
+                f"{type(self).__name__} counts in {self.dtype} and cuts weights of {weight.dtype} "
+                "to integers. Make the metric with dtype='float32' to keep them.",
                 stacklevel=3,
             )
         weight = as_dtype_of(weight, self.dtype)
@@ -90,8 +100,92 @@ class MeanIoU(Metric):
         counts = cast(self.total_cm, "float32")
         both = diagonal(counts)
         either = sum_of(counts, axis=0) + sum_of(counts, axis=1) - both
-        present = cast(greater(either, 1e-9), "float32")
-        return sum_of(both / (either + EPSILON)) / (sum_of(present) + EPSILON)
+        present = cast(greater(either, 1e-9), "float32") * self._asked
+        return sum_of(both / (either + EPSILON) * self._asked) / (sum_of(present) + EPSILON)
+
+
+class BinaryIoU(IoU):
+    """The intersection over union of zeros and ones; predictions from `threshold` on are ones.
+
+    >>> f"{float(BinaryIoU(threshold=0.3)([0, 1, 0, 1], [0.1, 0.2, 0.4, 0.7])):.4f}"
+    '0.3333'
+    """
+
+    def __init__(
+        self,
+        target_class_ids: Any = (0, 1),
+        threshold: float = 0.5,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(2, target_class_ids, name, dtype)
+        self.threshold = threshold
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        ones = greater_equal(as_dtype_of(y_pred, "float32"), self.threshold)
+        super().update_state(y_true, ones, sample_weight)
+
+
+class MeanIoU(IoU):
+    """The intersection over union, averaged over all classes.
+
+    >>> f"{float(MeanIoU(num_classes=2)([0, 0, 1, 1], [0, 1, 0, 1])):.4f}"
+    '0.3333'
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_true: bool = True,
+        sparse_y_pred: bool = True,
+        axis: int = -1,
+    ) -> None:
+        options = name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis
+        super().__init__(num_classes, range(num_classes), *options)
+
+
+class OneHotIoU(IoU):
+    """The intersection over union of one-hot labels, averaged over some classes.
+
+    >>> f"{float(OneHotIoU(2, [1])([[1, 0], [0, 1]], [[0.2, 0.8], [0.1, 0.9]])):.4f}"
+    '0.5000'
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        target_class_ids: Any,
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_pred: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            num_classes, target_class_ids, name, dtype, ignore_class, False, sparse_y_pred, axis
+        )
+
+
+class OneHotMeanIoU(MeanIoU):
+    """The intersection over union of one-hot labels, averaged over all classes.
+
+    >>> f"{float(OneHotMeanIoU(2)([[1, 0], [0, 1]], [[0.2, 0.8], [0.1, 0.9]])):.4f}"
+    '0.2500'
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_pred: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(num_classes, name, dtype, ignore_class, False, sparse_y_pred, axis)
 
 
 class R2Score(Metric):

@@ -26,9 +26,9 @@ from tapegrad.keras.symbolic import OPERATORS, KerasTensor
 _FACES = (
     *("keras.layers", "keras.models", "keras.activations", "keras.initializers", "keras.losses"),
     *("keras.regularizers", "keras.constraints", "keras.metrics", "keras.optimizers"),
-    *("keras.optimizers.schedules", "keras.dtype_policies", "keras.layers.core"),
+    *("keras.optimizers.schedules", "keras.dtype_policies", "keras.layers.core", "keras.ops"),
 )
-_WITH_FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
+_WITH_FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics", "keras.ops")
 _shared: ContextVar[dict[int, Any] | None] = ContextVar("shared", default=None)
 
 

@@ -6,6 +6,7 @@ from tapegrad.keras.batch_data import (
     pack as pack_x_y_sample_weight,
     unpack as unpack_x_y_sample_weight,
 )
+from tapegrad.keras.naming import clear_session
 from tapegrad.keras.registry import (
     custom_object_scope,
     get_registered_name,
@@ -13,6 +14,7 @@ from tapegrad.keras.registry import (
     register_keras_serializable,
 )
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
+from tapegrad.keras.utils.get_file import get_file
 from tapegrad.keras.utils.history_plot import plot_history
 from tapegrad.keras.utils.model_plot import plot_model
 from tapegrad.keras.utils.picture import Picture
@@ -23,7 +25,9 @@ __all__ = [
     "Picture",
     "PyDataset",
     "Sequence",
+    "clear_session",
     "custom_object_scope",
+    "get_file",
     "get_registered_name",
     "get_registered_object",
     "normalize",

@@ -1,0 +1,22 @@
+"""Data that many programs learn from, fetched at the first `load_data` and kept in ~/.keras.
+
+(x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
+"""
+
+from tapegrad.keras.datasets import (
+    boston_housing,
+    california_housing,
+    cifar10,
+    cifar100,
+    fashion_mnist,
+    mnist,
+)
+
+__all__ = [
+    "boston_housing",
+    "california_housing",
+    "cifar10",
+    "cifar100",
+    "fashion_mnist",
+    "mnist",
+]

@@ -1,0 +1,163 @@
+"""Layers that turn, zoom and move images at random: each pixel says where its value comes from."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import pi, prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.choices import check_choice
+from tapegrad.keras.layers.image_layers import RandomImageLayer
+from tapegrad.ops.cast import cast
+from tapegrad.ops.creation import ones_like, zeros_for
+from tapegrad.ops.gather import offset_index_p, take_p
+from tapegrad.ops.rounding import floor
+from tapegrad.ops.selection import clip, minimum, where
+from tapegrad.ops.shape import moveaxis, reshape
+from tapegrad.ops.trigonometric import cos, sin
+
+
+class _Geometry(RandomImageLayer):
+    """Base of layers whose pixels come from other places of the image, or from beyond its edge.
+
+    Around a b c d stand "reflect": d c b a | d c b a, "wrap": a b c d | a b c d, "nearest":
+    a a a a | d d d d, and "constant": `fill_value`.
+    """
+
+    def __init__(
+        self,
+        factor: Any,
+        fill_mode: str = "reflect",
+        interpolation: str = "bilinear",
+        seed: int | None = None,
+        fill_value: float = 0.0,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format, seed, **kwargs)
+        self.factor = self._bounds(factor)
+        check_choice("fill_mode", fill_mode, ("reflect", "wrap", "constant", "nearest"))
+        check_choice("interpolation", interpolation, ("nearest", "bilinear"))
+        self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
+
+    def _sources(self, x: Any, down: Any, across: Any) -> Any:
+        """Return the places from which the pixels at some places come, all seen from the centre."""
+        raise NotImplementedError
+
+    def _changed(self, x: Any) -> Any:
+        is_first = self.data_format == "channels_first"
+        last = moveaxis(x, -3, -1) if is_first else x
+        count, (height, width, channels) = prod(last.shape[:-3]), last.shape[-3:]
+        down = _numbers(x, (height, 1, 1)) - (height - 1) / 2
+        across = _numbers(x, (width, 1)) - (width - 1) / 2
+        row, column = self._sources(last, down, across)
+        rows, columns = self._around(row, height), self._around(column, width)
+        first = cast(_numbers(x, (count, 1, 1, 1)), "int64") * height
+        fill = self.fill_value if self.fill_mode == "constant" else 0.0
+        flat = reshape(last - fill if fill else last, (count * height * width, channels))
+        y: Any = fill
+        for (i, down), (j, across) in product(rows, columns):
+            place = (first + i) * width + j
+            values = take_p(flat, reshape(place, place.shape[:-1]), axis=0)
+            y = y + values * (down * across)
+        y = reshape(y, last.shape)
+        return moveaxis(y, -1, -3) if is_first else y
+
+    def _around(self, place: Any, size: int) -> list[tuple[Any, Any]]:
+        """Return the one or two pixels next to places along an axis, each with its weight."""
+        place = place + (size - 1) / 2
+        if self.interpolation == "nearest":
+            return [self._pixel(floor(place + 0.5), ones_like(place), size)]
+        low = floor(place)
+        part = place - low
+        return [self._pixel(low, 1.0 - part, size), self._pixel(low + 1.0, part, size)]
+
+    def _pixel(self, place: Any, weight: Any, size: int) -> tuple[Any, Any]:
+        """Return the pixels that stand for whole places, and their weights: 0 for the constant."""
+        index = cast(place, "int64")
+        if self.fill_mode == "reflect":
+            index = index % (2 * size)
+            return minimum(index, 2 * size - 1 - index), weight
+        if self.fill_mode == "wrap":
+            return index % size, weight
+        if self.fill_mode == "constant":
+            weight = where((index >= 0) & (index < size), weight, 0.0)
+        return clip(index, 0, size - 1), weight
+
+
+class RandomRotation(_Geometry):
+    """Turn each image around its centre, by a random part of a whole turn against the clock.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (2, 2, 1))
+    >>> RandomRotation((0.25, 0.25), interpolation="nearest")(x, training=True).numpy()[..., 0]
+    array([[1., 3.],
+           [0., 2.]], dtype=float32)
+    """
+
+    def _sources(self, x: Any, down: Any, across: Any) -> Any:
+        angle = self._drawn(x, self.factor)[0] * (2 * pi)
+        sine, cosine = sin(angle), cos(angle)
+        return sine * across + cosine * down, cosine * across - sine * down
+
+
+class _ByAxis(_Geometry):
+    """Base of layers with a factor for the height of images and one for their width."""
+
+    is_strict = is_width_needed = True
+
+    def __init__(
+        self,
+        height_factor: Any,
+        width_factor: Any = None,
+        fill_mode: str = "reflect",
+        interpolation: str = "bilinear",
+        seed: int | None = None,
+        fill_value: float = 0.0,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            height_factor, fill_mode, interpolation, seed, fill_value, data_format, **kwargs
+        )
+        self.height_factor, self.width_factor = height_factor, width_factor
+        self._factors = [self.factor]
+        if self.is_width_needed or width_factor is not None:
+            self._factors.append(self._bounds(width_factor))
+
+
+class RandomZoom(_ByAxis):
+    """Show more (factors above 0) or less (below 0) of each image; alike without `width_factor`.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
+    >>> RandomZoom(0.0, (1.0, 1.0), "constant")(x, training=True).numpy().ravel().tolist()
+    [0.0, 0.5, 2.5, 0.0]
+    """
+
+    is_width_needed = False
+
+    def _sources(self, x: Any, down: Any, across: Any) -> Any:
+        zooms = self._drawn(x, *[(1 + low, 1 + high) for low, high in self._factors])
+        return zooms[0] * down, zooms[-1] * across
+
+
+class RandomTranslation(_ByAxis):
+    """Move each image down and to the right, by random parts of its height and width.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
+    >>> RandomTranslation(0.0, (0.25, 0.25), "wrap")(x, training=True).numpy().ravel().tolist()
+    [3.0, 0.0, 1.0, 2.0]
+    """
+
+    def _sources(self, x: Any, down: Any, across: Any) -> Any:
+        height, width = self._drawn(x, *self._factors)
+        return down - height * x.shape[-3], across - width * x.shape[-2]
+
+
+def _numbers(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return 0, 1, 2, ... along the first axis, made where `x` is: no copy from the host."""
+    return offset_index_p(zeros_for(x, shape, np.dtype("float32")), axis=0, length=1)

@@ -1,0 +1,331 @@
+"""Layers that mirror, cut, resize and brighten images, and what all layers for images share."""
+
+from __future__ import annotations
+
+from math import nan
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.choices import check_choice
+from tapegrad.core.device import device
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.interpolation import kernel_names, resized
+from tapegrad.keras.layers.regularization import RandomLayer
+from tapegrad.keras.layers.spatial_arguments import channels_format, positive
+from tapegrad.ops.cast import cast, in_dtype
+from tapegrad.ops.creation import arange, numpy_dtype_of
+from tapegrad.ops.gather import gather
+from tapegrad.ops.padding import pad
+from tapegrad.ops.random_draws import draw_mask
+from tapegrad.ops.rearranging import flip
+from tapegrad.ops.reduce import reduce_mean
+from tapegrad.ops.rounding import round as rounded
+from tapegrad.ops.selection import clip, where
+
+# Axes of an image: 0 is its height, 1 its width.
+_MODES = {"horizontal": (1,), "vertical": (0,), "horizontal_and_vertical": (1, 0)}
+
+
+class ImageLayer(RandomLayer):
+    """Base of layers that take images, or batches of them."""
+
+    supports_masking = False
+
+    def __init__(
+        self, data_format: str | None = None, seed: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed, **kwargs)
+        self.data_format = channels_format(self, data_format)
+
+    def _axes(self, shape: Any) -> tuple[int, int]:
+        """Return the axes of height and width."""
+        rank = len(shape)
+        if rank not in (3, 4):
+            raise ShapeError(
+                f"{self._title} takes an image of 3 dimensions, or a batch of them. Got shape "
+                f"{tuple(shape)}."
+            )
+        down = rank - 2 if self.data_format == "channels_first" else rank - 3
+        return down, down + 1
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        self._axes(input_shape)
+        return tuple(input_shape)
+
+
+class RandomImageLayer(ImageLayer):
+    """Base of layers that change each image by numbers drawn for it, in training only."""
+
+    least_factor = -1
+    is_strict = False  # as in Keras: then the upper one of two factors may be above 1
+
+    def call(self, inputs: Any, training: Any = True) -> Any:
+        self._axes(inputs.shape)
+        x = in_dtype(inputs, self.compute_dtype)
+        return in_dtype(self._changed(x), self.compute_dtype) if training else x
+
+    def _changed(self, x: Any) -> Any:
+        raise NotImplementedError
+
+    def _bounds(self, factor: Any) -> tuple[float, float]:
+        """Return between which numbers to draw: two that are given, or one with either sign."""
+        is_one, least = isinstance(factor, Real), self.least_factor
+        low, high = _in_order((factor, factor) if is_one else factor)
+        if least <= low <= 1 and (high <= 1 or not self.is_strict):
+            return (-abs(low), abs(low)) if is_one else (low, high)
+        raise ArgumentError(
+            f"{type(self).__name__} takes a factor from {least} to 1, or two to draw between. "
+            f"Got {factor!r}."
+        )
+
+    def _drawn(self, x: Any, *bounds: tuple[float, float]) -> list[Any]:
+        """Draw a number of each range for each image, in shapes that stretch to the images."""
+        shape = (len(bounds), *x.shape[:-3], 1, 1, 1)
+        # Half precision is too coarse for places in an image.
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        with device(x.device):
+            numbers = self.seed_generator.uniform(shape, dtype=dtype)
+        return [numbers[k] * (high - low) + low for k, (low, high) in enumerate(bounds)]
+
+
+class RandomFlip(RandomImageLayer):
+    """Mirror each image with probability 1/2, along one axis or along both independently.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 2, 2, 1))
+    >>> RandomFlip("horizontal", seed=3)(x, training=False).numpy().ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        mode: str = "horizontal_and_vertical",
+        seed: int | None = None,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format, seed, **kwargs)
+        check_choice("mode", mode, _MODES)
+        self.mode = mode
+
+    def _changed(self, x: Any) -> Any:
+        for place in _MODES[self.mode]:
+            with device(x.device):
+                is_kept = draw_mask(self.seed_generator, (*x.shape[:-3], 1, 1, 1), 0.5)
+            x = where(is_kept, x, flip(x, self._axes(x.shape)[place]))
+        return x
+
+
+class _Colours(RandomImageLayer):
+    """Base of layers that know between which values the numbers of an image lie."""
+
+    def __init__(
+        self, factor: Any, value_range: Any = (0, 255), seed: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed=seed, **kwargs)
+        self.factor = self._bounds(factor)
+        self.value_range = low, high = _in_order(value_range)
+        if not low <= high:
+            raise ArgumentError(
+                f"{type(self).__name__} takes a value_range of two numbers. Got {value_range!r}."
+            )
+
+
+class RandomContrast(_Colours):
+    """Multiply what each channel of an image differs from its mean by a random number.
+
+    It lies between `1 - lower` and `1 + upper`, where one factor stands for both of them.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[[100.0], [120.0]]])
+    >>> RandomContrast(0.5)(x, training=False).numpy().ravel().tolist()
+    [100.0, 120.0]
+    """
+
+    least_factor = 0
+
+    def _changed(self, x: Any) -> Any:
+        lower, upper = self.factor
+        (factor,) = self._drawn(x, (1 - abs(lower), 1 + upper))
+        mean = reduce_mean(x, self._axes(x.shape), keepdims=True)
+        return clip((x - mean) * factor + mean, *self.value_range)
+
+
+class RandomBrightness(_Colours):
+    """Add a random part of the range of values to each image.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[[100.0], [250.0]]])
+    >>> RandomBrightness((0.2, 0.2))(x, training=True).numpy().ravel().tolist()
+    [151.0, 255.0]
+    """
+
+    def _changed(self, x: Any) -> Any:
+        low, high = self.value_range
+        (delta,) = self._drawn(x, self.factor)
+        return clip(x + delta * (high - low), low, high)
+
+
+class _Sized(ImageLayer):
+    """Base of layers that bring images to a size."""
+
+    def __init__(
+        self, height: int, width: int, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format, **kwargs)
+        self.height = positive(self, height, "a height")
+        self.width = positive(self, width, "a width")
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        sizes, (down, across) = list(input_shape), self._axes(input_shape)
+        sizes[down], sizes[across] = self.height, self.width
+        return tuple(sizes)
+
+    def _size(self, x: Any) -> list[int]:
+        return [x.shape[axis] for axis in self._axes(x.shape)]
+
+    def _is_large_enough(self, x: Any) -> bool:
+        height, width = self._size(x)
+        return height >= self.height and width >= self.width
+
+    def _centre(self, x: Any, height: int, width: int) -> Any:
+        """Cut the middle out of images."""
+        index = [slice(None)] * len(x.shape)
+        for axis, size in zip(self._axes(x.shape), (height, width)):
+            start = (x.shape[axis] - size) // 2
+            index[axis] = slice(start, start + size)
+        return x[tuple(index)]
+
+    def _in_proportion(self, x: Any) -> list[int]:
+        """Return the height that would suit the width of images, and the other way round."""
+        height, width = self._size(x)
+        return [int(width * self.height / self.width), int(height * self.width / self.height)]
+
+    def _cut(self, x: Any) -> Any:
+        """Cut out the largest middle part of the right proportions."""
+        sizes = zip(self._size(x), self._in_proportion(x))
+        return self._centre(x, *[max(1, min(pair)) for pair in sizes])
+
+    def _stretched(self, x: Any, kernel: str = "bilinear", antialias: bool = False) -> Any:
+        for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
+            x = resized(x, axis, size, kernel, antialias)
+        return x
+
+
+class Resizing(_Sized):
+    """Stretch images to a size, by an interpolation between the middles of their pixels.
+
+    To keep proportions, images are cut or padded first. Whole numbers stay such, rounded.
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
+    >>> Resizing(1, 2)(x).numpy().ravel().tolist()
+    [0.5, 2.5]
+    """
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        interpolation: str = "bilinear",
+        crop_to_aspect_ratio: bool = False,
+        pad_to_aspect_ratio: bool = False,
+        fill_mode: str = "constant",
+        fill_value: float = 0.0,
+        antialias: bool = False,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(height, width, data_format, **kwargs)
+        check_choice("interpolation", interpolation, ("nearest", *kernel_names()))
+        check_choice("fill_mode", fill_mode, ("constant",))
+        if crop_to_aspect_ratio and pad_to_aspect_ratio:
+            raise ArgumentError(
+                "Resizing takes crop_to_aspect_ratio or pad_to_aspect_ratio. Got both as True."
+            )
+        self.interpolation, self.antialias = interpolation, bool(antialias)
+        self.crop_to_aspect_ratio = crop_to_aspect_ratio
+        self.pad_to_aspect_ratio = pad_to_aspect_ratio
+        self.fill_mode, self.fill_value = fill_mode, fill_value
+
+    def call(self, inputs: Any) -> Any:
+        x, kind = inputs, inputs.dtype
+        is_between = kind.is_integer and self.interpolation != "nearest"
+        if is_between or not kind.is_integer:
+            x = in_dtype(x, "float32" if is_between else self.compute_dtype)
+        if self.crop_to_aspect_ratio:
+            x = self._cut(x)
+        elif self.pad_to_aspect_ratio:
+            x = self._padded(x)
+        x = self._stretched(x, self.interpolation, self.antialias)
+        if not is_between:
+            return x
+        limits = np.iinfo(numpy_dtype_of(inputs))
+        return cast(clip(rounded(x), limits.min, limits.max), kind)
+
+    def _padded(self, x: Any) -> Any:
+        """Add as much on both sides of images as gives the right proportions."""
+        pairs = [(0, 0)] * len(x.shape)
+        for axis, size in zip(self._axes(x.shape), self._in_proportion(x)):
+            pairs[axis] = (max(0, size - x.shape[axis]) // 2,) * 2
+        return pad(x, pairs, constant_values=self.fill_value)
+
+
+class CenterCrop(_Sized):
+    """Cut the middle out of images; those that are too small are cut and stretched to the size.
+
+    >>> import tapegrad
+    >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).tolist()
+    [[[5.0], [6.0]]]
+    """
+
+    def call(self, inputs: Any) -> Any:
+        x = in_dtype(inputs, self.compute_dtype)
+        if self._is_large_enough(x):
+            return self._centre(x, self.height, self.width)
+        return self._stretched(self._cut(x))
+
+
+class RandomCrop(_Sized):
+    """Cut a part out of images, at a random place that is the same for the whole batch.
+
+    Outside training, and where images are too small, the largest middle part of the right
+    proportions is stretched to the size.
+
+    >>> import tapegrad
+    >>> RandomCrop(2, 3)(tapegrad.ones([5, 8, 8, 1]), training=True).shape
+    (5, 2, 3, 1)
+    """
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        seed: int | None = None,
+        data_format: str | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(height, width, data_format, seed=seed, name=name, **kwargs)
+
+    def call(self, inputs: Any, training: Any = True) -> Any:
+        x = in_dtype(inputs, self.compute_dtype)
+        if not training or not self._is_large_enough(x):
+            return self._stretched(self._cut(x))
+        for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
+            with device(x.device):
+                start = self.seed_generator.integers((), 0, x.shape[axis] - size + 1)
+                places = start + arange(0, size, dtype="int64")
+            x = gather(x, places, axis=axis)
+        return x
+
+
+def _in_order(value: Any) -> tuple[float, float]:
+    """Return two numbers, the lower one first; two NaN for what is not two numbers."""
+    try:
+        low, high = sorted(map(float, value))
+    except (TypeError, ValueError):
+        return nan, nan
+    return low, high

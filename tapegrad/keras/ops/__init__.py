@@ -1,0 +1,94 @@
+"""Keras' functions of tensors: NumPy's names, those of networks, loops; all have gradients.
+
+from tapegrad.keras import ops
+
+def call(self, inputs):
+    return ops.softmax(ops.matmul(inputs, self.kernel), axis=-1)
+
+They take tensors and arrays, and in functional models tensors without values. Their dtypes are
+Keras': 64 bits come out only where 64 bits went in.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from tapegrad.keras.ops.operation import operation
+
+_FACES = {
+    "tapegrad.numpy": """
+        abs absolute add all allclose amax amin angle any append arange arccos arccosh arcsin
+        arcsinh arctan arctan2 arctanh argmax argmin argpartition argsort array array_split average
+        bartlett bincount bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or
+        bitwise_right_shift bitwise_xor blackman broadcast_to cbrt ceil clip column_stack
+        concatenate conj conjugate copy corrcoef correlate cos cosh count_nonzero cross cumprod
+        cumsum deg2rad diag diagflat diagonal diff digitize divide dot dsplit dstack einsum empty
+        empty_like equal exp exp2 expand_dims expm1 eye fabs flip fliplr flipud floor floor_divide
+        fmax fmin fmod full full_like gcd geomspace greater greater_equal hamming hanning heaviside
+        histogram hsplit hstack hypot i0 identity imag inner isclose isfinite isin isinf isnan
+        isneginf isposinf isreal kaiser kron lcm ldexp left_shift less less_equal linspace log log10
+        log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace
+        matmul max maximum mean median meshgrid min minimum mod moveaxis multiply nan_to_num
+        nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile
+        nanprod nanquantile nanstd nansum nanvar ndim negative nextafter nonzero not_equal ones
+        ones_like outer pad percentile power prod ptp quantile rad2deg ravel real reciprocal repeat
+        reshape right_shift roll rot90 round searchsorted select sign signbit sin sinc sinh size
+        sort split sqrt square squeeze stack std subtract sum swapaxes take take_along_axis tan tanh
+        tensordot tile trace transpose trapezoid tri tril triu true_divide trunc unique vander var
+        vdot vectorize vsplit vstack where zeros zeros_like
+    """,
+    "tapegrad.numpy.linalg": """
+        cholesky det eig eigh inv lstsq matrix_power matrix_rank norm pinv qr slogdet solve svd
+    """,
+    "tapegrad.math": """
+        divide_no_nan erf erfc erfinv gammainc=igamma logsumexp=reduce_logsumexp rsqrt
+    """,
+    "tapegrad.nn": "depth_to_space in_top_k space_to_depth top_k",
+    "tapegrad.keras.activations": """
+        celu elu glu hard_shrink hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid
+        log_softmax relu relu6 selu sigmoid silu soft_shrink softmax softplus softsign sparse_plus
+        sparse_sigmoid sparsemax squareplus swish tanh_shrink threshold
+    """,
+    "tapegrad": """
+        cast cond convert_to_tensor custom_gradient is_tensor saturate_cast scatter=scatter_nd
+        scatter_update=tensor_scatter_nd_update slice stop_gradient unravel_index unstack
+        vectorized_map while_loop
+    """,
+    "tapegrad.keras.ops.arrays": """
+        cholesky_inverse convert_to_numpy dtype fft fft2 get_item ifft2 irfft polar rfft
+        segment_max segment_min segment_prod segment_sum shape slice_update solve_triangular
+        view_as_complex view_as_real
+    """,
+    "tapegrad.keras.ops.loops": "associative_scan fori_loop map scan switch",
+    "tapegrad.keras.ops.neural": """
+        average_pool batch_normalization binary_crossentropy categorical_crossentropy conv
+        conv_transpose depthwise_conv dot_product_attention gelu layer_normalization max_pool
+        moments multi_hot normalize one_hot psnr rms_normalization separable_conv
+        sparse_categorical_crossentropy
+    """,
+}
+# Where each function is, and its name there.
+_PLACES = {
+    name.partition("=")[0]: (face, name.rpartition("=")[2])
+    for face, names in _FACES.items()
+    for name in names.split()
+}
+_PARTS = ("linalg", "nn", "numpy")
+
+__all__ = sorted(_PLACES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PARTS:  # Keras has the same functions there too
+        return import_module(__name__)
+    if name not in _PLACES:
+        close = get_close_matches(name, __all__, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"keras.ops has no {name!r}.{hint}")
+    face, name_there = _PLACES[name]
+    made = globals()[name] = operation(name, getattr(import_module(face), name_there))
+    return made
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_PARTS]

@@ -1,0 +1,325 @@
+"""Functions of networks in the forms that Keras has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.errors import ArgumentError
+from tapegrad.keras import activations
+from tapegrad.keras.layers.spatial_arguments import axes_in_letters, spatial_axes, transposed_size
+from tapegrad.keras.losses import crossentropy_functions as losses
+from tapegrad.keras.losses.crossentropy_functions import EPSILON
+from tapegrad.ops import creation, norm_functions as norms, statistics
+from tapegrad.ops.attention import scaled_dot_product_attention
+from tapegrad.ops.conv_functions import conv_transpose as transposed, convolution
+from tapegrad.ops.exponential import log
+from tapegrad.ops.linalg.norms import vector_norm
+from tapegrad.ops.pooling import avg_pool, max_pool as pool_max
+from tapegrad.ops.powers import squared_difference
+from tapegrad.ops.reduce import reduce_max, reduce_mean
+from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.shape import expand_dims, reshape, swapaxes
+
+
+class _Layout:
+    """Where the channels of an input are, and one number per dimension of what is given once."""
+
+    def __init__(self, x: Any, data_format: str | None) -> None:
+        self.x = as_operand(x)
+        self.rank = len(self.x.shape) - 2
+        self.format = data_format or "channels_last"
+        if self.rank not in (1, 2, 3) or self.format not in ("channels_last", "channels_first"):
+            raise ArgumentError(
+                "Keras' convolutions and pooling take a batch of sequences, images or volumes, "
+                "3 to 5 dimensions, and data_format 'channels_last' or 'channels_first'. Got shape "
+                f"{self.x.shape} and {data_format!r}."
+            )
+        self.letters = axes_in_letters(self.format, self.rank)
+
+    def each(self, value: Any) -> tuple[int, ...]:
+        return (value,) * self.rank if isinstance(value, int) else tuple(value)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [self.x.shape[axis] for axis in spatial_axes(self.format, self.rank)]
+
+
+def _pooling(name: str, pool: Callable[..., Any]) -> Callable[..., Any]:
+    def run(
+        inputs: Any,
+        pool_size: Any,
+        strides: Any = None,
+        padding: str = "valid",
+        data_format: str | None = None,
+    ) -> Any:
+        at = _Layout(inputs, data_format)
+        sizes, steps = at.each(pool_size), at.each(pool_size if strides is None else strides)
+        return pool(at.x, sizes, steps, padding.upper(), at.letters, rank=at.rank)
+
+    run.__doc__ = f"Return the {name} of each window."
+    return run
+
+
+max_pool = _pooling("maximum", pool_max)
+average_pool = _pooling("mean", avg_pool)
+
+
+def conv(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve sequences, images or volumes with filters `[*sizes, channels, filters]`.
+
+    >>> conv(creation.ones([1, 4, 1]), creation.ones([2, 1, 1])).shape
+    (1, 3, 1)
+    """
+    at = _Layout(inputs, data_format)
+    steps, gaps = at.each(strides), at.each(dilation_rate)
+    return convolution(at.x, kernel, steps, padding.upper(), at.letters, gaps)
+
+
+def depthwise_conv(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve each channel by itself with filters `[*sizes, channels, filters for each]`.
+
+    >>> depthwise_conv(creation.ones([1, 4, 2]), creation.ones([2, 2, 3])).shape
+    (1, 3, 6)
+    """
+    filters = as_operand(kernel)
+    *sizes, channels, each = filters.shape
+    grouped = reshape(filters, (*sizes, 1, channels * each))
+    return conv(inputs, grouped, strides, padding, data_format, dilation_rate)
+
+
+def separable_conv(
+    inputs: Any,
+    depthwise_kernel: Any,
+    pointwise_kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve each channel by itself, then mix the channels.
+
+    >>> kernels = creation.ones([2, 2, 3]), creation.ones([1, 6, 4])
+    >>> separable_conv(creation.ones([1, 4, 2]), *kernels).shape
+    (1, 3, 4)
+    """
+    x = depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate)
+    return conv(x, pointwise_kernel, data_format=data_format)
+
+
+def conv_transpose(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    output_padding: Any = None,
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Apply the transpose of a convolution, with filters `[*sizes, filters, channels]`.
+
+    >>> conv_transpose(creation.ones([1, 4, 1]), creation.ones([2, 1, 1]), strides=2).shape
+    (1, 8, 1)
+    """
+    at, filters = _Layout(inputs, data_format), as_operand(kernel)
+    steps, gaps = at.each(strides), at.each(dilation_rate)
+    more = (None,) * at.rank if output_padding is None else at.each(output_padding)
+    reaches = [(n - 1) * gap + 1 for n, gap in zip(filters.shape, gaps)]
+    sizes = [
+        transposed_size(size, reach, step, padding.lower(), extra)
+        for size, reach, step, extra in zip(at.sizes, reaches, steps, more)
+    ]
+    count = filters.shape[-2]
+    first = at.format == "channels_first"
+    shape = (at.x.shape[0], count, *sizes) if first else (at.x.shape[0], *sizes, count)
+    return transposed(at.x, filters, shape, steps, padding.upper(), at.letters, gaps)
+
+
+def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
+    """Return the cross entropy of each yes-or-no label.
+
+    >>> [f"{x:.4f}" for x in binary_crossentropy([0.0, 1.0], [0.5, 0.5]).tolist()]
+    ['0.6931', '0.6931']
+    """
+    true, predicted = expand_dims(as_operand(target), -1), expand_dims(as_operand(output), -1)
+    return losses.binary_crossentropy(true, predicted, from_logits)
+
+
+def categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Return the cross entropy of weights per class.
+
+    >>> f"{float(categorical_crossentropy([0.0, 1.0], [0.5, 0.5])):.4f}"
+    '0.6931'
+    """
+    return losses.categorical_crossentropy(target, output, from_logits, axis=axis)
+
+
+def sparse_categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Return the cross entropy of numbers of classes.
+
+    >>> f"{sparse_categorical_crossentropy([1], [[0.5, 0.5]]).tolist()[0]:.4f}"
+    '0.6931'
+    """
+    return losses.sparse_categorical_crossentropy(target, output, from_logits, axis=axis)
+
+
+def one_hot(
+    x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
+) -> Any:
+    """Return a row of zeros with a one for each number.
+
+    >>> one_hot([0, 2], 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    if sparse:
+        raise ArgumentError("keras.ops.one_hot makes dense tensors: it takes sparse=False.")
+    return creation.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")
+
+
+def multi_hot(
+    inputs: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
+) -> Any:
+    """Return one row of zeros and ones for all numbers of an entry of the batch.
+
+    >>> multi_hot([0, 2], 3).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    rows = one_hot(inputs, num_classes, axis, dtype, sparse)
+    return reduce_max(rows, 1 if len(rows.shape) > 2 else 0)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """Return x times the share of a normal distribution below x, by default approximately.
+
+    >>> gelu([0.0]).tolist()
+    [0.0]
+    """
+    return activations.gelu(x, approximate)
+
+
+def moments(
+    x: Any, axes: Any, keepdims: bool = False, synchronized: bool = False
+) -> tuple[Any, Any]:
+    """Return mean and variance along axes.
+
+    >>> [float(part) for part in moments([1.0, 3.0], [0])]
+    [2.0, 1.0]
+    """
+    return statistics.moments(x, axes, keepdims=keepdims)
+
+
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    axis: int,
+    offset: Any = None,
+    scale: Any = None,
+    epsilon: float = 1e-3,
+) -> Any:
+    """Return x less the mean over the standard deviation, each of them along `axis`.
+
+    >>> batch_normalization([[3.0, 5.0]], [1.0, 1.0], [4.0, 16.0], -1, epsilon=0.0).tolist()
+    [[1.0, 1.0]]
+    """
+    value = as_operand(x)
+    shape = [1] * len(value.shape)
+    shape[axis] = value.shape[axis]
+    centre, spread, shift, factor = (
+        None if numbers is None else reshape(as_operand(numbers), shape)
+        for numbers in (mean, variance, offset, scale)
+    )
+    return norms.batch_normalization(value, centre, spread, shift, factor, epsilon)
+
+
+def layer_normalization(
+    x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float | None = None
+) -> Any:
+    """Return x with mean 0 and variance 1 along axes, times gamma plus beta.
+
+    >>> layer_normalization([[1.0, 3.0]], epsilon=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    return norms.layer_norm(x, gamma, beta, EPSILON if epsilon is None else epsilon, axis)
+
+
+def rms_normalization(
+    x: Any, scale: Any = None, axis: Any = -1, epsilon: float | None = None
+) -> Any:
+    """Return x over the root of its mean square along axes, times the scale.
+
+    >>> rms_normalization([[3.0, 3.0]], 2.0, epsilon=0.0).tolist()
+    [[2.0, 2.0]]
+    """
+    return norms.rms_norm(x, scale, EPSILON if epsilon is None else epsilon, axis)
+
+
+def normalize(x: Any, axis: Any = -1, order: Any = 2, epsilon: float | None = None) -> Any:
+    """Return x over its norm along an axis.
+
+    >>> normalize([[3.0, 4.0]]).tolist() == [[0.6000000238418579, 0.800000011920929]]
+    True
+    """
+    value = as_operand(x)
+    norm = vector_norm(value, order, axis, keepdims=True)
+    return value / maximum(norm, EPSILON if epsilon is None else epsilon)
+
+
+def psnr(x1: Any, x2: Any, max_val: float) -> Any:
+    """Return the ratio of the largest signal to the noise between two images, in decibels.
+
+    >>> float(psnr([0.0], [1.0], 10.0))
+    20.0
+    """
+    error = reduce_mean(squared_difference(as_operand(x1), as_operand(x2)))
+    return 20 * math.log10(max_val) - log(error) * (10 / math.log(10))
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    flash_attention: bool | None = None,
+    attn_logits_soft_cap: float | None = None,
+) -> Any:
+    """Return attention over `[batch, length, heads, depth]`, with fewer heads of keys if wanted.
+
+    `bias` is added to the scores, `mask` says which keys are seen. A query that sees none gets 0.
+
+    >>> x = creation.ones([2, 5, 3, 4])
+    >>> dot_product_attention(x, x, x, is_causal=True).shape
+    (2, 5, 3, 4)
+    """
+    if attn_logits_soft_cap is not None:
+        raise ArgumentError("keras.ops.dot_product_attention takes no attn_logits_soft_cap.")
+    q, k, v = (swapaxes(as_operand(x), -3, -2) for x in (query, key, value))
+    seen = None if mask is None else as_operand(mask) != 0
+    if bias is not None:
+        added = as_operand(bias)
+        seen = added if seen is None else where(seen, added, -math.inf)
+    y = scaled_dot_product_attention(q, k, v, seen, is_causal, scale)
+    return swapaxes(y, -3, -2)

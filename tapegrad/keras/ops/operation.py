@@ -1,0 +1,87 @@
+"""What makes a function of tapegrad one of Keras: its dtypes, and tensors without values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.dtypes import DType
+from tapegrad.core.tensor import Tensor
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.config import floatx
+from tapegrad.keras.symbolic import KerasTensor, apply
+from tapegrad.ops.cast import cast
+
+# Names that Keras gives to what comes first, in this order, where NumPy has others.
+_FIRST = (
+    *("condition", "x", "x1", "x2", "xs", "x_min", "x_max", "newshape", "repeats"),
+    *("sorted_sequence", "values"),
+)
+_WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
+_WIDE["int64"] = "int64 uint32 uint64"
+
+
+def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as Keras has it, under its name there.
+
+    >>> import tapegrad.numpy as np
+    >>> operation("mean", np.mean)([1, 2]).dtype
+    <dtype: 'float32'>
+    """
+
+    @wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        if options:
+            args = (*args, *[options.pop(key) for key in _FIRST if key in options])
+        if _holds_symbolic(args) or (options and _holds_symbolic(options.values())):
+            return _later(args, options)
+        result = function(*args, **options)
+        is_told = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
+        return result if is_told else _narrowed(result, args)
+
+    def _later(args: Any, options: dict[str, Any]) -> Any:
+        if name == "shape":
+            return args[0].shape
+        if _holds_symbolic(options.values()):
+            raise ArgumentError(
+                f"keras.ops.{name} takes tensors without values by their place, not by a name. "
+                f"Got {', '.join(options)} by name."
+            )
+        return apply(run, *args, options=options)
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+_DTYPES = (str, DType, np.dtype, type)
+
+
+def _holds_symbolic(values: Iterable[Any]) -> bool:
+    return any(
+        isinstance(x, KerasTensor) or (isinstance(x, list | tuple) and _holds_symbolic(x))
+        for x in values
+    )
+
+
+def _narrowed(result: Any, given: Any) -> Any:
+    """Return results of 64 bits in 32, unless something of 64 bits was given."""
+    if isinstance(result, list | tuple):
+        parts = [_narrowed(part, given) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    wide = _WIDE.get(result.dtype.name) if isinstance(result, Tensor) else None
+    if wide is None or not {*wide.split()}.isdisjoint(_dtypes_in(given)):
+        return result
+    narrow = {"int64": "int32", "complex128": "complex64"}.get(result.dtype.name)
+    return cast(result, narrow or floatx())
+
+
+def _dtypes_in(values: Iterable[Any]) -> Iterable[str]:
+    """The dtypes of tensors and arrays; lists of numbers have none of their own."""
+    for x in values:
+        if isinstance(x, list | tuple):
+            yield from _dtypes_in(x)
+        elif hasattr(x, "dtype"):
+            yield x.dtype.name

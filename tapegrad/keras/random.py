@@ -1,0 +1,145 @@
+"""Random numbers as Keras draws them.
+
+A whole number for a `seed` gives the same numbers at every call, a `SeedGenerator` others at each
+one, and None takes them from the global generator, which `keras.utils.set_random_seed` sets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.core.operand import as_operand
+from tapegrad.keras.config import floatx
+from tapegrad.ops import random_draws as draws
+from tapegrad.ops.dropout import apply_dropout
+from tapegrad.ops.random_generator import Generator, get_global_generator
+from tapegrad.ops.shape import moveaxis
+
+
+class SeedGenerator(Generator):
+    """A stream of random numbers; layers that hold one save where it stands.
+
+    >>> seeds = SeedGenerator(1)
+    >>> float(normal((), seed=seeds)) == float(normal((), seed=seeds))
+    False
+    """
+
+    def __init__(self, seed: int | None = None, name: str | None = None, **kwargs: Any) -> None:
+        if seed is None and not kwargs:
+            kwargs = {"state": Generator.from_non_deterministic_state().state}
+        super().__init__(**(kwargs or {"state": (seed, 0)}))
+        self.name = name or "seed_generator"
+
+    def next(self, ordered: bool = True) -> Any:
+        """Return a pair of numbers that is another one at each call."""
+        return draws.draw_full_int(self, (2,), "uint32")
+
+
+def _source(seed: Any) -> Generator:
+    if seed is None:
+        return get_global_generator()
+    return seed if isinstance(seed, Generator) else Generator.from_seed(seed)
+
+
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Any:
+    """Draw from normal distributions.
+
+    >>> normal((2, 3), seed=1).shape
+    (2, 3)
+    """
+    return draws.draw_normal(_source(seed), shape, mean, stddev, dtype or floatx())
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Any:
+    """Draw from normal distributions cut off at two standard deviations.
+
+    >>> bool(abs(truncated_normal((100,)).numpy()).max() <= 2)
+    True
+    """
+    return draws.draw_truncated_normal(_source(seed), shape, mean, stddev, dtype or floatx())
+
+
+def uniform(
+    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Any:
+    """Draw from [minval, maxval).
+
+    >>> uniform((2,), seed=1).tolist() == uniform((2,), seed=1).tolist()
+    True
+    """
+    return draws.draw_uniform(_source(seed), shape, minval, maxval, dtype or floatx())
+
+
+def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: Any = None) -> Any:
+    """Draw whole numbers from minval to maxval - 1.
+
+    >>> randint((2,), 3, 4).tolist()
+    [3, 3]
+    """
+    return draws.draw_integers(_source(seed), shape, minval, maxval, dtype)
+
+
+def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Any:
+    """Draw numbers of classes with the probabilities softmax(logits).
+
+    >>> categorical([[0.0, -float("inf")]], 3).tolist()
+    [[0, 0, 0]]
+    """
+    return draws.draw_categorical(_source(seed), logits, num_samples, dtype)
+
+
+def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
+    """Draw from gamma distributions of rate 1; alpha stretches to the shape.
+
+    >>> gamma((5, 2), [0.5, 1.5]).shape
+    (5, 2)
+    """
+    return draws.draw_gamma(_source(seed), draws.as_shape(shape), alpha, None, dtype or floatx())
+
+
+def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Any:
+    """Draw from beta distributions; alpha and beta stretch to the shape.
+
+    >>> bool(0 < float(beta((), 2.0, 3.0)) < 1)
+    True
+    """
+    source = _source(seed)
+    first, second = gamma(shape, alpha, dtype, source), gamma(shape, beta, dtype, source)
+    return first / (first + second)
+
+
+def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
+    """Return what lies along an axis in random order.
+
+    >>> sorted(shuffle([3, 1, 2]).tolist())
+    [1, 2, 3]
+    """
+    rows = moveaxis(as_operand(x), axis, 0)
+    return moveaxis(draws.shuffled(_source(seed), rows), 0, axis)
+
+
+def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any:
+    """Set elements to 0 with probability `rate`, and scale the others up to keep the mean.
+
+    >>> set(dropout([1.0] * 100, 0.5, seed=1).tolist()) == {0.0, 2.0}
+    True
+    """
+    return apply_dropout(as_operand(inputs), rate, noise_shape, _source(seed))
+
+
+__all__ = [
+    "SeedGenerator",
+    "beta",
+    "categorical",
+    "dropout",
+    "gamma",
+    "normal",
+    "randint",
+    "shuffle",
+    "truncated_normal",
+    "uniform",
+]
