@@ -36,16 +36,21 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **options: Any) -> Any:
         if options:
             args = (*args, *[options.pop(key) for key in _FIRST if key in options])
-        if _holds_symbolic(args) or (options and _holds_symbolic(options.values())):
+        for x in args:
+            if type(x) is not Tensor and _holds_symbolic(x):
+                return _later(args, options)
+        if options and _holds_symbolic([*options.values()]):
             return _later(args, options)
         result = function(*args, **options)
+        if type(result) is Tensor and result.dtype.name not in _WIDE:
+            return result
         is_told = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
         return result if is_told else _narrowed(result, args)
 
     def _later(args: Any, options: dict[str, Any]) -> Any:
         if name == "shape":
             return args[0].shape
-        if _holds_symbolic(options.values()):
+        if _holds_symbolic([*options.values()]):
             raise ArgumentError(
                 f"keras.ops.{name} takes tensors without values by their place, not by a name. "
                 f"Got {', '.join(options)} by name."
@@ -59,11 +64,10 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 _DTYPES = (str, DType, np.dtype, type)
 
 
-def _holds_symbolic(values: Iterable[Any]) -> bool:
-    return any(
-        isinstance(x, KerasTensor) or (isinstance(x, list | tuple) and _holds_symbolic(x))
-        for x in values
-    )
+def _holds_symbolic(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any([_holds_symbolic(x) for x in value])
+    return isinstance(value, KerasTensor)
 
 
 def _narrowed(result: Any, given: Any) -> Any:
