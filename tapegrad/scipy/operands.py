@@ -12,9 +12,9 @@ import numpy as np
 
 from tapegrad.core.convert import NUMBERS
 from tapegrad.core.operand import as_operand
-from tapegrad.ops.cast import cast
+from tapegrad.ops.cast import in_dtype
 from tapegrad.ops.creation import as_constant, numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
+from tapegrad.ops.gather import place_next_to, take_p
 from tapegrad.ops.joining import holds_tensors
 from tapegrad.ops.kinds import kind_of
 
@@ -63,9 +63,32 @@ def _adapts(x: Any) -> bool:
 
 def _converted(x: Any, dtype: np.dtype[Any], beside: Any) -> Any:
     if not _adapts(x):
-        return x if numpy_dtype_of(x) == dtype else cast(x, dtype)
+        return in_dtype(x, dtype)
     array = np.asarray(x, dtype)
     return as_constant(array) if beside is None else place_next_to(beside, array)
+
+
+def numbers_like(x: Any, values: Any) -> Any:
+    """Return numbers of the host beside a tensor, in its dtype.
+
+    >>> numbers_like(operand(1.0), np.arange(3)).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    return place_next_to(x, np.array(values, numpy_dtype_of(x)))
+
+
+def take(x: Any, index: Any) -> Any:
+    """Return entries along axis 0; the indices are in range by their making."""
+    return take_p(x, index, axis=0)
+
+
+def eps_of(x: Any) -> float:
+    """Return the distance from 1 to the next number in the dtype of a tensor.
+
+    >>> eps_of(operand(1.0)) == 2.0**-52
+    True
+    """
+    return float(np.finfo(numpy_dtype_of(x)).eps)
 
 
 def is_number(value: Any, number: float) -> bool:

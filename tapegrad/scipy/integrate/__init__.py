@@ -19,17 +19,6 @@ from tapegrad.scipy.integrate.rules import (
 from tapegrad.scipy.integrate.solution import OdeSolution
 
 __all__ = [
-    "OdeResult",
-    "OdeSolution",
-    "cumulative_simpson",
-    "cumulative_trapezoid",
-    "fixed_quad",
-    "newton_cotes",
-    "odeint",
-    "quad",
-    "quad_vec",
-    "romb",
-    "simpson",
-    "solve_ivp",
-    "trapezoid",
-]
+    "OdeResult", "OdeSolution", "cumulative_simpson", "cumulative_trapezoid", "fixed_quad",
+    "newton_cotes", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp", "trapezoid",
+]  # fmt: skip

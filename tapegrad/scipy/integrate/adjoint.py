@@ -22,18 +22,19 @@ from tapegrad.core.convert import read_on_host
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.tensor import Tensor
 from tapegrad.core.variable import Variable
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.slicing import slice_p
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.integrate.control import Control
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.steps import integrate
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.optimize.implicit import is_recorded, quietly
+from tapegrad.scipy.vocabulary import (
+    concat,
+    operand,
+    reshape_p,
+    stack,
+    stop_gradient,
+    sum_over,
+    zeros_like,
+)
 
 Function = Callable[..., Any]
 
@@ -114,7 +115,7 @@ def _by_steps(
 
 
 def _split(states: Any, count: int) -> list[Any]:
-    return [getitem(states, i) for i in range(count)]
+    return [states[i] for i in range(count)]
 
 
 def _backwards(
@@ -129,25 +130,25 @@ def _backwards(
     """Return the gradients by the first state, the times, the parameters and the variables."""
     followed = [p for p in params if _is_followed(p)]
     sources = [*followed, *variables]
-    adjoint = getitem(g, len(times) - 1)
+    adjoint = g[len(times) - 1]
     totals = [zeros_like(source) for source in sources]
     by_times: list[Any] = []
     for i in range(len(times) - 1, 0, -1):
-        share = getitem(g, i)
+        share = g[i]
         by_times.append(sum_over(share * field(times[i], states[i], *params)))
         parts = [states[i], adjoint, *totals]
         back = _augmented(field, parts, variables)
         ends = [times[i], times[i - 1]]
         _, packed = flow(back, _packed(parts), ends, params, _fresh(control))
-        _, adjoint, *totals = _unpacked(getitem(packed, 1), parts)
+        _, adjoint, *totals = _unpacked(packed[1], parts)
         if i > 1:
-            adjoint = adjoint + getitem(g, i - 1)
+            adjoint = adjoint + g[i - 1]
     by_times.append(-sum_over(adjoint * field(times[0], states[0], *params)))
     found = iter(totals)
     by_params = [next(found) if _is_followed(p) else None for p in params]
     if len(times) == 1:
         return adjoint, [0.0 * sum_over(adjoint)], by_params, list(found)
-    return adjoint + getitem(g, 0), by_times[::-1], by_params, list(found)
+    return adjoint + g[0], by_times[::-1], by_params, list(found)
 
 
 def _is_followed(value: Any) -> bool:
@@ -181,7 +182,7 @@ def _unpacked(packed: Any, parts: Sequence[Any]) -> list[Any]:
     found, start = [], 0
     for part in parts:
         size = math.prod(part.shape)
-        piece = slice_p(packed, index=(slice(start, start + size),))
+        piece = packed[start : start + size]
         found.append(reshape_p(piece, shape=tuple(part.shape)))
         start += size
     return found

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest, mean
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.vocabulary import largest, maximum, mean, sqrt, stop_gradient
 
 Field = Callable[[float, Any], Any]
 """The right-hand side: the slope at a time (a Python number) and a state."""
@@ -85,9 +81,9 @@ class Control:
 
     def share(self, change: Any, *states: Any) -> Any:
         """Return a change over what is allowed of it."""
-        scale = absolute(states[0])
+        scale = abs(states[0])
         for state in states[1:]:
-            scale = maximum(scale, absolute(state))
+            scale = maximum(scale, abs(state))
         return change / (scale * self.rtol + self.atol)
 
     def size(self, change: Any, *states: Any) -> float:

@@ -11,15 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.joining import stack
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.integrate.control import Control, Field
 from tapegrad.scipy.integrate.solution import OdeSolution
 from tapegrad.scipy.integrate.steps import Step, integrate
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.scalar_roots import root_between
+from tapegrad.scipy.vocabulary import operand, operands, reshape_p, stack, stop_gradient
 
 Event = Callable[..., Any]
 _LOOKING = "an event of solve_ivp"
@@ -127,7 +124,7 @@ def happened(
         pairs = [_moved(event, t, solution(t), field, params) for t in own]
         like = states[0]
         moments.append(stack([t for t, _ in pairs]) if pairs else operands([], like)[0])
-        empty = reshape_p(like[:0], shape=(0,)) if len(like.shape) else like
+        empty = reshape_p(like[:0], shape=(0,)) if like.ndim else like
         points.append(stack([y for _, y in pairs]) if pairs else empty)
     return moments, points
 

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.selection import where
 from tapegrad.scipy.integrate.control import Attempt, Control, Field, worst
+from tapegrad.scipy.vocabulary import mean, sqrt, where
 
 Row = tuple[float, ...]
 
@@ -36,7 +34,6 @@ class Tableau:
     def attempt(
         self, field: Field, t: float, y: Any, slope: Any, step: float, control: Control
     ) -> Attempt:
-        """Try a step, without recording."""
         slopes = [slope]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
             slopes.append(control.ask(field, t + time * step, y + step * _mix(weights, slopes)))
@@ -52,7 +49,6 @@ class Tableau:
         return Attempt(after, slopes[-1], worst(error))
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
-        """Take a step of given length for tapes around to see."""
         slopes: list[Any] = [field(t, y)]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
             slopes.append(field(t + time * step, y + step * _mix(weights, slopes)))

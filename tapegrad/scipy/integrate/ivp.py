@@ -13,16 +13,21 @@ import numpy as np
 from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.creation import as_constant
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.shape import moveaxis
 from tapegrad.scipy.integrate.adjoint import flow
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, happened
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
-from tapegrad.scipy.operands import arguments, operand, operands
+from tapegrad.scipy.vocabulary import (
+    arguments,
+    as_constant,
+    moveaxis,
+    operand,
+    operands,
+    place_next_to,
+    take,
+)
 
 METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
 
@@ -91,7 +96,7 @@ def odeint(
     [[1.0, 2.0], [0.3679, 0.7358]]
     """
     y0, times, params = _parameters(y0, t, args)
-    if len(times.shape) != 1 or not times.shape[0]:
+    if times.ndim != 1 or not times.shape[0]:
         raise ShapeError(f"odeint needs a vector of times. Got shape {times.shape}.")
 
     def field(t: float, y: Any, *params: Any) -> Any:
@@ -153,7 +158,7 @@ def solve_ivp(
     solution = OdeSolution(bound, control.method, found, states)
     moments, points = happened(functions, solution, bound, params, ending)
     if wanted is not None:
-        states = take_p(states, place_next_to(states, _places(found, wanted)), axis=0)
+        states = take(states, place_next_to(states, _places(found, wanted)))
         found = wanted
     return OdeResult(
         as_constant(np.array(found)),

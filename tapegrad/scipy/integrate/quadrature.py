@@ -14,15 +14,18 @@ import numpy as np
 
 from tapegrad.autodiff.batching import vmap
 from tapegrad.core.convert import read_on_host
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import stack
-from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.products import tensordot
-from tapegrad.ops.reduction import max as largest, sum as sum_over
-from tapegrad.scipy.operands import arguments, operand, operands
 from tapegrad.scipy.optimize.implicit import quietly
+from tapegrad.scipy.vocabulary import (
+    arguments,
+    largest,
+    numbers_like,
+    operand,
+    operands,
+    reshape_p,
+    stack,
+    sum_over,
+)
 
 Array = np.ndarray
 
@@ -143,20 +146,15 @@ def _infinite(end: Any) -> float:
 def _sums(mapped: Any, like: Any, ends: Array) -> tuple[Any, Any]:
     """The integral over each interval, and by how much the cruder rule misses it."""
     nodes, fine, rest = _rule()
-    dtype = numpy_dtype_of(like)
     width = ends[:, 1:] - ends[:, :1]
-    points = (ends[:, :1] + width * nodes).reshape(-1).astype(dtype)
-    values = vmap(mapped)(place_next_to(like, points))
-    shape = tuple(int(n) for n in values.shape[1:])
+    points = (ends[:, :1] + width * nodes).reshape(-1)
+    values = vmap(mapped)(numbers_like(like, points))
+    shape = values.shape[1:]
     values = reshape_p(values, shape=(len(ends), 21, *shape))
-    scale = reshape_p(
-        place_next_to(like, width.astype(dtype)), shape=(len(ends), *(1 for _ in shape))
-    )
-    found = []
-    for weights in (fine, rest):
-        row = place_next_to(like, weights.astype(dtype))
-        found.append(tensordot(values, row, axes=[[1], [0]]) * scale)
-    return found[0], found[1]
+    scale = reshape_p(numbers_like(like, width), shape=(len(ends), *(1 for _ in shape)))
+    rows = (numbers_like(like, weights) for weights in (fine, rest))
+    whole, missed = (tensordot(values, row, axes=[[1], [0]]) * scale for row in rows)
+    return whole, missed
 
 
 def _intervals(
@@ -169,7 +167,7 @@ def _intervals(
     while True:
         sums, misses = _sums(mapped, like, open_ends)
         count = len(open_ends)
-        flat = [reshape_p(absolute(x), shape=(count, -1)) for x in (sums, misses)]
+        flat = [reshape_p(abs(x), shape=(count, -1)) for x in (sums, misses)]
         sizes, errors = read_on_host(stack([largest(x, 1) for x in flat]), "quad").astype(float)
         # Kronrod's rule is far more exact than its distance from Gauss' says.
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,17 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tapegrad.autodiff.transforms import jacobian
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of, zeros_for
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.solve import inv_p, solve
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import kron, matvec
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.integrate.control import Attempt, Control, Field, worst
+from tapegrad.ops.products import kron
+from tapegrad.scipy.integrate.control import Attempt, Control, Field
 from tapegrad.scipy.optimize.implicit import attached, quietly
+from tapegrad.scipy.vocabulary import (
+    concat,
+    eps_of,
+    numbers_like,
+    numpy_dtype_of,
+    reshape_p,
+    stop_gradient,
+    zeros_for,
+)
 
 # Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.8.
 _ROOT = math.sqrt(6.0)
@@ -49,29 +51,29 @@ class Radau:
     def attempt(
         self, field: Field, t: float, y: Any, slope: Any, step: float, control: Control
     ) -> Attempt:
-        """Try a step, without recording."""
         shape, flat = tuple(y.shape), reshape_p(y, shape=(-1,))
         bent = _slopes_near(field, t, y, control)
         found = _solved(field, t, y, step, bent, control)
         if found is None:
             return Attempt(y, slope, math.inf)
-        moves, size = found, int(flat.shape[0])
+        moves, size = found, flat.shape[0]
         pulled = sum(weight * moves[i * size : (i + 1) * size] for i, weight in enumerate(_ERRORS))
         after = y + reshape_p(moves[2 * size :], shape=shape)
-        unit = place_next_to(y, np.eye(size, dtype=numpy_dtype_of(y)))
+        unit = numbers_like(y, np.eye(size))
         matrix = unit * (_REAL / step) - bent
-        start = reshape_p(slope, shape=(-1,))
-        missed = reshape_p(solve(matrix, start + pulled / step), shape=shape)
+
+        def missed_with(slope: Any) -> Any:
+            start = reshape_p(slope, shape=(-1,))
+            return reshape_p(solve(matrix, start + pulled / step), shape=shape)
+
+        missed = missed_with(slope)
         error = control.size(missed, y, after)
         if error >= 1 and control.is_retry:
             # A stiff start is judged too harshly by its first slope.
-            start = reshape_p(control.ask(field, t, y + missed), shape=(-1,))
-            missed = reshape_p(solve(matrix, start + pulled / step), shape=shape)
-            error = control.size(missed, y, after)
+            error = control.size(missed_with(control.ask(field, t, y + missed)), y, after)
         return Attempt(after, control.ask(field, t + step, after), error, moves)
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
-        """Take a step of given length for tapes around to see."""
         with quietly():
             control = Control(1e-9, 1e-12, self)
             still = stop_gradient(y)
@@ -80,7 +82,7 @@ class Radau:
 
     def moved(self, field: Field, t: float, y: Any, step: float, stages: Any) -> Any:
         """Return the state after a step whose stages are known, with their derivatives."""
-        size = int(stages.shape[0]) // 3
+        size = stages.shape[0] // 3
         exact = attached(lambda moves: moves - _wanted(field, t, y, step, moves), stages)
         return y + reshape_p(exact[2 * size :], shape=tuple(y.shape))
 
@@ -98,7 +100,7 @@ def _slopes_near(field: Field, t: float, y: Any, control: Control) -> Any:
 
 def _wanted(field: Field, t: float, y: Any, step: float, moves: Any) -> Any:
     """What the moves of the stages should be, given the slopes where they lead."""
-    size = int(moves.shape[0]) // 3
+    size = moves.shape[0] // 3
     slopes = []
     for i, time in enumerate(_TIMES):
         move = reshape_p(moves[i * size : (i + 1) * size], shape=tuple(y.shape))
@@ -112,22 +114,19 @@ def _wanted(field: Field, t: float, y: Any, step: float, moves: Any) -> Any:
 
 def _solved(field: Field, t: float, y: Any, step: float, bent: Any, control: Control) -> Any | None:
     """The moves of the stages by Newton's iteration with one matrix; None if it does not end."""
-    size = int(bent.shape[0])
-    dtype = numpy_dtype_of(y)
-    weights = place_next_to(y, (step * _STAGES).astype(dtype))
-    unit = place_next_to(y, np.eye(3 * size, dtype=dtype))
-    inverse = inv_p(unit - kron(weights, bent))
-    moves = zeros_for(y, (3 * size,), dtype)
+    size = bent.shape[0]
+    unit = numbers_like(y, np.eye(3 * size))
+    inverse = inv_p(unit - kron(numbers_like(y, step * _STAGES), bent))
+    moves = zeros_for(y, (3 * size,), numpy_dtype_of(y))
     flat = reshape_p(y, shape=(-1,))
     states = concat([flat, flat, flat], 0)
-    goal = max(10 * float(np.finfo(dtype).eps) / control.rtol, min(0.03, control.rtol**0.5))
+    goal = max(10 * eps_of(y) / control.rtol, min(0.03, control.rtol**0.5))
     before = math.inf
     for count in range(_MOST_ITERATIONS):
         control.calls += 3
-        change = matvec(inverse, stop_gradient(_wanted(field, t, y, step, moves)) - moves)
+        change = inverse @ (stop_gradient(_wanted(field, t, y, step, moves)) - moves)
         moves = moves + change
-        share = control.share(change, states)
-        now = worst(sqrt(mean(share * share)))
+        now = control.size(change, states)
         pace = now / before if count else 0.0
         if now == 0 or (count and pace < 1 and pace / (1 - pace) * now < goal):
             return moves

@@ -11,29 +11,34 @@ import numpy as np
 
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.creation import as_constant, numpy_dtype_of, zeros_for
-from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import concat
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import moveaxis
-from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    as_constant,
+    concat,
+    cumsum,
+    moveaxis,
+    numbers_like,
+    numpy_dtype_of,
+    operand,
+    operands,
+    place_next_to,
+    sum_over,
+    where,
+    zeros_for,
+)
 
 
 def _last(x: Any, start: int | None, stop: int | None, step: int | None = None) -> Any:
-    return slice_p(x, index=(..., slice(start, stop, step)))
+    return x[..., start:stop:step]
 
 
 def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any, int]:
     """Samples along the last axis, the widths between them, and the axis that it was."""
     y, x = operands(y, dx if x is None else x)
-    axis = normalize_axis(axis, len(y.shape), name)
+    axis = normalize_axis(axis, y.ndim, name)
     y = moveaxis(y, axis, -1)
     if not x.shape:
-        return y, x + zeros_for(y, (max(int(y.shape[-1]) - 1, 0),), numpy_dtype_of(y)), axis
-    x = moveaxis(x, axis, -1) if len(x.shape) > 1 else x
+        return y, x + zeros_for(y, (max(y.shape[-1] - 1, 0),), numpy_dtype_of(y)), axis
+    x = moveaxis(x, axis, -1) if x.ndim > 1 else x
     if x.shape[-1] != y.shape[-1]:
         raise ShapeError(
             f"{name} needs as many points as samples. Got {x.shape[-1]} and {y.shape[-1]}."
@@ -82,8 +87,8 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     2.666667
     """
     y = operand(y)
-    axis = normalize_axis(axis, len(y.shape), "simpson")
-    count = int(y.shape[axis])
+    axis = normalize_axis(axis, y.ndim, "simpson")
+    count = y.shape[axis]
     if count < 3:
         if count < 2:
             raise ShapeError(f"simpson needs at least 2 samples. Got {count}.")
@@ -106,24 +111,14 @@ def _pairs(y: Any, gap: Any) -> Any:
 
 def _forward(y: Any, gap: Any) -> Any:
     """The area of each interval but the last, under the parabola that goes one point further."""
-    return _under_parabola(
-        _last(y, None, -2),
-        _last(y, 1, -1),
-        _last(y, 2, None),
-        _last(gap, None, -1),
-        _last(gap, 1, None),
-    )
+    ends = _last(y, None, -2), _last(y, 1, -1), _last(y, 2, None)
+    return _under_parabola(*ends, _last(gap, None, -1), _last(gap, 1, None))
 
 
 def _backward(y: Any, gap: Any) -> Any:
     """The area of each interval but the first, under the parabola that begins a point before."""
-    return _under_parabola(
-        _last(y, 2, None),
-        _last(y, 1, -1),
-        _last(y, None, -2),
-        _last(gap, 1, None),
-        _last(gap, None, -1),
-    )
+    ends = _last(y, 2, None), _last(y, 1, -1), _last(y, None, -2)
+    return _under_parabola(*ends, _last(gap, 1, None), _last(gap, None, -1))
 
 
 def _under_parabola(near: Any, middle: Any, far: Any, own: Any, other: Any) -> Any:
@@ -143,8 +138,8 @@ def cumulative_simpson(
     [0.0, 0.3333, 2.6667, 9.0]
     """
     y = operand(y)
-    axis = normalize_axis(axis, len(y.shape), "cumulative_simpson")
-    count = int(y.shape[axis])
+    axis = normalize_axis(axis, y.ndim, "cumulative_simpson")
+    count = y.shape[axis]
     if count < 3:
         start = None if initial is None else 0.0
         sums = cumulative_trapezoid(y, x, dx, axis, start)
@@ -169,9 +164,9 @@ def romb(y: Any, dx: Any = 1.0, axis: int = -1) -> Any:
     21.333333
     """
     y, dx = operands(y, dx)
-    axis = normalize_axis(axis, len(y.shape), "romb")
+    axis = normalize_axis(axis, y.ndim, "romb")
     y = moveaxis(y, axis, -1)
-    intervals = int(y.shape[-1]) - 1
+    intervals = y.shape[-1] - 1
     if intervals < 1 or intervals & (intervals - 1):
         raise ShapeError(f"romb needs 2^k + 1 samples. Got {intervals + 1}.")
     step = intervals
@@ -223,8 +218,7 @@ def fixed_quad(
     """
     a, b = operands(a, b)
     nodes, weights = np.polynomial.legendre.leggauss(int(n))
-    dtype = numpy_dtype_of(a)
     half = 0.5 * (b - a)
-    points = half * (place_next_to(a, nodes.astype(dtype)) + 1) + a
+    points = half * (numbers_like(a, nodes) + 1) + a
     values = func(points, *args)
-    return half * sum_over(values * place_next_to(a, weights.astype(dtype)), -1), None
+    return half * sum_over(values * numbers_like(a, weights), -1), None

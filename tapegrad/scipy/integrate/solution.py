@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.creation import as_constant
-from tapegrad.ops.joining import stack
 from tapegrad.scipy.integrate.control import Field, Method
+from tapegrad.scipy.vocabulary import as_constant, stack
 
 
 class OdeSolution:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.integrate.control import Control, Field
+from tapegrad.scipy.vocabulary import stop_gradient
 
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
 

@@ -31,20 +31,8 @@ from tapegrad.scipy.interpolate.scattered import RBFInterpolator
 from tapegrad.scipy.interpolate.spline_fit import make_interp_spline
 
 __all__ = [
-    "Akima1DInterpolator",
-    "BSpline",
-    "BarycentricInterpolator",
-    "CubicHermiteSpline",
-    "CubicSpline",
-    "KroghInterpolator",
-    "PPoly",
-    "PchipInterpolator",
-    "RBFInterpolator",
-    "RegularGridInterpolator",
-    "barycentric_interpolate",
-    "interp1d",
-    "interpn",
-    "krogh_interpolate",
-    "make_interp_spline",
-    "pchip_interpolate",
-]
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline",
+    "CubicSpline", "KroghInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator",
+    "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
+    "krogh_interpolate", "make_interp_spline", "pchip_interpolate",
+]  # fmt: skip

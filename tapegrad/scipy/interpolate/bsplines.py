@@ -9,24 +9,34 @@ import numpy as np
 
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
-from tapegrad.ops.cumulative import cumsum, diff
-from tapegrad.ops.gather import move_axis, place_next_to
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import clip, where
 from tapegrad.scipy.interpolate.common import (
     as_columns,
     interval,
     known,
     query,
-    take,
     wrapped,
 )
 from tapegrad.scipy.interpolate.pieces import Piecewise, checked_extrapolate
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    cast,
+    clip,
+    concat,
+    cumsum,
+    diff,
+    floor,
+    move_axis,
+    numbers_like,
+    numpy_dtype_of,
+    ones_like,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+    stack,
+    take,
+    where,
+    zeros_like,
+)
 
 
 def basis(t: Any, k: int, q: Any, nu: int = 0) -> tuple[Any, list[Any]]:
@@ -80,15 +90,15 @@ class BSpline(Piecewise):
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
         given = t
-        (t,), (c,) = operands(t), operands(c)
+        t, c = operand(t), operand(c)
         if k not in range(100):
             raise ArgumentError(f"BSpline needs a whole degree from 0 on. Got {k!r}.")
-        if len(t.shape) != 1 or t.shape[0] < 2 * k + 2:
+        if t.ndim != 1 or t.shape[0] < 2 * k + 2:
             raise ShapeError(
                 f"BSpline of degree {k} needs at least {2 * k + 2} knots along one axis. "
                 f"Got shape {t.shape}."
             )
-        axis = normalize_axis(axis, len(c.shape), "BSpline")
+        axis = normalize_axis(axis, c.ndim, "BSpline")
         count = t.shape[0] - k - 1
         if not c.shape or c.shape[axis] < count:
             raise ShapeError(
@@ -189,10 +199,10 @@ class BSpline(Piecewise):
     @classmethod
     def basis_element(cls, t: Any, extrapolate: Any = True) -> BSpline:
         """Return the one bump over the given knots."""
-        (t,) = operands(t)
+        t = operand(t)
         k = t.shape[0] - 2
         t = concat([t[:1]] * k + [t] + [t[-1:]] * k)
         numbers = np.zeros(2 * k + 1)
         numbers[k] = 1.0
-        c = place_next_to(t, numbers.astype(numpy_dtype_of(t)))
+        c = numbers_like(t, numbers)
         return BSpline.construct_fast(t, c, k, extrapolate)

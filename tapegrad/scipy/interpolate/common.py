@@ -11,17 +11,22 @@ from tapegrad.core.operand import normalize_axis
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import move_axis, take_p
-from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.sorting import searchsorted_p
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    cast,
+    clip,
+    in_dtype,
+    is_complex,
+    move_axis,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    real,
+    reshape_p,
+    take,
+    where,
+)
 
 MOST_COMPARISONS = 2**22
 """Beyond so many pairs of points and values a device searches by halving."""
@@ -84,11 +89,11 @@ def points_and_values(
     x, y = operands(x, y)
     if is_complex(x):
         x = real(x)
-    if len(x.shape) != 1 or x.shape[0] < least:
+    if x.ndim != 1 or x.shape[0] < least:
         raise ShapeError(
             f"{name} needs at least {least} points along one axis. Got shape {x.shape}."
         )
-    axis = normalize_axis(axis, len(y.shape), name)
+    axis = normalize_axis(axis, y.ndim, name)
     if not y.shape or y.shape[axis] != x.shape[0]:
         raise ShapeError(
             f"{name} needs a value for each of {x.shape[0]} points along axis {axis}. "
@@ -101,9 +106,7 @@ def points_and_values(
 
 def query(at: Any, x: Any) -> tuple[Any, tuple[int, ...]]:
     """Return where to look, flat and in the dtype of the points, and the shape it had."""
-    (q,) = operands(at)
-    if numpy_dtype_of(q) != numpy_dtype_of(x):
-        q = cast(q, numpy_dtype_of(x))
+    q = in_dtype(operand(at), numpy_dtype_of(x))
     shape = tuple(q.shape)
     return reshape_p(q, shape=(math.prod(shape),)), shape
 
@@ -137,15 +140,10 @@ def bisect(x: Any, q: Any, *, right: bool) -> Any:
     while step:
         further = found + step
         point = take(x, clip(further - 1, 0, count - 1))
-        goes = logical_and(further <= count, point <= q if right else point < q)
+        goes = (further <= count) & (point <= q if right else point < q)
         found = where(goes, further, found)
         step //= 2
     return found
-
-
-def take(x: Any, index: Any) -> Any:
-    """Return entries along axis 0; the indices are in range by their making."""
-    return take_p(x, index, axis=0)
 
 
 def as_columns(weights: Any, values: Any) -> Any:
@@ -155,21 +153,20 @@ def as_columns(weights: Any, values: Any) -> Any:
     >>> as_columns(tapegrad.constant([1.0, 2.0]), tapegrad.constant([[1.0], [2.0]])).shape
     (2, 1)
     """
-    rest = len(values.shape) - len(weights.shape)
+    rest = values.ndim - weights.ndim
     if rest > 0:
         weights = reshape_p(weights, shape=(*weights.shape, *[1] * rest))
-    dtype = numpy_dtype_of(values)
-    return weights if numpy_dtype_of(weights) == dtype else cast(weights, dtype)
+    return in_dtype(weights, numpy_dtype_of(values))
 
 
 def beside(condition: Any, y: Any) -> Any:
     """Return a condition per point with unit axes behind, to choose among values [point, ...]."""
-    return reshape_p(condition, shape=(condition.shape[0], *[1] * (len(y.shape) - 1)))
+    return reshape_p(condition, shape=(condition.shape[0], *[1] * (y.ndim - 1)))
 
 
 def arranged(y: Any, shape: tuple[int, ...], axis: int) -> Any:
     """Give results [point, *rest] the shape of the query, standing where the axis was."""
-    rest = tuple(y.shape[1:])
+    rest = y.shape[1:]
     y = reshape_p(y, shape=(*shape, *rest))
     count = len(shape)
     if not axis or not count:

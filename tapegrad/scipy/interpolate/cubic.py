@@ -13,15 +13,19 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import full_like_p, numpy_dtype_of, zeros_like
-from tapegrad.ops.cumulative import diff
-from tapegrad.ops.joining import concat
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.creation import full_like_p
 from tapegrad.scipy.interpolate.common import as_columns, known, points_and_values
 from tapegrad.scipy.interpolate.hermite import CubicHermiteSpline, hermite_coefficients
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    diff,
+    numpy_dtype_of,
+    operand,
+    reshape_p,
+    sum_over,
+    zeros_like,
+)
 
 End = tuple[int, Any]
 """The order of the derivative that is given at an end, 0 for "not-a-knot", and its value."""
@@ -85,9 +89,9 @@ def _end(given: Any, y: Any) -> End:
     if not isinstance(given, list | tuple) or len(given) != 2 or given[0] not in (1, 2):
         raise ArgumentError(f"An end condition is (1, slope) or (2, bend). Got {given!r}.")
     value = operand(given[1])
-    if value.shape != tuple(y.shape[1:]):
+    if value.shape != y.shape[1:]:
         raise ShapeError(
-            f"An end condition needs values of shape {tuple(y.shape[1:])}. Got {value.shape}."
+            f"An end condition needs values of shape {y.shape[1:]}. Got {value.shape}."
         )
     return int(given[0]), cast(value, numpy_dtype_of(y))
 
@@ -151,7 +155,7 @@ def _end_row(step: Any, rise: Any, end: End, y: Any, is_last: bool) -> tuple[Any
     own = (
         value
         if hasattr(value, "shape")
-        else full_like_p(rise, shape=tuple(rise.shape[1:]), value=value, dtype=numpy_dtype_of(rise))
+        else full_like_p(rise, shape=rise.shape[1:], value=value, dtype=numpy_dtype_of(rise))
     )
     own = reshape_p(own, shape=(1, *own.shape))
     if kind == 1:
@@ -175,7 +179,7 @@ def _periodic_slopes(x: Any, y: Any) -> Any:
         return concat([rise * 0.0, rise * 0.0])
     if x.shape[0] == 3:
         share = as_columns(1.0 / step, rise)
-        slope = total(rise * share, axis=0, keepdims=True) / total(share, axis=0, keepdims=True)
+        slope = sum_over(rise * share, 0, keepdims=True) / sum_over(share, 0, keepdims=True)
         return concat([slope, slope, slope])
     before = concat([step[-1:], step[:-1]])
     rise_before = concat([rise[-1:], rise[:-1]])

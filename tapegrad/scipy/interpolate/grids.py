@@ -8,17 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_or
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import numpy_dtype_of, ones_like
-from tapegrad.ops.gather import move_axis, place_next_to
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.joining import unstack
 from tapegrad.ops.rearranging import flip
-from tapegrad.ops.selection import where
 from tapegrad.scipy.interpolate.bsplines import basis
 from tapegrad.scipy.interpolate.common import (
     as_columns,
@@ -28,12 +21,27 @@ from tapegrad.scipy.interpolate.common import (
     is_plain,
     known,
     known_ends,
-    take,
 )
 from tapegrad.scipy.interpolate.hermite import pchip_slopes
 from tapegrad.scipy.interpolate.spline_fit import make_interp_spline
 from tapegrad.scipy.ndimage.sampling import contract
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    cast,
+    in_dtype,
+    is_complex,
+    move_axis,
+    numpy_dtype_of,
+    ones_like,
+    operand,
+    operands,
+    place_next_to,
+    real,
+    reshape_p,
+    stack,
+    take,
+    where,
+)
 
 _DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 METHODS = ("linear", "nearest", *_DEGREES, "pchip")
@@ -74,10 +82,9 @@ class RegularGridInterpolator:
         self.fill_value = fill_value
         *grid, values = operands(*points, values)
         grid = [real(line) if is_complex(line) else line for line in grid]
-        if len(grid) > len(values.shape):
+        if len(grid) > values.ndim:
             raise ShapeError(
-                f"RegularGridInterpolator got {len(grid)} grid axes for values with "
-                f"{len(values.shape)}."
+                f"RegularGridInterpolator got {len(grid)} grid axes for values with {values.ndim}."
             )
         self.grid: tuple[Any, ...] = ()
         for axis, line in enumerate(grid):
@@ -124,29 +131,28 @@ class RegularGridInterpolator:
         rank = len(self.grid)
         if isinstance(xi, tuple):
             parts = operands(*xi)
-            shape = np.broadcast_shapes(*[tuple(part.shape) for part in parts])
+            shape = np.broadcast_shapes(*[part.shape for part in parts])
             xi = stack([broadcast_p(part, shape=shape) for part in parts], axis=-1)
         q = operand(xi)
-        if len(q.shape) == 1 and rank == 1 and q.shape[0] != 1:
+        if q.ndim == 1 and rank == 1 and q.shape[0] != 1:
             q = reshape_p(q, shape=(*q.shape, 1))
         if not q.shape or q.shape[-1] != rank:
             raise ShapeError(
                 f"The places need {rank} coordinates along their last axis, one per grid axis. "
                 f"Got shape {q.shape}."
             )
-        shape = tuple(q.shape[:-1])
-        if len(q.shape) == 1:
+        shape = q.shape[:-1]
+        if q.ndim == 1:
             shape = (1,)
-        dtype = numpy_dtype_of(self.grid[0])
-        q = q if numpy_dtype_of(q) == dtype else cast(q, dtype)
+        q = in_dtype(q, numpy_dtype_of(self.grid[0]))
         flat = reshape_p(q, shape=(math.prod(shape), rank))
         return list(unstack(flat, axis=1)), shape
 
     def _outside(self, places: list[Any]) -> Any:
         beyond: Any = None
         for line, q in zip(self.grid, places, strict=True):
-            out = logical_or(q < line[0], q > line[-1])
-            beyond = out if beyond is None else logical_or(beyond, out)
+            out = (q < line[0]) | (q > line[-1])
+            beyond = out if beyond is None else beyond | out
         return beyond
 
     def _outside_as_given(self, xi: Any) -> Any:
@@ -178,13 +184,12 @@ class RegularGridInterpolator:
 
 def _checked_method(method: Any) -> str:
     name = str(method).removesuffix("_legacy")
-    if name not in METHODS:
-        raise ArgumentError(f"The method must be one of {', '.join(METHODS)}. Got {method!r}.")
+    check_choice("The method", name, METHODS)
     return name
 
 
 def _in_order(line: Any, values: Any, axis: int, given: Any) -> tuple[Any, Any]:
-    if len(line.shape) != 1 or line.shape[0] != values.shape[axis]:
+    if line.ndim != 1 or line.shape[0] != values.shape[axis]:
         raise ShapeError(
             f"The grid needs {values.shape[axis]} points along axis {axis}, as many as there are "
             f"values. Got shape {line.shape}."

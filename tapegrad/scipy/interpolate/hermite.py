@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.comparison import logical_and, logical_or
-from tapegrad.ops.cumulative import diff
-from tapegrad.ops.gather import move_axis
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.magnitude import sign
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.selection import where
+from tapegrad.core.choices import check_choice
+from tapegrad.errors import ShapeError
 from tapegrad.scipy.interpolate.common import as_columns, points_and_values
 from tapegrad.scipy.interpolate.pieces import PPoly
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import concat, diff, largest, move_axis, operands, sign, stack, where
 
 
 def hermite_coefficients(x: Any, y: Any, slopes: Any) -> Any:
@@ -63,7 +57,7 @@ def pchip_slopes(x: Any, y: Any) -> Any:
     if rise.shape[0] == 1:
         return concat([rise, rise])
     before, after = rise[:-1], rise[1:]
-    flat = logical_or(sign(before) != sign(after), logical_or(before == 0.0, after == 0.0))
+    flat = (sign(before) != sign(after)) | (before == 0.0) | (after == 0.0)
     w1, w2 = 2.0 * step[1:] + step[:-1], step[1:] + 2.0 * step[:-1]
     # A stand-in where a slope is zero, so that its unused reciprocal gives no NaN in a gradient.
     mean = w1 / where(flat, 1.0, before) + w2 / where(flat, 1.0, after)
@@ -76,7 +70,7 @@ def pchip_slopes(x: Any, y: Any) -> Any:
 def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
     """The slope of a parabola through three points, kept to the sign and thrice the rise."""
     slope = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
-    steep = logical_and(sign(m0) != sign(m1), abs(slope) > 3.0 * abs(m0))
+    steep = (sign(m0) != sign(m1)) & (abs(slope) > 3.0 * abs(m0))
     return where(sign(slope) != sign(m0), 0.0, where(steep, 3.0 * m0, slope))
 
 
@@ -92,10 +86,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     def __init__(
         self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None
     ) -> None:
-        if method not in ("akima", "makima"):
-            raise ArgumentError(
-                f"Akima1DInterpolator needs the method 'akima' or 'makima'. Got {method!r}."
-            )
+        check_choice("The method of Akima1DInterpolator", method, ("akima", "makima"))
         x, y, axis = points_and_values(x, y, axis, "Akima1DInterpolator")
         slopes = _akima_slopes(x, y, method)
         beyond = False if extrapolate is None else extrapolate

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.comparison import logical_or
-from tapegrad.ops.selection import clip, where
 from tapegrad.ops.sorting import argsort_p
 from tapegrad.scipy.interpolate.common import (
     arranged,
@@ -22,10 +20,9 @@ from tapegrad.scipy.interpolate.common import (
     place_among,
     points_and_values,
     query,
-    take,
 )
 from tapegrad.scipy.interpolate.spline_fit import make_interp_spline
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import clip, operand, take, where
 
 _DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3}
 _STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
@@ -111,7 +108,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         if values is None or self._ends is None:
             return
         first, last = self._ends
-        beyond = known(logical_or(low, high))
+        beyond = known(low | high)
         if beyond is None and is_plain(given):
             beyond = (values < first) | (values > last)
         if beyond is not None and beyond.any():

@@ -9,16 +9,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.cumulative import cumsum, diff
-from tapegrad.ops.gather import take_p
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import moveaxis
 from tapegrad.scipy.interpolate.common import (
     arranged,
     as_columns,
@@ -26,10 +16,23 @@ from tapegrad.scipy.interpolate.common import (
     check_increasing,
     interval,
     query,
-    take,
     wrapped,
 )
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    concat,
+    cumsum,
+    diff,
+    floor,
+    is_complex,
+    moveaxis,
+    operands,
+    real,
+    stack,
+    take,
+    take_p,
+    where,
+    zeros_like,
+)
 
 
 class Piecewise(ABC):
@@ -55,7 +58,7 @@ class Piecewise(ABC):
             q = wrapped(q, start, stop)
         y = self._at(q, nu)
         if not beyond:
-            inside = logical_and(q >= start, q <= stop)
+            inside = (q >= start) & (q <= stop)
             y = where(beside(inside, y), y, math.nan)
         return arranged(y, shape, self.axis)
 
@@ -78,13 +81,13 @@ class PPoly(Piecewise):
         c, x = operands(c, x)
         if is_complex(x):
             x = real(x)
-        if len(c.shape) < 2 or not 0 <= axis < len(c.shape) - 1:
+        if c.ndim < 2 or not 0 <= axis < c.ndim - 1:
             raise ShapeError(
                 "PPoly needs coefficients with an axis for powers and one for intervals. "
                 f"Got shape {c.shape} and axis {axis}."
             )
         c = moveaxis(c, (axis, axis + 1), (0, 1))
-        if len(x.shape) != 1 or x.shape[0] < 2 or x.shape[0] != c.shape[1] + 1:
+        if x.ndim != 1 or x.shape[0] < 2 or x.shape[0] != c.shape[1] + 1:
             raise ShapeError(
                 "PPoly needs one breakpoint more than intervals. Got "
                 f"{c.shape[1]} intervals and breakpoints of shape {x.shape}."
@@ -176,8 +179,8 @@ class PPoly(Piecewise):
         if not beyond:
             start, stop = self._ends()
             ends = concat([low, high])
-            inside = logical_and(ends >= start, ends <= stop)
-            y = where(logical_and(inside[0], inside[1]), y, math.nan)
+            inside = (ends >= start) & (ends <= stop)
+            y = where(inside[0] & inside[1], y, math.nan)
         return y[0]
 
     def _through(self, whole: Any, q: Any) -> Any:

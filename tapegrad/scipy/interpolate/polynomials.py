@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import stack
-from tapegrad.ops.reduction import prod, sum as total
-from tapegrad.ops.selection import where
+from tapegrad.ops.reduction import prod
 from tapegrad.scipy.interpolate.common import arranged, as_columns, known, points_and_values, query
+from tapegrad.scipy.vocabulary import place_next_to, reshape_p, stack, sum_over, where, zeros_like
 
 
 class KroghInterpolator:
@@ -115,7 +111,7 @@ class BarycentricInterpolator:
         q, shape = query(x, self.xi)
         weights = _lagrange(self.xi, q)
         values = reshape_p(self.yi, shape=(1, *self.yi.shape))
-        return arranged(total(as_columns(weights, values) * values, axis=1), shape, self.axis)
+        return arranged(sum_over(as_columns(weights, values) * values, axis=1), shape, self.axis)
 
     def derivative(self, x: Any, der: int = 1) -> Any:
         """Return one derivative at points of any shape."""

@@ -10,19 +10,27 @@ import numpy as np
 
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_for
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import concat, stack
 from tapegrad.ops.linalg.solve import solve_p
-from tapegrad.ops.matrix_product import matmul_p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest, min as smallest, sum as total
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import matrix_transpose
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    exp,
+    largest,
+    log,
+    matrix_transpose,
+    numbers_like,
+    numpy_dtype_of,
+    ones_like,
+    operand,
+    operands,
+    reshape_p,
+    smallest,
+    sqrt,
+    stack,
+    sum_over,
+    where,
+    zeros_for,
+)
 
 # The least degree of the polynomial that makes the equations solvable, and whether a kernel looks
 # the same at every scale, so that epsilon does not matter.
@@ -54,7 +62,7 @@ class RBFInterpolator:
         check_choice("The kernel", kernel, KERNELS)
         self.kernel = kernel
         self.y, d = operands(y, d)
-        if len(self.y.shape) != 2 or not d.shape or d.shape[0] != self.y.shape[0]:
+        if self.y.ndim != 2 or not d.shape or d.shape[0] != self.y.shape[0]:
             raise ShapeError(
                 "RBFInterpolator needs points [point, coordinate] and a value for each. Got shapes "
                 f"{self.y.shape} and {d.shape}."
@@ -69,26 +77,25 @@ class RBFInterpolator:
         low, high = smallest(self.y, axis=0), largest(self.y, axis=0)
         self._middle = (low + high) / 2.0
         self._half = where(high > low, (high - low) / 2.0, 1.0)
-        self._rest = tuple(d.shape[1:])
+        self._rest = d.shape[1:]
         self._weights = self._solved(d, smoothing)
 
     def __call__(self, x: Any) -> Any:
         """Return the values at places [place, coordinate]."""
         places = operand(x)
-        if len(places.shape) != 2 or places.shape[1] != self.y.shape[1]:
+        if places.ndim != 2 or places.shape[1] != self.y.shape[1]:
             raise ShapeError(
                 f"RBFInterpolator is asked at places [place, {self.y.shape[1]}]. "
                 f"Got shape {places.shape}."
             )
         places = cast(places, numpy_dtype_of(self.y))
         row = concat([self._kernel(places), self._polynomials(places)], axis=1)
-        y = matmul_p(row, self._weights, transpose_a=False, transpose_b=False)
-        return reshape_p(y, shape=(places.shape[0], *self._rest))
+        return reshape_p(row @ self._weights, shape=(places.shape[0], *self._rest))
 
     def _solved(self, d: Any, smoothing: Any) -> Any:
         count, extra = self.y.shape[0], len(self._powers)
         smooth = cast(operand(smoothing), numpy_dtype_of(d)) * ones_like(self.y[:, 0])
-        identity = place_next_to(d, np.eye(count, dtype=numpy_dtype_of(d)))
+        identity = numbers_like(d, np.eye(count))
         bumps = self._kernel(self.y) + identity * reshape_p(smooth, shape=(1, count))
         tail = self._polynomials(self.y)
         empty = zeros_for(d, (extra, extra), numpy_dtype_of(d))
@@ -100,7 +107,7 @@ class RBFInterpolator:
 
     def _kernel(self, x: Any) -> Any:
         gaps = reshape_p(x, shape=(x.shape[0], 1, x.shape[1])) - self.y
-        return radial(self.kernel, total(gaps * gaps, axis=-1) * (self.epsilon * self.epsilon))
+        return radial(self.kernel, sum_over(gaps * gaps, axis=-1) * (self.epsilon * self.epsilon))
 
     def _polynomials(self, x: Any) -> Any:
         """Monomials of coordinates brought to -1 ... 1, where powers stay moderate."""

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, zeros_for
-from tapegrad.ops.cumulative import diff
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.solve import solve_p
 from tapegrad.scipy.interpolate.bsplines import BSpline, design
 from tapegrad.scipy.interpolate.common import check_increasing, points_and_values
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    diff,
+    in_dtype,
+    numpy_dtype_of,
+    operand,
+    reshape_p,
+    zeros_for,
+)
 
 Condition = tuple[int, Any]
 """The order of a derivative and its value at an end."""
@@ -70,13 +74,12 @@ def _solved(rows: list[Any], right: list[Any]) -> Any:
     matrix, values = concat(rows), concat(right)
     shape = tuple(values.shape)
     flat = reshape_p(values, shape=(shape[0], math.prod(shape[1:])))
-    if numpy_dtype_of(matrix) != numpy_dtype_of(flat):
-        matrix = cast(matrix, numpy_dtype_of(flat))
+    matrix = in_dtype(matrix, numpy_dtype_of(flat))
     return reshape_p(solve_p(matrix, flat, adjoint=False), shape=shape)
 
 
 def _as_row(value: Any, y: Any) -> Any:
-    rest = tuple(y.shape[1:])
+    rest = y.shape[1:]
     if isinstance(value, int | float) and value == 0:
         return zeros_for(y, (1, *rest), numpy_dtype_of(y))
     given = cast(operand(value), numpy_dtype_of(y))

@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag
-from tapegrad.ops.gather import gather, place_next_to
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of
 from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.solvers import cho_solve
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    concat,
+    gather,
+    matrix_diag,
+    numbers_like,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+)
 
 
 def _band_places(count: int, size: int, lower: bool) -> tuple[Any, Any]:
@@ -28,14 +32,14 @@ def _band_places(count: int, size: int, lower: bool) -> tuple[Any, Any]:
 
 def _with_zero(x: Any) -> Any:
     flat = reshape_p(x, shape=(x.size,))
-    return concat([flat, place_next_to(flat, np.zeros(1, numpy_dtype_of(x)))], 0)
+    return concat([flat, numbers_like(flat, [0.0])], 0)
 
 
 def _triangle_of(ab: Any, lower: bool, name: str) -> Any:
     """The triangular matrix that has these bands; what lies outside of it is not read."""
-    if len(ab.shape) != 2:
+    if ab.ndim != 2:
         raise ShapeError(f"{name} needs diagonals as rows. Got shape {ab.shape}.")
-    count, size = (int(n) for n in ab.shape)
+    count, size = ab.shape
     rows, columns = _band_places(count, size, lower)
     is_inside = (rows >= 0) & (rows < size)
     places = np.full((size, size), count * size)
@@ -45,7 +49,7 @@ def _triangle_of(ab: Any, lower: bool, name: str) -> Any:
 
 
 def _bands_of(x: Any, count: int, lower: bool) -> Any:
-    size = int(x.shape[-1])
+    size = x.shape[-1]
     rows, columns = _band_places(count, size, lower)
     is_inside = (rows >= 0) & (rows < size)
     places = np.where(is_inside, rows * size + columns, size * size)
@@ -90,7 +94,7 @@ def cholesky_banded(
     """
     ab = operand(ab)
     factor = decompositions.cholesky(_whole_of(ab, lower, "cholesky_banded"))
-    return _bands_of(factor if lower else adjoint_of(factor), int(ab.shape[0]), lower)
+    return _bands_of(factor if lower else adjoint_of(factor), ab.shape[0], lower)
 
 
 def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
@@ -130,12 +134,12 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
     [1.0, 3.0]
     """
     d, e = operands(d, e)
-    if len(d.shape) != 1 or len(e.shape) != 1 or e.shape[0] != d.shape[0] - 1:
+    if d.ndim != 1 or e.ndim != 1 or e.shape[0] != d.shape[0] - 1:
         raise ShapeError(
             "eigh_tridiagonal needs a diagonal and one less beside it. Got shapes "
             f"{d.shape} and {e.shape}."
         )
-    size = int(d.shape[0])
+    size = d.shape[0]
     beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
     x = matrix_diag(d) + beside + adjoint_of(beside)
     return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)

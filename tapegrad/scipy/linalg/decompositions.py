@@ -9,14 +9,10 @@ from tapegrad.autodiff.transforms import jvp
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.diagonal import tril, triu
-from tapegrad.ops.gather import gather
 from tapegrad.ops.linalg import decompositions, eigen, functions, norms, schur as rotations, solve
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
-from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import expand_dims
-from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.sorting import argsort
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import expand_dims, gather, operand, operands
 
 
 def lu(a: Any, permute_l: bool = False) -> Any:
@@ -27,16 +23,16 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     ([[0.0, 1.0], [1.0, 0.0]], [[4.0, 4.0], [0.0, 1.0]])
     """
     packed, rows = decompositions.lu(operand(a))
-    m, n = (int(size) for size in packed.shape[-2:])
+    m, n = packed.shape[-2:]
     k = min(m, n)
-    left = slice_p(packed, index=(..., slice(None), slice(0, k)))
-    ones = slice_p(identity_like(left, m), index=(slice(None), slice(0, k)))
+    left = packed[..., :k]
+    ones = identity_like(left, m)[:, :k]
     lower = tril(left, -1) + ones
-    upper = triu(slice_p(packed, index=(..., slice(0, k), slice(None))))
+    upper = triu(packed[..., :k, :])
     order = argsort(rows)
     unit = gather(identity_like(packed, m), order)
     if permute_l:
-        return matmul(unit, lower), upper
+        return unit @ lower, upper
     return unit, lower, upper
 
 
@@ -135,7 +131,7 @@ def _subset(a: Any, wanted: tuple[int, int] | None) -> Any:
 
 
 def _chosen(parts: Sequence[Any], index: Any) -> list[Any]:
-    return [slice_p(part, index=index) if index else part for part in parts]
+    return [part[index] if index else part for part in parts]
 
 
 def mirrored(a: Any) -> Any:
@@ -189,10 +185,10 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     """
     check_choice("side", side, ("left", "right"))
     left, values, right = eigen.svd(operand(a))
-    u = matmul(left, right)
+    u = left @ right
     if side == "right":
-        return u, matmul(adjoint_of(right) * expand_dims(values, -2), right)
-    return u, matmul(left * expand_dims(values, -2), adjoint_of(left))
+        return u, (adjoint_of(right) * expand_dims(values, -2)) @ right
+    return u, (left * expand_dims(values, -2)) @ adjoint_of(left)
 
 
 def expm(A: Any) -> Any:
@@ -214,8 +210,7 @@ def expm_frechet(
     >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
     [[2.0]]
     """
-    if method not in (None, "SPS", "blockEnlarge"):
-        raise ArgumentError(f"method must be 'SPS' or 'blockEnlarge'. Got {method!r}.")
+    check_choice("method", method, (None, "SPS", "blockEnlarge"))
     A, E = operands(A, E)
     y, slope = jvp(functions.expm, [A], [E])
     return (y, slope) if compute_expm else slope
@@ -236,8 +231,7 @@ def logm(A: Any) -> Any:
 def sqrtm(A: Any) -> Any:
     """Return the principal square root of a matrix, real for real ones.
 
-    Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
-    device it gives NaN. Cast it to a complex dtype for the complex one.
+    A real matrix may have none: the same holds as for `logm`.
 
     >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
@@ -254,9 +248,9 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     a = operand(a)
     if ord is None:
         return norms.vector_norm(a, axis=axis, keepdims=keepdims)
-    if axis is None and len(a.shape) > 2:
+    if axis is None and a.ndim > 2:
         raise ArgumentError("norm with ord needs a vector, a matrix, or axis.")
-    is_matrix = len(a.shape) == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2
+    is_matrix = a.ndim == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2
     if is_matrix:
         return norms.matrix_norm(a, ord, (-2, -1) if axis is None else axis, keepdims)
     return norms.vector_norm(a, ord, axis, keepdims)

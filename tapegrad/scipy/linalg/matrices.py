@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import gather, place_next_to
-from tapegrad.ops.joining import concat
-from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.padding import pad
-from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    concat,
+    conjugate,
+    gather,
+    numbers_like,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+)
 
 
 def block_diag(*arrs: Any) -> Any:
@@ -24,19 +27,19 @@ def block_diag(*arrs: Any) -> Any:
     [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
     """
     blocks = [_as_matrix(x) for x in operands(*arrs)]
-    columns = sum(int(block.shape[1]) for block in blocks)
+    columns = sum(block.shape[1] for block in blocks)
     rows, before = [], 0
     for block in blocks:
-        width = int(block.shape[1])
+        width = block.shape[1]
         rows.append(pad(block, [(0, 0), (before, columns - before - width)]))
         before += width
     return concat(rows, 0)
 
 
 def _as_matrix(x: Any) -> Any:
-    if len(x.shape) > 2:
+    if x.ndim > 2:
         raise ShapeError(f"block_diag needs matrices. Got shape {x.shape}.")
-    return x if len(x.shape) == 2 else reshape_p(x, shape=(1, x.size))
+    return x if x.ndim == 2 else reshape_p(x, shape=(1, x.size))
 
 
 def toeplitz(c: Any, r: Any = None) -> Any:
@@ -47,11 +50,11 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     >>> toeplitz([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 3.0], [2.0, 1.0]]
     """
-    (c,) = operands(c)
+    c = operand(c)
     c, r = operands(c, conjugate(c) if r is None else r)
     rows, columns = length_of(c, "toeplitz"), length_of(r, "toeplitz")
-    upwards = slice_p(c, index=(slice(None, None, -1),))
-    values = concat([upwards, slice_p(r, index=(slice(1, None),))], 0)
+    upwards = c[::-1]
+    values = concat([upwards, r[1:]], 0)
     places = rows - 1 - np.arange(rows)[:, None] + np.arange(columns)
     return gather(values, place_next_to(values, places))
 
@@ -62,7 +65,7 @@ def circulant(c: Any) -> Any:
     >>> circulant([1.0, 2.0, 3.0]).tolist()
     [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
     """
-    (c,) = operands(c)
+    c = operand(c)
     size = length_of(c, "circulant")
     places = (np.arange(size)[:, None] - np.arange(size)) % size
     return gather(c, place_next_to(c, places))
@@ -76,10 +79,10 @@ def hankel(c: Any, r: Any = None) -> Any:
     >>> hankel([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
-    (c,) = operands(c)
+    c = operand(c)
     c, r = operands(c, 0.0 * c if r is None else r)
     rows, columns = length_of(c, "hankel"), length_of(r, "hankel")
-    values = concat([c, slice_p(r, index=(slice(1, None),))], 0)
+    values = concat([c, r[1:]], 0)
     places = np.arange(rows)[:, None] + np.arange(columns)
     return gather(values, place_next_to(values, places))
 
@@ -90,15 +93,15 @@ def companion(a: Any) -> Any:
     >>> companion([1.0, -3.0, 2.0]).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    (a,) = operands(a)
+    a = operand(a)
     size = length_of(a, "companion") - 1
-    first = -slice_p(a, index=(slice(1, None),)) / slice_p(a, index=(slice(0, 1),))
-    rest = place_next_to(a, np.eye(size - 1, size, dtype=numpy_dtype_of(a)))
+    first = -a[1:] / a[:1]
+    rest = numbers_like(a, np.eye(size - 1, size))
     return concat([reshape_p(first, shape=(1, size)), rest], 0)
 
 
 def length_of(x: Any, name: str) -> int:
     """Return the length of a vector; refuse anything else."""
-    if len(x.shape) != 1:
+    if x.ndim != 1:
         raise ShapeError(f"{name} needs vectors. Got shape {x.shape}.")
     return int(x.shape[0])

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.complex_numbers import complex as join_parts, imag, real
-from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import functions
 from tapegrad.ops.linalg.solve import solve
-from tapegrad.ops.products import matmul
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import complex_of, imag, is_complex, operand, real
 
 
 def fractional_matrix_power(A: Any, t: float) -> Any:
@@ -34,7 +31,7 @@ def _turns(A: Any) -> tuple[Any, Any]:
 
 
 def _imaginary(A: Any) -> Any:
-    return join_parts(A * 0.0, A)
+    return complex_of(A * 0.0, A)
 
 
 def cosm(A: Any) -> Any:
@@ -113,4 +110,4 @@ def signm(A: Any) -> Any:
     [[1.0, 0.0], [0.0, -1.0]]
     """
     A = operand(A)
-    return solve(functions.sqrtm(matmul(A, A)), A)
+    return solve(functions.sqrtm(A @ A), A)

@@ -9,17 +9,18 @@ import numpy as np
 
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import as_constant, numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import concat
-from tapegrad.ops.magnitude import abs as magnitude
 from tapegrad.ops.padding import pad
-from tapegrad.ops.shape import expand_dims
-from tapegrad.ops.slicing import slice_p
 from tapegrad.scipy.linalg.matrices import length_of, toeplitz
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    as_constant,
+    concat,
+    expand_dims,
+    matrix_diag,
+    numbers_like,
+    operand,
+    operands,
+    reshape_p,
+)
 
 
 def _order(n: Any, name: str) -> int:
@@ -151,7 +152,7 @@ def fiedler(a: Any) -> Any:
     [[0.0, 3.0], [3.0, 0.0]]
     """
     a = operand(a)
-    return magnitude(expand_dims(a, -1) - expand_dims(a, -2))
+    return abs(expand_dims(a, -1) - expand_dims(a, -2))
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
@@ -165,15 +166,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     length, n = length_of(a, "convolution_matrix"), _order(n, "convolution_matrix")
     if not length or not n:
         raise ArgumentError("convolution_matrix needs a vector and a length of at least 1.")
-    first = place_next_to(a, np.zeros(n, numpy_dtype_of(a)))
-    full = toeplitz(pad(a, [(0, n - 1)]), first)
+    full = toeplitz(pad(a, [(0, n - 1)]), numbers_like(a, np.zeros(n)))
     rows, less = length + n - 1, min(length, n) - 1
     if mode == "full":
         return full
     if mode == "valid":
-        return slice_p(full, index=(slice(less, rows - less), slice(None)))
+        return full[less : rows - less]
     start = (rows - max(length, n)) // 2
-    return slice_p(full, index=(slice(start, start + max(length, n)), slice(None)))
+    return full[start : start + max(length, n)]
 
 
 def khatri_rao(a: Any, b: Any) -> Any:
@@ -183,7 +183,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
     [[3.0, 8.0], [5.0, 12.0]]
     """
     a, b = operands(a, b)
-    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-1]:
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
         raise ShapeError(
             "khatri_rao needs matrices with the same number of columns. Got shapes "
             f"{a.shape} and {b.shape}."

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tapegrad.errors import ShapeError
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.common import adjoint_of, hermitian_part, identity_like, product
 from tapegrad.ops.linalg.solve import inv, lstsq, solve
 from tapegrad.ops.linalg.sylvester import solve_sylvester
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.slicing import slice_p
 from tapegrad.ops.squares import euclidean_norm
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.linalg.solvers import solve_discrete_lyapunov
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import concat, eps_of, operands, sqrt, stop_gradient, where
 
 _STEPS = 30
 _NEWTON_STEPS = 2
@@ -51,7 +43,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
 
 def _by_sign(a: Any, inner: Any, q: Any) -> Any:
     """Read the solution off the sign of the Hamiltonian matrix (Roberts 1980)."""
-    n = int(a.shape[-1])
+    n = a.shape[-1]
     z = concat([concat([a, -inner], -1), concat([-q, -adjoint_of(a)], -1)], -2)
     for _ in range(_STEPS):
         inverse = inv(z)
@@ -65,7 +57,7 @@ def _by_sign(a: Any, inner: Any, q: Any) -> Any:
 
 def _block(x: Any, row: int, column: int, n: int) -> Any:
     places = (slice(i * n, (i + 1) * n) for i in (row, column))
-    return slice_p(x, index=(..., *places))
+    return x[(..., *places)]
 
 
 def _size(x: Any) -> Any:
@@ -75,8 +67,7 @@ def _size(x: Any) -> Any:
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     """Return the stabilising x of a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0.
 
-    If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
-    Derivatives are right up to the third; q and r have to stay Hermitian.
+    What `solve_continuous_are` says of its solutions holds here, too.
 
     >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).round(6).tolist()
     [[2.0]]
@@ -113,16 +104,16 @@ def _by_doubling(a: Any, b: Any, q: Any, r: Any) -> Any:
 
 def _checked(x: Any, missing: Any, q: Any) -> Any:
     """The solution, or NaN where it does not solve the equation."""
-    limit = float(np.finfo(numpy_dtype_of(x)).eps) ** 0.5
+    limit = eps_of(x) ** 0.5
     is_solved = _size(missing) <= limit * (_size(x) + _size(q))
     return where(stop_gradient(is_solved), x, float("nan"))
 
 
 def _matrices(name: str, a: Any, b: Any, q: Any, r: Any) -> list[Any]:
     a, b, q, r = operands(a, b, q, r)
-    n, m = a.shape[-1], b.shape[-1] if len(b.shape) > 1 else 0
+    n, m = a.shape[-1], b.shape[-1] if b.ndim > 1 else 0
     wanted = ((n, n), (n, m), (n, n), (m, m))
-    shapes = tuple(tuple(x.shape[-2:]) for x in (a, b, q, r))
+    shapes = tuple(x.shape[-2:] for x in (a, b, q, r))
     if shapes != wanted:
         raise ShapeError(
             f"{name} needs square a, q of its size, b with as many rows, and r with a row for "

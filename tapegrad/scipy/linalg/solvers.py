@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tapegrad.core.choices import check_choice
-from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import band_part, matrix_diag, matrix_diag_part, set_diag, tril
+from tapegrad.errors import ShapeError
+from tapegrad.ops.diagonal import band_part, set_diag, tril
 from tapegrad.ops.fft import fft, ifft
-from tapegrad.ops.gather import gather
-from tapegrad.ops.joining import concat
-from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import decompositions, eigen, solve as solving, sylvester
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.determinants import det as determinant
-from tapegrad.ops.matrix_product import conjugate
-from tapegrad.ops.products import kron, matmul
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.shape import expand_dims, matrix_transpose
-from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.products import kron
 from tapegrad.ops.sorting import argsort
 from tapegrad.ops.squares import sum_of_squares
 from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.matrices import toeplitz
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    conjugate,
+    eps_of,
+    expand_dims,
+    gather,
+    is_complex,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_transpose,
+    operand,
+    operands,
+    real,
+    reshape_p,
+    sum_over,
+)
 
 _FORMS = (
     *(None, "gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"),
@@ -49,9 +52,7 @@ def solve(
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    if assume_a not in _FORMS:
-        names = ", ".join(repr(form) for form in _FORMS)
-        raise ArgumentError(f"assume_a must be one of {names}. Got {assume_a!r}.")
+    check_choice("assume_a", assume_a, _FORMS)
     a, b = operands(a, b)
     if assume_a in ("her", "hermitian", "pos", "positive definite"):
         a = mirrored(a if lower else adjoint_of(a))
@@ -129,16 +130,15 @@ def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any
     [2.0]
     """
     a, b = operands(a, b)
-    m, n = (int(size) for size in a.shape[-2:])
-    if cond is None:
-        cond = float(np.finfo(numpy_dtype_of(a)).eps)
-    x = matmul(solving.pinv(a, cond), b)
+    m, n = a.shape[-2:]
+    cond = eps_of(a) if cond is None else cond
+    x = solving.pinv(a, cond) @ b
     values = eigen.svdvals(a)
-    largest = slice_p(values, index=(..., slice(0, 1)))
-    rank = total(cast(values > cond * largest, "int32"), -1)
+    largest = values[..., :1]
+    rank = sum_over(cast(values > cond * largest, "int32"), -1)
     if m > n:
-        return x, sum_of_squares(matmul(a, x) - b, 0), rank, values
-    return x, slice_p(values, index=(slice(0, 0),)), rank, values
+        return x, sum_of_squares(a @ x - b, 0), rank, values
+    return x, values[:0], rank, values
 
 
 def det(a: Any) -> Any:
@@ -227,11 +227,11 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     """
     below, above = (int(n) for n in l_and_u)
     ab, b = operands(ab, b)
-    if len(ab.shape) != 2 or ab.shape[0] != below + above + 1:
+    if ab.ndim != 2 or ab.shape[0] != below + above + 1:
         raise ShapeError(
             f"solve_banded needs {below} + 1 + {above} diagonals as rows. Got shape {ab.shape}."
         )
-    size = int(ab.shape[1])
+    size = ab.shape[1]
     bands = ab if below or above else reshape_p(ab, shape=(size,))
     full = matrix_diag(bands, k=(-below, above), num_rows=size, num_cols=size)
     return solving.solve(full, b)
@@ -256,13 +256,13 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     column = operand(column)
     column, row, x = operands(column, conjugate(column) if row is None else row, x)
-    m, n = int(column.shape[0]), int(row.shape[0])
+    m, n = column.shape[0], row.shape[0]
     # The first column of a circulant matrix in whose corner this one stands.
-    tail = slice_p(row, index=(slice(n - 1, 0, -1),))
+    tail = row[n - 1 : 0 : -1]
     bins = fft(concat([column, tail], 0))
-    bins = bins if len(x.shape) == 1 else expand_dims(bins, -1)
+    bins = bins if x.ndim == 1 else expand_dims(bins, -1)
     y = ifft(bins * fft(x, m + n - 1, axis=0), axis=0)
-    y = slice_p(y, index=(slice(0, m), ...))
+    y = y[:m]
     return y if is_complex(column) else real(y)
 
 
@@ -274,7 +274,7 @@ def solve_circulant(c: Any, b: Any) -> Any:
     """
     c, b = operands(c, b)
     bins = fft(c)
-    bins = bins if len(b.shape) == 1 else expand_dims(bins, -1)
+    bins = bins if b.ndim == 1 else expand_dims(bins, -1)
     x = ifft(fft(b, axis=0) / bins, axis=0)
     return x if is_complex(c) or is_complex(b) else real(x)
 
@@ -314,7 +314,7 @@ def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
     [[4.0]]
     """
     a, q = operands(a, q)
-    size = int(a.shape[0])
+    size = a.shape[0]
     whole = kron(a, conjugate(a))
     x = solving.solve(identity_like(whole) - whole, reshape_p(q, shape=(size * size,)))
     return reshape_p(x, shape=(size, size))

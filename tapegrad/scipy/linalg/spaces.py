@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import sum_p
-from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of, product
 from tapegrad.ops.padding import pad
 from tapegrad.ops.rearranging import flip
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.slicing import slice_p
-from tapegrad.ops.trigonometric import acos, asin
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.ops.trigonometric import acos
+from tapegrad.scipy.vocabulary import asin, clip, eps_of, operand, operands, sum_over, where
 
 
 def _matrix(A: Any, name: str) -> Any:
     A = operand(A)
-    if len(A.shape) != 2:
+    if A.ndim != 2:
         raise ShapeError(f"{name} needs a matrix. Got shape {A.shape}.")
     return A
 
@@ -30,7 +24,7 @@ def _rank(A: Any, values: Any, rcond: float | None) -> int:
     """How many singular values count: it decides on a shape, so the host has to know."""
     sizes = values.numpy()
     if rcond is None:
-        rcond = float(np.finfo(numpy_dtype_of(A)).eps) * max(int(n) for n in A.shape)
+        rcond = eps_of(A) * max(A.shape)
     return int((sizes > rcond * sizes.max(initial=0.0)).sum())
 
 
@@ -45,25 +39,24 @@ def orth(A: Any, rcond: float | None = None) -> Any:
     """
     A = _matrix(A, "orth")
     u, values, _ = eigen.svd(A)
-    return slice_p(u, index=(slice(None), slice(0, _rank(A, values, rcond))))
+    return u[:, : _rank(A, values, rcond)]
 
 
 def null_space(A: Any, rcond: float | None = None) -> Any:
     """Return an orthonormal basis of the vectors that the matrix annuls, as columns.
 
-    How many there are depends on the values, which are read on the host. Derivatives are right for
-    functions that do not depend on the choice of the basis.
+    What `orth` says of their number and of derivatives holds here, too.
 
     >>> abs(null_space([[3.0, 4.0]]).numpy()).round(6).tolist()
     [[0.8], [0.6]]
     """
     A = _matrix(A, "null_space")
-    m, n = (int(size) for size in A.shape)
+    m, n = A.shape
     # Rows of zeros change nothing, and decompositions of square matrices have a derivative.
     square = pad(A, [(0, max(0, n - m)), (0, 0)])
     _, values, vh = eigen.svd(square)
     rank = _rank(A, values, rcond)
-    return adjoint_of(slice_p(vh, index=(slice(rank, None), slice(None))))
+    return adjoint_of(vh[rank:])
 
 
 def subspace_angles(A: Any, B: Any) -> Any:
@@ -75,7 +68,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
     [0.7854]
     """
     A, B = operands(A, B)
-    if len(A.shape) < 2 or len(B.shape) < 2 or A.shape[-2] != B.shape[-2]:
+    if A.ndim < 2 or B.ndim < 2 or A.shape[-2] != B.shape[-2]:
         raise ShapeError(
             "subspace_angles needs matrices with the same number of rows. Got shapes "
             f"{A.shape} and {B.shape}."
@@ -100,10 +93,10 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     ([[0.0, 1.0], [1.0, 0.0]], 5.0)
     """
     A, B = operands(A, B)
-    if len(A.shape) != 2 or A.shape != B.shape:
+    if A.ndim != 2 or A.shape != B.shape:
         raise ShapeError(
             "orthogonal_procrustes needs two matrices of one shape. Got shapes "
             f"{A.shape} and {B.shape}."
         )
     u, values, vh = eigen.svd(product(A, B, adjoint_a=True))
-    return product(u, vh), sum_p(values, axis=(0,), keepdims=False)
+    return product(u, vh), sum_over(values)

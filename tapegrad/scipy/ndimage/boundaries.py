@@ -17,12 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.gather import place_next_to, take_p
+from tapegrad.core.choices import check_choice
 from tapegrad.ops.padding import pad
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import clip, where
+from tapegrad.scipy.vocabulary import clip, floor, place_next_to, take_p, where
 
 MODES = (
     "reflect",
@@ -44,8 +41,7 @@ def checked_mode(mode: Any, name: str) -> str:
     >>> checked_mode("grid-mirror", "zoom")
     'reflect'
     """
-    if mode not in MODES:
-        raise ArgumentError(f"{name} needs a mode out of {', '.join(MODES)}. Got {mode!r}.")
+    check_choice(f"The mode of {name}", mode, MODES)
     return "reflect" if mode == "grid-mirror" else str(mode)
 
 
@@ -117,7 +113,7 @@ def is_inside(x: Any, length: int) -> Any:
     >>> is_inside(tapegrad.constant([-0.1, 0.0, 2.0]), 3).tolist()
     [False, True, True]
     """
-    return logical_and(x >= 0.0, x <= length - 1.0)
+    return (x >= 0.0) & (x <= length - 1.0)
 
 
 def extend(x: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> Any:
@@ -128,7 +124,7 @@ def extend(x: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> 
     [2.0, 1.0, 1.0, 2.0, 3.0, 3.0]
     """
     if mode in ("constant", "grid-constant"):
-        pairs = [(before, after) if k == axis else (0, 0) for k in range(len(x.shape))]
+        pairs = [(before, after) if k == axis else (0, 0) for k in range(x.ndim)]
         return pad(x, pairs, constant_values=cval)
     length = x.shape[axis]
     places = fold_index(np.arange(-before, length + after), length, mode)

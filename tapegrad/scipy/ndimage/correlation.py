@@ -10,18 +10,23 @@ import numpy as np
 
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import imag, join, real
+from tapegrad.ops.complex_numbers import join
 from tapegrad.ops.convolution import conv_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.rearranging import flip
-from tapegrad.ops.shape import moveaxis
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.lines import filter_line
 from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import (
+    cast,
+    imag,
+    in_dtype,
+    is_complex,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    real,
+    reshape_p,
+)
 
 MOST_AXES = 3
 """Spatial dimensions that the convolution kernels know."""
@@ -59,8 +64,8 @@ def convolve1d(
     [1.0, 2.0, -4.0]
     """
     w = operand(weights)
-    turned = flip(w) if len(w.shape) == 1 else w
-    back = -origin - 1 if len(w.shape) and w.shape[0] % 2 == 0 else -origin
+    turned = flip(w) if w.ndim == 1 else w
+    back = -origin - 1 if w.ndim and w.shape[0] % 2 == 0 else -origin
     return _along_one_axis(input, turned, axis, output, mode, cval, back, "convolve1d")
 
 
@@ -101,9 +106,9 @@ def convolve(
     [[5.0, 4.0], [2.0, 1.0]]
     """
     w = operand(weights)
-    origins = per_axis(origin, len(w.shape), "origin", "convolve")
+    origins = per_axis(origin, w.ndim, "origin", "convolve")
     back = [-o - 1 if n % 2 == 0 else -o for o, n in zip(origins, w.shape, strict=True)]
-    turned = flip(w) if len(w.shape) else w
+    turned = flip(w) if w.ndim else w
     return _along_axes(input, turned, output, mode, cval, back, axes, "convolve", is_turned=True)
 
 
@@ -111,13 +116,13 @@ def _along_one_axis(
     input: Any, weights: Any, axis: int, output: Any, mode: Any, cval: Any, origin: Any, name: str
 ) -> Any:
     w = operand(weights)
-    if len(w.shape) != 1 or not w.shape[0]:
+    if w.ndim != 1 or not w.shape[0]:
         raise ShapeError(f"{name} needs weights along one axis. Got shape {w.shape}.")
     mode = filter_mode(mode, name)
     before, after = reach_of(w.shape[0], origin, name)
 
     def apply(x: Any, cval: Any, w: Any) -> Any:
-        where = normalize_axis(axis, len(x.shape), name)
+        where = normalize_axis(axis, x.ndim, name)
         return filter_line(x, w, where, before, after, mode, cval)
 
     return with_weights(input, w, output, cval, apply, name, is_turned=name == "convolve1d")
@@ -142,8 +147,7 @@ def with_weights(
 
 
 def _fitted(w: Any, x: Any) -> Any:
-    dtype = numpy_dtype_of(x)
-    return w if numpy_dtype_of(w) == dtype else cast(w, dtype)
+    return in_dtype(w, numpy_dtype_of(x))
 
 
 def reach_of(size: int, origin: Any, name: str) -> tuple[int, int]:
@@ -169,7 +173,7 @@ def _along_axes(
     is_turned: bool = False,
 ) -> Any:
     chosen = chosen_axes(axes, np.ndim(input), name)
-    if len(w.shape) != len(chosen) or 0 in w.shape:
+    if w.ndim != len(chosen) or 0 in w.shape:
         raise ShapeError(
             f"{name} over {len(chosen)} axes needs weights with as many, none empty. "
             f"Got shape {w.shape}."
@@ -192,7 +196,7 @@ def _by_convolution(
     modes: Sequence[str],
     cval: Any,
 ) -> Any:
-    rank, count = len(x.shape), len(axes)
+    rank, count = x.ndim, len(axes)
     shape = tuple(x.shape[k] for k in range(rank) if k not in axes)
     sizes = tuple(x.shape[k] for k in axes)
     for axis, (before, after), mode in zip(axes, reaches, modes, strict=True):
@@ -200,7 +204,7 @@ def _by_convolution(
     ends = tuple(range(rank - count, rank))
     x = moveaxis(x, tuple(axes), ends)
     lines = math.prod(shape)
-    seen = tuple(x.shape[rank - count :])
+    seen = x.shape[rank - count :]
     if count > MOST_AXES:
         return moveaxis(_by_slices(x, w, sizes), ends, tuple(axes))
     flat = reshape_p(x, shape=(lines, *seen, 1))

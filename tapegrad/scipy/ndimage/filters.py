@@ -9,17 +9,12 @@ import numpy as np
 
 from tapegrad.core.convert import NUMBERS, read_on_host
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import holds_tensors
 from tapegrad.ops.kinds import kind_of
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.rounding import trunc
 from tapegrad.scipy.ndimage.boundaries import filter_mode
 from tapegrad.scipy.ndimage.correlation import correlate1d
 from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import exp, holds_tensors, numbers_like, operand, sqrt, sum_over
 
 Step = Callable[[Any, int, str, Any], Any]
 
@@ -35,9 +30,9 @@ def gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
         bell = np.exp(-0.5 / (sigma * sigma) * x**2)
         bell = bell / bell.sum()
     else:
-        x = place_next_to(sigma, np.arange(-radius, radius + 1).astype(sigma.dtype.dtype))
+        x = numbers_like(sigma, np.arange(-radius, radius + 1))
         bell = exp(-0.5 / (sigma * sigma) * x * x)
-        bell = bell / total(bell)
+        bell = bell / sum_over(bell)
     factors: list[Any] = [1.0]
     for _ in range(order):
         slopes = [*[(k + 1) * factors[k + 1] for k in range(len(factors) - 1)], 0.0, 0.0]

@@ -10,18 +10,23 @@ import numpy as np
 
 from tapegrad.core.convert import NUMBERS, read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.matrix_product import matmul_p
-from tapegrad.ops.shape import moveaxis
-from tapegrad.ops.trigonometric import cos, sin
+from tapegrad.ops.joining import unstack
 from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.results import by_parts, checked_order, chosen_axes, per_axis
 from tapegrad.scipy.ndimage.sampling import Sampler
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    cos,
+    in_dtype,
+    moveaxis,
+    numbers_like,
+    numpy_dtype_of,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+    sin,
+    stack,
+)
 
 
 def map_coordinates(
@@ -87,7 +92,7 @@ def affine_transform(
 
     def apply(x: Any, cval: Any) -> Any:
         sampler = Sampler(x, rank, order, mode, cval, prefilter)
-        if len(turn.shape) == 1:
+        if turn.ndim == 1:
             return sampler.at_lines(_scaled_lines(turn, move, shape))
         return sampler.at_points(_affine_points(turn, move, shape))
 
@@ -119,25 +124,23 @@ def _holds_tensors(values: Any) -> bool:
 
 def _scaled_lines(scale: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
     """Coordinates per axis, in SciPy's order of operations: edges depend on the last digit."""
-    dtype = numpy_dtype_of(scale)
     lines = []
     for axis, length in enumerate(shape):
-        own = move if len(move.shape) == 0 else move[axis]
-        steps = place_next_to(scale, np.arange(length, dtype=dtype))
+        own = move if move.ndim == 0 else move[axis]
+        steps = numbers_like(scale, np.arange(length))
         lines.append((steps + own / scale[axis]) * scale[axis])
     return lines
 
 
 def _affine_points(turn: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
     """The points `turn @ o + move` of a grid, summed up from the offset on as in SciPy."""
-    dtype, columns = numpy_dtype_of(turn), len(shape)
     steps = [
-        place_next_to(turn, np.arange(n, dtype=dtype).reshape(-1, *[1] * (columns - axis - 1)))
+        numbers_like(turn, np.arange(n).reshape(-1, *[1] * (len(shape) - axis - 1)))
         for axis, n in enumerate(shape)
     ]
     points = []
     for row in range(turn.shape[0]):
-        point = move if len(move.shape) == 0 else move[row]
+        point = move if move.ndim == 0 else move[row]
         for axis, step in enumerate(steps):
             point = point + turn[row, axis] * step
         points.append(point)
@@ -166,7 +169,7 @@ def shift(
         lines = []
         for length, step in zip(x.shape, steps, strict=True):
             step = _widened(step, x)
-            lines.append(place_next_to(step, np.arange(length, dtype=numpy_dtype_of(step))) - step)
+            lines.append(numbers_like(step, np.arange(length)) - step)
         return Sampler(x, rank, order, mode, cval, prefilter).at_lines(lines)
 
     return by_parts(input, cval, output, apply, "shift", rounds=True)
@@ -245,11 +248,8 @@ def rotate(
         sizes = np.array(front.shape[:2])
         shape = _bounding_shape(turn, sizes) if reshape else sizes
         matrix = _widened(turn, x)
-        center = reshape_p(place_next_to(matrix, (shape - 1) / 2.0), shape=(2, 1))
-        middle = place_next_to(matrix, (sizes - 1) / 2.0)
-        center = cast(center, numpy_dtype_of(matrix))
-        turned = matmul_p(matrix, center, transpose_a=False, transpose_b=False)
-        offset = cast(middle, numpy_dtype_of(matrix)) - reshape_p(turned, shape=(2,))
+        center = reshape_p(numbers_like(matrix, (shape - 1) / 2.0), shape=(2, 1))
+        offset = numbers_like(matrix, (sizes - 1) / 2.0) - reshape_p(matrix @ center, shape=(2,))
         sampler = Sampler(front, 2, order, mode, cval, prefilter)
         y = sampler.at_points(_affine_points(matrix, offset, tuple(int(n) for n in shape)))
         return moveaxis(y, (0, 1), plane)
@@ -279,5 +279,4 @@ def _bounding_shape(turn: Any, sizes: np.ndarray) -> np.ndarray:
 
 def _widened(places: Any, x: Any) -> Any:
     """Coordinates at least as precise as the image."""
-    dtype = np.result_type(numpy_dtype_of(places), numpy_dtype_of(x))
-    return places if numpy_dtype_of(places) == dtype else cast(places, dtype)
+    return in_dtype(places, np.result_type(numpy_dtype_of(places), numpy_dtype_of(x)))

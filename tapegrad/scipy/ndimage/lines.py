@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.gather import move_axis, place_next_to, take_add_p
 from tapegrad.ops.matrix_product import matmul_p
 from tapegrad.ops.padding import pad
 from tapegrad.ops.windows import remembered
 from tapegrad.scipy.ndimage.boundaries import extend, fold_index
+from tapegrad.scipy.vocabulary import broadcast_p, move_axis, place_next_to, reshape_p, take_add_p
 
 Array = np.ndarray
 
@@ -29,7 +28,7 @@ def filter_line(x: Any, w: Any, axis: int, before: int, after: int, mode: str, c
 
     The window reaches so far before and after each pixel.
     """
-    length, last = x.shape[axis], len(x.shape) - 1
+    length, last = x.shape[axis], x.ndim - 1
     if not length:
         return x
     has_edge = mode == "constant" and not (isinstance(cval, int | float) and cval == 0)

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.joining import stack
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.sorting import sort_p
+from tapegrad.ops.sorting import sort
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.correlation import reach_of
 from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+from tapegrad.scipy.vocabulary import maximum, minimum, stack
 
 
 class Window(NamedTuple):
@@ -237,6 +236,6 @@ def _ranked(input: Any, window: Window, place: Any, output: Any, cval: Any, name
 
     def apply(x: Any, cval: Any) -> Any:
         every = stack(_neighbours(x, window, cval))
-        return sort_p(every, axis=0, descending=False)[number % count]
+        return sort(every, 0)[number % count]
 
     return by_parts(input, cval, output, apply, name)

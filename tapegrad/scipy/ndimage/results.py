@@ -10,14 +10,19 @@ import numpy as np
 from tapegrad.core.dtypes import as_dtype
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import imag, join, real
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.joining import holds_tensors
-from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.complex_numbers import join
 from tapegrad.ops.rounding import trunc
-from tapegrad.ops.selection import clip, where
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import (
+    clip,
+    holds_tensors,
+    imag,
+    in_dtype,
+    is_complex,
+    numpy_dtype_of,
+    operand,
+    real,
+    where,
+)
 
 Apply = Callable[[Any, Any], Any]
 
@@ -39,7 +44,7 @@ def by_parts(
     if dtype.kind in "iu" and rounds:
         most = np.iinfo(dtype)
         y = clip(trunc(where(y > 0.0, y + 0.5, y - 0.5)), float(most.min), float(most.max))
-    return y if numpy_dtype_of(y) == dtype else cast(y, as_dtype(dtype))
+    return in_dtype(y, as_dtype(dtype))
 
 
 def _dtype_before(image: Any, x: Any) -> np.dtype[Any]:

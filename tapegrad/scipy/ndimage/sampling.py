@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.selection import where
 from tapegrad.scipy.ndimage.boundaries import extend, fold_coordinate, fold_index, is_inside
 from tapegrad.scipy.ndimage.splines import filtered, neighbours
+from tapegrad.scipy.vocabulary import (
+    cast,
+    numpy_dtype_of,
+    place_next_to,
+    reshape_p,
+    sum_over,
+    take,
+    take_p,
+    where,
+)
 
 MARGIN = 12
 """Pixels that SciPy adds around an image whose mode has no filter of its own."""
@@ -55,14 +58,14 @@ class Sampler:
 
     def at_points(self, coordinates: Sequence[Any]) -> Any:
         """Return the values at points with one coordinate for each axis, all of one shape."""
-        rest = tuple(self.coefficients.shape[self.rank :])
+        rest = self.coefficients.shape[self.rank :]
         points = tuple(coordinates[0].shape) if coordinates else ()
         found = [self._along(x, axis) for axis, x in enumerate(coordinates)]
         y = contract(self.coefficients, [f[:2] for f in found], points)
         inside = None
         for _, _, within in found:
             if within is not None:
-                inside = within if inside is None else logical_and(inside, within)
+                inside = within if inside is None else inside & within
         if inside is not None:
             inside = reshape_p(inside, shape=(*points, *[1] * len(rest)))
         return self._with_constant(y, inside)
@@ -70,15 +73,15 @@ class Sampler:
     def at_lines(self, coordinates: Sequence[Any]) -> Any:
         """Return the values on the grid whose axes have the given coordinates."""
         y = self.coefficients
-        size, inside = len(y.shape), None
+        size, inside = y.ndim, None
         for axis, x in enumerate(coordinates):
             index, weights, within = self._along(x, axis)
             taken = take_p(y, index, axis=axis)
-            tail = [1] * (len(y.shape) - axis - 1)
-            y = total(taken * reshape_p(weights, shape=(*weights.shape, *tail)), axis=axis)
+            tail = [1] * (y.ndim - axis - 1)
+            y = sum_over(taken * reshape_p(weights, shape=(*weights.shape, *tail)), axis=axis)
             if within is not None:
                 within = reshape_p(within, shape=(within.shape[0], *[1] * (size - axis - 1)))
-                inside = within if inside is None else logical_and(inside, within)
+                inside = within if inside is None else inside & within
         return self._with_constant(y, inside)
 
     def _with_constant(self, y: Any, inside: Any) -> Any:
@@ -95,12 +98,12 @@ class Sampler:
             x = where(inside, x, 0.0)
         x = fold_coordinate(x + float(self.margin) if self.margin else x, length, self.mode)
         first, weights = neighbours(x, self.order)
-        steps = np.arange(self.order + 1).reshape(-1, *[1] * len(x.shape))
+        steps = np.arange(self.order + 1).reshape(-1, *[1] * x.ndim)
         index = cast(reshape_p(first, shape=(1, *first.shape)), "int64")
         index = index + place_next_to(x, steps)
         weights = cast(weights, numpy_dtype_of(self.coefficients))
         if self.mode == "grid-constant":
-            within = logical_and(index >= 0, index < length)
+            within = (index >= 0) & (index < length)
             weights = where(within, weights, 0.0)
         fold = _NEIGHBOURS.get(self.mode, self.mode)
         return fold_index(index, length, fold), weights, inside
@@ -115,7 +118,7 @@ def contract(values: Any, along: Sequence[tuple[Any, Any]], points: tuple[int, .
     [2.0]
     """
     rank = len(along)
-    rest = tuple(values.shape[rank:])
+    rest = values.shape[rank:]
     place: Any = None
     for axis, (index, _) in enumerate(along):
         spread = [1] * rank
@@ -125,9 +128,9 @@ def contract(values: Any, along: Sequence[tuple[Any, Any]], points: tuple[int, .
     if place is None:
         return values
     flat = reshape_p(values, shape=(math.prod(values.shape[:rank]), *rest))
-    y = take_p(flat, place, axis=0)
+    y = take(flat, place)
     for axis, (_, weights) in enumerate(along):
         left = [1] * (rank - axis - 1)
         shape = (weights.shape[0], *left, *points, *[1] * len(rest))
-        y = total(y * reshape_p(weights, shape=shape), axis=0)
+        y = sum_over(y * reshape_p(weights, shape=shape), axis=0)
     return y

@@ -13,15 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.rounding import floor
 from tapegrad.ops.windows import remembered
 from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.lines import filter_line
 from tapegrad.scipy.ndimage.results import by_parts, checked_order
+from tapegrad.scipy.vocabulary import cast, floor, numbers_like, reshape_p
 
 Array = np.ndarray
 
@@ -74,9 +70,9 @@ def neighbours(x: Any, order: int) -> tuple[Any, Any]:
     ([1.0], [[0.75], [0.25]])
     """
     base = floor(x) if order % 2 else floor(x + 0.5)
-    table = remembered(bump_polynomials, order).astype(numpy_dtype_of(x))
-    shape = (order + 1, *[1] * len(x.shape))
-    rows = [reshape_p(place_next_to(x, row), shape=shape) for row in table]
+    shape = (order + 1, *[1] * x.ndim)
+    table = remembered(bump_polynomials, order)
+    rows = [reshape_p(numbers_like(x, row), shape=shape) for row in table]
     weights = rows[-1]
     t = reshape_p(x - base, shape=(1, *x.shape))
     for row in rows[-2::-1]:
@@ -103,7 +99,7 @@ def filtered(x: Any, order: int, axis: int, mode: str) -> Any:
     if order < 2 or x.shape[axis] < 2:
         return x
     fold = {"reflect": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}.get(mode, "mirror")
-    weights = place_next_to(x, remembered(_response, order).astype(numpy_dtype_of(x)))
+    weights = numbers_like(x, remembered(_response, order))
     reach = weights.shape[0] // 2
     return filter_line(x, weights, axis, reach, reach, fold, 0.0)
 
@@ -120,7 +116,7 @@ def spline_filter1d(
     mode = checked_mode(mode, "spline_filter1d")
 
     def apply(x: Any, cval: Any) -> Any:
-        return filtered(cast(x, "float64"), order, range(len(x.shape))[axis], mode)
+        return filtered(cast(x, "float64"), order, range(x.ndim)[axis], mode)
 
     return by_parts(input, 0.0, output, apply, "spline_filter1d")
 
@@ -136,7 +132,7 @@ def spline_filter(input: Any, order: int = 3, output: Any = "float64", mode: str
 
     def apply(x: Any, cval: Any) -> Any:
         x = cast(x, "float64")
-        for axis in range(len(x.shape)):
+        for axis in range(x.ndim):
             x = filtered(x, order, axis, mode)
         return x
 

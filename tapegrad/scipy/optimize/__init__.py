@@ -16,20 +16,7 @@ from tapegrad.scipy.optimize.scalar_minima import minimize_scalar
 from tapegrad.scipy.optimize.scalar_roots import RootResults, bisect, brentq, newton, root_scalar
 
 __all__ = [
-    "Bounds",
-    "LinearConstraint",
-    "NonlinearConstraint",
-    "OptimizeError",
-    "OptimizeResult",
-    "RootResults",
-    "bisect",
-    "brentq",
-    "curve_fit",
-    "fsolve",
-    "least_squares",
-    "minimize",
-    "minimize_scalar",
-    "newton",
-    "root",
-    "root_scalar",
-]
+    "Bounds", "LinearConstraint", "NonlinearConstraint", "OptimizeError", "OptimizeResult",
+    "RootResults", "bisect", "brentq", "curve_fit", "fsolve", "least_squares", "minimize",
+    "minimize_scalar", "newton", "root", "root_scalar",
+]  # fmt: skip

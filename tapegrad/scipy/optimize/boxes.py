@@ -14,15 +14,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and, logical_or
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.selection import maximum, minimum
 from tapegrad.scipy.optimize.descending import LOOKING, Limits
 from tapegrad.scipy.optimize.directions import Memory
 from tapegrad.scipy.optimize.implicit import look
 from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher, dot, steepest
+from tapegrad.scipy.vocabulary import cast, maximum, minimum, numbers_like, numpy_dtype_of
 
 _ENOUGH, _NEAR, _MOST_TRIALS = 1e-4, 1e-8, 25
 
@@ -53,9 +49,9 @@ class Box:
 
     def free(self, x: Any, gradient: Any) -> Any:
         """Return 1 for variables that may move, 0 for those that a bound holds."""
-        below = logical_and(x <= self.low + _NEAR, gradient > 0.0)
-        above = logical_and(x >= self.high - _NEAR, gradient < 0.0)
-        return 1.0 - cast(logical_or(below, above), numpy_dtype_of(x))
+        below = (x <= self.low + _NEAR) & (gradient > 0.0)
+        above = (x >= self.high - _NEAR) & (gradient < 0.0)
+        return 1.0 - cast(below | above, numpy_dtype_of(x))
 
     def reach(self, x: Any, gradient: Any) -> Any:
         """Return how far the gradient leads before the box ends, the largest element."""
@@ -72,8 +68,7 @@ def as_box(bounds: Any, x: Any) -> Box | None:
     """
     if bounds is None:
         return None
-    size, dtype = int(x.shape[0]), numpy_dtype_of(x)
-    low, high = _ends(bounds, size)
+    low, high = _ends(bounds, x.shape[0])
     if (low > high).any():
         place = int(np.argmax(low > high))
         raise ArgumentError(
@@ -82,7 +77,7 @@ def as_box(bounds: Any, x: Any) -> Box | None:
         )
     if not (np.isfinite(low).any() or np.isfinite(high).any()):
         return None
-    return Box(place_next_to(x, low.astype(dtype)), place_next_to(x, high.astype(dtype)))
+    return Box(numbers_like(x, low), numbers_like(x, high))
 
 
 def _ends(bounds: Any, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.joining import concat
-from tapegrad.ops.products import matvec
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import concat, operand, operands, place_next_to, reshape_p, take
 
 
 @dataclass(frozen=True)
@@ -102,8 +98,7 @@ def _read_dict(constraint: dict[str, Any], equal: list[Part], positive: list[Par
 def _linear(matrix: Any) -> Part:
     def product(x: Any) -> Any:
         rows, x = operands(matrix, reshape_p(x, shape=(-1,)))
-        rows = reshape_p(rows, shape=(-1, int(x.shape[0])))
-        return matvec(rows, x)
+        return reshape_p(rows, shape=(-1, x.shape[0])) @ x
 
     return product
 
@@ -131,6 +126,6 @@ def _side(function: Part, places: np.ndarray, ends: Any, sign: float) -> Part:
         if len(ends) == 1:  # one bound for all elements
             return sign * (value - float(ends[0]))
         end = operands(ends[places].tolist(), value)[0]
-        return sign * (take_p(value, place_next_to(value, places), axis=0) - end)
+        return sign * (take(value, place_next_to(value, places)) - end)
 
     return part

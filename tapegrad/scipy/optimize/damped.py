@@ -10,27 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tapegrad.autodiff.transforms import jacobian
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, zeros_like
 from tapegrad.ops.diagonal import diag
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.decompositions import qr_p
-from tapegrad.ops.linalg.solve import triangular_solve_p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import matvec
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.shape import matrix_transpose
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.ops.linalg.solve import triangular_solve
 from tapegrad.scipy.optimize.boxes import Box
 from tapegrad.scipy.optimize.implicit import look
 from tapegrad.scipy.optimize.objective import dot, steepest
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    eps_of,
+    matrix_transpose,
+    maximum,
+    numpy_dtype_of,
+    operand,
+    operands,
+    reshape_p,
+    sqrt,
+    stop_gradient,
+    sum_over,
+    where,
+    zeros_like,
+)
 
 Rho = Callable[[Any], tuple[Any, Any, Any]]
 """A loss: its value and two derivatives at the squares of residuals."""
@@ -66,7 +69,7 @@ class System:
         if not callable(self.jac):
             return stop_gradient(jacobian(self.residual)(x))
         given = self.jac(reshape_p(x, shape=self.shape), *self.args, **self.options)
-        return stop_gradient(reshape_p(operand(given), shape=(-1, int(x.shape[0]))))
+        return stop_gradient(reshape_p(operand(given), shape=(-1, x.shape[0])))
 
 
 def check_jac(jac: Any) -> Any:
@@ -130,7 +133,7 @@ class _Point:
             matrix = matrix * reshape_p(root, shape=(-1, 1))
             residual = residual * first / root
         self.matrix, self.scaled = matrix, residual
-        self.gradient = matvec(matrix_transpose(matrix), residual)
+        self.gradient = matrix_transpose(matrix) @ residual
 
 
 def solve_damped(
@@ -143,14 +146,14 @@ def solve_damped(
     widths = zeros_like(here.gradient)
     damping, status, optimality = _FIRST, 0, float("inf")
     (cost,) = look("a step of least_squares", here.cost)
-    rounding = 8.0 * float(np.finfo(numpy_dtype_of(x)).eps)
+    rounding = 8.0 * eps_of(x)
     while system.values < stops.most:
         squared = sum_over(here.matrix * here.matrix, 0)
         widths = maximum(widths, sqrt(squared))
         step = _step(here, widths, damping, box)
         there = _Point(system, here.x + step if box is None else box.inside(here.x + step), rho)
         move = there.x - here.x
-        along = matvec(here.matrix, move)
+        along = here.matrix @ move
         expected = -dot(here.gradient, move) - 0.5 * dot(along, along)
         reach = steepest(here.gradient) if box is None else box.reach(here.x, here.gradient)
         numbers = (there.cost, expected, dot(move, move), dot(here.x, here.x), reach)
@@ -200,15 +203,13 @@ def _step(here: _Point, widths: Any, damping: float, box: Box | None) -> Any:
     rows = concat([matrix, diag(scale)], 0)
     side = concat([-here.scaled, zeros_like(scale)], 0)
     q, r = qr_p(rows)
-    turned = matvec(matrix_transpose(q), side)
-    column = reshape_p(turned, shape=(-1, 1))
-    return reshape_p(triangular_solve_p(r, column, lower=False, adjoint=False), shape=(-1,))
+    return triangular_solve(r, matrix_transpose(q) @ side, lower=False)
 
 
 def check_square(system: System, x: Any, name: str) -> None:
     """Refuse a system with more or fewer equations than unknowns."""
     count = int(system.residual(x).shape[0])
-    if count != int(x.shape[0]):
+    if count != x.shape[0]:
         raise ShapeError(
-            f"{name} needs as many equations as unknowns. Got {count} and {int(x.shape[0])}."
+            f"{name} needs as many equations as unknowns. Got {count} and {x.shape[0]}."
         )

@@ -10,13 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import mean
-from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.scipy.optimize.directions import Memory
 from tapegrad.scipy.optimize.implicit import look
 from tapegrad.scipy.optimize.line_search import Trial, search
 from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher, dot, steepest
+from tapegrad.scipy.vocabulary import maximum, mean, minimum, where
 
 LOOKING = "an iteration of minimize"
 
@@ -80,7 +78,7 @@ def _along(
         value, gradient = objective.both(point)
         numbers = [value, dot(gradient, direction), steepest(gradient)]
         if not known:  # the first trial also tells of the line as a whole
-            numbers += [step, slope, mean(absolute(direction))]
+            numbers += [step, slope, mean(abs(direction))]
         now, along, size, *rest = look(LOOKING, *numbers)
         known.extend(rest)
         taken = step if isinstance(step, float) else known[0]

@@ -6,13 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.products import matvec, outer
-from tapegrad.ops.selection import maximum, where
+from tapegrad.ops.products import outer
 from tapegrad.scipy.optimize.objective import Objective, dot
 from tapegrad.scipy.optimize.truncated import newton_direction
 from tapegrad.scipy.sparse.linalg.krylov import ratio
+from tapegrad.scipy.vocabulary import maximum, numbers_like, where
 
 
 class Memory(Protocol):
@@ -32,16 +30,16 @@ class Dense:
     """BFGS: an approximation of the inverse Hessian as a matrix."""
 
     def __init__(self, x: Any) -> None:
-        self._unit = place_next_to(x, np.eye(int(x.shape[0]), dtype=numpy_dtype_of(x)))
+        self._unit = numbers_like(x, np.eye(x.shape[0]))
         self.inverse = self._unit
 
     def direction(self, x: Any, gradient: Any, free: Any = None) -> Any:
-        return -matvec(self.inverse, gradient)
+        return -(self.inverse @ gradient)
 
     def learn(self, step: Any, change: Any) -> None:
         inner = dot(step, change)
         share = ratio(where(inner > 0.0, 1.0, 0.0), inner)
-        pulled = matvec(self.inverse, change)
+        pulled = self.inverse @ change
         weight = (1.0 + dot(change, pulled) * share) * share
         mixed = outer(step, pulled) + outer(pulled, step)
         self.inverse = self.inverse + weight * outer(step, step) - share * mixed

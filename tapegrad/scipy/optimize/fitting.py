@@ -11,19 +11,8 @@ import numpy as np
 from tapegrad.autodiff.transforms import grad
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import log1p
-from tapegrad.ops.joining import holds_tensors
 from tapegrad.ops.linalg.decompositions import cholesky_p
-from tapegrad.ops.linalg.solve import pinv_p, triangular_solve_p
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import matrix_transpose
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import atan
-from tapegrad.scipy.operands import arguments, operand, operands
+from tapegrad.ops.linalg.solve import pinv, triangular_solve
 from tapegrad.scipy.optimize.boxes import Bounds, Box, as_box
 from tapegrad.scipy.optimize.damped import (
     Fit,
@@ -36,6 +25,20 @@ from tapegrad.scipy.optimize.damped import (
 )
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, quietly
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
+from tapegrad.scipy.vocabulary import (
+    arguments,
+    atan,
+    cast,
+    holds_tensors,
+    log1p,
+    matrix_transpose,
+    operand,
+    operands,
+    reshape_p,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 _METHODS = ("trf", "dogbox", "lm")
 _WORDS = {
@@ -121,13 +124,13 @@ def least_squares(
     if method not in _METHODS:
         raise ArgumentError(f"method must be one of {', '.join(_METHODS)}. Got {method!r}.")
     start = stop_gradient(operand(x0))
-    if len(start.shape) > 1:
+    if start.ndim > 1:
         raise ShapeError(f"least_squares needs a vector to start. Got shape {start.shape}.")
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac), dict(kwargs or {}))
     rho, box = _loss(loss, f_scale), _box(bounds, x)
-    most = 100 * max(int(x.shape[0]), 1) if max_nfev is None else int(max_nfev)
+    most = 100 * max(x.shape[0], 1) if max_nfev is None else int(max_nfev)
     limits = [-1.0 if limit is None else float(limit) for limit in (ftol, xtol, gtol)]
     stops = Tolerances(limits[0], limits[1], limits[2], most)
     with quietly():
@@ -212,11 +215,11 @@ def curve_fit(
     weigh = _weights(sigma, y)
 
     def misfit(parameters: Any) -> Any:
-        found = f(x, *(parameters[i] for i in range(int(parameters.shape[0]))))
+        found = f(x, *(parameters[i] for i in range(parameters.shape[0])))
         return weigh(reshape_p(operands(found, y)[0] - y, shape=(-1,)))
 
     def slopes(parameters: Any) -> Any:
-        return weigh(operand(jac(x, *(parameters[i] for i in range(int(parameters.shape[0]))))))
+        return weigh(operand(jac(x, *(parameters[i] for i in range(parameters.shape[0])))))
 
     own = slopes if callable(jac) else check_jac(jac)
     found = least_squares(misfit, start, own, bounds, method or "trf", **options)
@@ -268,27 +271,21 @@ def _weights(sigma: Any, y: Any) -> Callable[[Any], Any]:
     if sigma is None:
         return lambda rows: rows
     errors = operands(sigma, y)[0]
-    if len(errors.shape) < 2:
+    if errors.ndim < 2:
 
         def divide(rows: Any) -> Any:
-            return rows / (errors if len(rows.shape) == 1 else reshape_p(errors, shape=(-1, 1)))
+            return rows / (errors if rows.ndim == 1 else reshape_p(errors, shape=(-1, 1)))
 
         return divide
     root = cholesky_p(errors)
-
-    def undo(rows: Any) -> Any:
-        columns = rows if len(rows.shape) == 2 else reshape_p(rows, shape=(-1, 1))
-        solved = triangular_solve_p(root, columns, lower=True, adjoint=False)
-        return reshape_p(solved, shape=tuple(rows.shape))
-
-    return undo
+    return lambda rows: triangular_solve(root, rows)
 
 
 def _covariance(found: OptimizeResult, is_absolute: bool) -> Any:
     """(J^T J)^-1, scaled by what the residuals say of the errors; infinite if they say nothing."""
-    count, size = (int(n) for n in found.jac.shape)
-    inverse = pinv_p(found.jac, rcond=None)
-    covariance = matmul(inverse, matrix_transpose(inverse))
+    count, size = found.jac.shape
+    inverse = pinv(found.jac)
+    covariance = inverse @ matrix_transpose(inverse)
     if is_absolute:
         return covariance
     if count <= size:

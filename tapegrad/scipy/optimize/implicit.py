@@ -15,13 +15,16 @@ from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.transforms import jacobian, vjp
 from tapegrad.core.convert import read_on_host
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, zeros_like
-from tapegrad.ops.joining import stack
 from tapegrad.ops.linalg.solve import solve
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.sparse.linalg import krylov
+from tapegrad.scipy.vocabulary import (
+    cast,
+    numpy_dtype_of,
+    operands,
+    stack,
+    stop_gradient,
+    zeros_like,
+)
 
 Vectors = Callable[[Any], Any]
 """A function from vectors to vectors."""
@@ -97,7 +100,7 @@ def _zero_that_steps_back(residual: Vectors, x: Any, is_symmetric: bool) -> Call
 
 def _solved_back(residual: Vectors, x: Any, upstream: Any, is_symmetric: bool) -> Any:
     """The solution u of J^T u = upstream."""
-    if int(x.shape[0]) <= _LARGEST_MATRIX:
+    if x.shape[0] <= _LARGEST_MATRIX:
         matrix = jacobian(residual, mode="reverse")(x)
         return solve(matrix, upstream, adjoint=True)
     pull = vjp(residual, x)[1]

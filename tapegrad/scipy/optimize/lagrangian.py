@@ -12,19 +12,22 @@ from dataclasses import replace
 from typing import Any
 
 from tapegrad.autodiff.transforms import vjp
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, zeros_like
-from tapegrad.ops.joining import concat
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as largest, sum as sum_over
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.optimize.boxes import Box, descend_within
 from tapegrad.scipy.optimize.constraints import Part, joined
 from tapegrad.scipy.optimize.descending import LOOKING, Limits, descend
 from tapegrad.scipy.optimize.directions import Limited
 from tapegrad.scipy.optimize.implicit import attached, look
 from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    largest,
+    maximum,
+    numpy_dtype_of,
+    stop_gradient,
+    sum_over,
+    zeros_like,
+)
 
 _FIRST_WEIGHT, _RAISE, _MOST_WEIGHT = 10.0, 10.0, 1e10
 _INNER_ROUNDS = 500
@@ -61,7 +64,7 @@ class Lagrangian:
         # A constraint with a price must be met exactly, one without must not be overstepped.
         slack = (new - for_rest) / self.weight
         self.prices = for_zero + self.weight * zero, new
-        parts = [absolute(zero), absolute(slack), zeros_like(x[:1])]
+        parts = [abs(zero), abs(slack), zeros_like(x[:1])]
         return largest(concat(parts, 0))
 
 
@@ -70,7 +73,7 @@ def descend_constrained(
 ) -> Ended:
     """Alternate between minimising and raising prices, until the constraints are kept."""
     objective, rounds, before = lagrangian.objective, 0, math.inf
-    inner = Objective(lagrangian, (int(x.shape[0]),))
+    inner = Objective(lagrangian, (x.shape[0],))
     quiet = Watcher(None, ())
     goal = max(limits.ftol, 1e-12)
     short = replace(limits, maxiter=_INNER_ROUNDS, ftol=-math.inf)
@@ -82,7 +85,7 @@ def descend_constrained(
             ended = descend(inner, x, memory, short, quiet)
         else:
             ended = descend_within(inner, x, box, memory, short, quiet)
-        moved = look(LOOKING, largest(absolute(ended.seen.x - x)))[0]
+        moved = look(LOOKING, largest(abs(ended.seen.x - x)))[0]
         x = ended.seen.x
         (missed,) = look(LOOKING, lagrangian.raise_prices(x))
         if watcher.stops(x, ended.seen.value):
@@ -108,11 +111,11 @@ def attached_constrained(lagrangian: Lagrangian, x: Any, held: Any) -> Any:
     The unknowns are x and all prices; the price of a constraint that is not needed stays zero, and
     variables that a bound holds (where `held` is 1) stay where they are.
     """
-    size, for_zero = int(x.shape[0]), lagrangian.prices[0]
+    size, for_zero = x.shape[0], lagrangian.prices[0]
     for_rest = stop_gradient(lagrangian.prices[1])
     needed = cast(for_rest > 0.0, numpy_dtype_of(x))
     found = concat([x, stop_gradient(for_zero), for_rest], 0)
-    count = size + int(for_zero.shape[0])
+    count = size + for_zero.shape[0]
 
     def conditions(all_unknowns: Any) -> Any:
         point, zero_prices = all_unknowns[:size], all_unknowns[size:count]

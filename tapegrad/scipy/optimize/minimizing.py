@@ -11,9 +11,6 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import grad
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.boxes import Box, as_box, descend_within
 from tapegrad.scipy.optimize.constraints import equal_and_positive
 from tapegrad.scipy.optimize.descending import Limits, descend
@@ -24,6 +21,7 @@ from tapegrad.scipy.optimize.objective import Ended, Objective, Watcher
 from tapegrad.scipy.optimize.result import WORDS, OptimizeResult, chosen_options
 from tapegrad.scipy.optimize.simplex import Pace, Patience, descend_by_simplex
 from tapegrad.scipy.optimize.trust_region import Trust, descend_trusting
+from tapegrad.scipy.vocabulary import arguments, operand, reshape_p, stop_gradient
 
 _TRUST = {
     "initial_trust_radius": 1.0,
@@ -101,7 +99,7 @@ def minimize(
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
-    objective = Objective(fun, tuple(int(n) for n in start.shape), args, jac, hess, hessp)
+    objective = Objective(fun, tuple(start.shape), args, jac, hess, hessp)
     equal, positive = equal_and_positive(constraints)
     box = as_box(bounds, x)
     name = _named(method, box, bool(equal or positive))
@@ -132,7 +130,7 @@ def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
 
 
 def _options(method: str, x: Any, tol: float | None, options: Any) -> dict[str, Any]:
-    size = int(x.shape[0])
+    size = x.shape[0]
     chosen = chosen_options(method, METHODS[method], tol, options)
     if method == "Nelder-Mead":
         return _patience(chosen, size)
@@ -161,7 +159,7 @@ def _run(
     lagrangian: Lagrangian | None,
 ) -> Ended:
     if method == "Nelder-Mead":
-        pace = Pace.adapted(int(x.shape[0])) if chosen["adaptive"] else Pace()
+        pace = Pace.adapted(x.shape[0]) if chosen["adaptive"] else Pace()
         names = ("xatol", "fatol", "maxiter", "maxfev")
         patience = Patience(**{name: chosen[name] for name in names}, pace=pace)
         return descend_by_simplex(objective, x, box, patience, chosen["initial_simplex"], watcher)

@@ -13,15 +13,16 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import grad, value_and_grad, vjp
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.products import matvec
-from tapegrad.ops.reduction import max as largest, sum as sum_over
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.optimize.result import OptimizeResult
+from tapegrad.scipy.vocabulary import (
+    cast,
+    largest,
+    numpy_dtype_of,
+    operand,
+    reshape_p,
+    stop_gradient,
+    sum_over,
+)
 
 Product = Callable[[Any], Any]
 """What the Hessian at a point does to a vector."""
@@ -34,7 +35,7 @@ def dot(a: Any, b: Any) -> Any:
 
 def steepest(gradient: Any) -> Any:
     """Return the size of a gradient: its largest element."""
-    return largest(absolute(gradient))
+    return largest(abs(gradient))
 
 
 @dataclass
@@ -88,7 +89,7 @@ class Objective:
         if gradient.shape != x.shape:
             raise ShapeError(
                 f"The gradient must have the shape {self.shape} of the point. "
-                f"It has {int(gradient.shape[0])} elements."
+                f"It has {gradient.shape[0]} elements."
             )
         dtype = numpy_dtype_of(x)
         return cast(stop_gradient(value), dtype), cast(stop_gradient(gradient), dtype)
@@ -105,10 +106,10 @@ class Objective:
         if self.hessp is not None:
             return lambda p: self._counted(self.hessp(self.shaped(x), self.shaped(p), *self.args))
         if self.hess is not None:
-            size = int(x.shape[0])
+            size = x.shape[0]
             matrix = operand(self.hess(self.shaped(x), *self.args))
             matrix = reshape_p(matrix, shape=(size, size))
-            return lambda p: self._counted(matvec(matrix, p))
+            return lambda p: self._counted(matrix @ p)
         pull = vjp(lambda x: grad(self.scalar)(self.shaped(x), *self.args), x)[1]
         return lambda p: self._counted(pull(p))
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tapegrad.autodiff.transforms import jvp
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of, zeros_like
-from tapegrad.ops.linalg.solve import pinv_p
-from tapegrad.ops.products import matvec, outer
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import arguments, operand
+from tapegrad.ops.linalg.solve import pinv
+from tapegrad.ops.products import outer
 from tapegrad.scipy.optimize.damped import System, Tolerances, check_jac, check_square, solve_damped
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.objective import dot, steepest
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, chosen_options
 from tapegrad.scipy.sparse.linalg import krylov
+from tapegrad.scipy.vocabulary import (
+    arguments,
+    eps_of,
+    operand,
+    reshape_p,
+    stop_gradient,
+    zeros_like,
+)
 
 _LOOKING = "an iteration of root"
 _METHODS: dict[str, dict[str, Any]] = {
@@ -68,7 +70,7 @@ def root(
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
-    system = System(fun, tuple(int(n) for n in start.shape), args, check_jac(jac))
+    system = System(fun, tuple(start.shape), args, check_jac(jac))
     with quietly():
         check_square(system, x, "root")
         search = _broyden if method == "broyden1" else _krylov if method == "krylov" else _damped
@@ -87,31 +89,31 @@ def root(
 
 
 def _damped(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, int]:
-    size = int(x.shape[0])
+    size = x.shape[0]
     most = 100 * (size + 1) if chosen["maxfev"] is None else int(chosen["maxfev"])
     (before,) = look(_LOOKING, dot(start := system.at(x), start))
     fit = solve_damped(system, x, None, Tolerances(-1.0, float(chosen["xtol"]), 0.0, most))
     # A minimum of the squares that is no root has residuals of the size of those at the start.
-    small = 10.0 * float(np.finfo(numpy_dtype_of(x)).eps) ** 0.5
+    small = 10.0 * eps_of(x) ** 0.5
     is_root = (2.0 * fit.cost) ** 0.5 <= small * (1.0 + before**0.5)
     return fit.x, fit.residual, 1 if is_root else 2 if fit.status == 0 else 5
 
 
 def _broyden(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, int]:
     """Broyden's first method: the inverse Jacobian, corrected after each step by what it missed."""
-    rest, inverse = system.at(x), pinv_p(system.matrix(x), rcond=None)
+    rest, inverse = system.at(x), pinv(system.matrix(x))
     size, square = look(_LOOKING, steepest(rest), dot(rest, rest))
     for _ in range(int(chosen["maxiter"])):
         if size <= chosen["ftol"]:
             return x, rest, 1
-        found = _backtracked(system, x, -matvec(inverse, rest), square)
+        found = _backtracked(system, x, -(inverse @ rest), square)
         if found is None:
             return x, rest, 5
         point, new, size, square = found
         step, change = point - x, new - rest
-        pulled = matvec(inverse, change)
+        pulled = inverse @ change
         weight = krylov.ratio(1.0, dot(step, pulled))
-        row = matvec(inverse, step, transpose_a=True)
+        row = step @ inverse
         inverse = inverse + weight * outer(step - pulled, row)
         x, rest = point, new
     return x, rest, 1 if size <= chosen["ftol"] else 2

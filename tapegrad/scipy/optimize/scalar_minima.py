@@ -11,10 +11,9 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import grad
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
-from tapegrad.scipy.optimize.result import WORDS, OptimizeResult
+from tapegrad.scipy.optimize.result import WORDS, OptimizeResult, chosen_options
+from tapegrad.scipy.vocabulary import arguments, operand, reshape_p
 
 _LOOKING = "an iteration of minimize_scalar"
 _GOLD = 0.5 * (3.0 - math.sqrt(5.0))
@@ -45,17 +44,12 @@ def minimize_scalar(
     >>> round(float(found.x), 6), round(found.fun, 6)
     (2.0, 1.0)
     """
-    name = method or ("brent" if bounds is None else "bounded")
-    name = name.lower()
+    name = (method or ("brent" if bounds is None else "bounded")).lower()
     if name not in _METHODS:
         raise ArgumentError(f"method must be one of {', '.join(_METHODS)}. Got {method!r}.")
-    own = dict(options or {})
-    if own.keys() - _METHODS[name].keys():
-        raise ArgumentError(f"{name} takes the options {', '.join(_METHODS[name])}. Got {own}.")
     if (name == "bounded") != (bounds is not None):
         raise ArgumentError("bounds go with the method 'bounded', and it needs them.")
-    goal_name = "xatol" if name == "bounded" else "xtol"
-    chosen = {**_METHODS[name], **({} if tol is None else {goal_name: tol}), **own}
+    chosen = chosen_options(name, _METHODS[name], tol, options)
     args = arguments(args)
     like, calls = operand(0.0), [0]
 

@@ -13,14 +13,17 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import grad, value_and_grad
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as largest, sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import arguments, operand
 from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
 from tapegrad.scipy.optimize.result import OptimizeError
+from tapegrad.scipy.vocabulary import (
+    arguments,
+    largest,
+    operand,
+    reshape_p,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 _LOOKING = "an iteration of root_scalar"
 _EPS = 8.881784197001252e-16
@@ -129,25 +132,22 @@ def _bracketed(
             )
         x, rounds, is_found = search(counted, (a, fa), (b, fb), *goal, maxiter or 100)
         found = counted.tensor(x)
-    return RootResults(
-        _with_derivatives(f, found, values),
-        rounds,
-        counted.calls,
-        is_found,
-        "converged" if is_found else "stopped at the maximum number of iterations",
-        name,
-    )
+    return _results(f, found, values, rounds, counted.calls, is_found, name)
 
 
-def _with_derivatives(f: Callable[..., Any], found: Any, args: tuple[Any, ...]) -> Any:
-    if not is_recorded():
-        return found
+def _results(
+    f: Callable[..., Any], found: Any, args: Any, rounds: int, calls: int, is_found: bool, name: str
+) -> RootResults:
+    """What was found, with derivatives if somebody records."""
     shape = tuple(found.shape)
 
     def residual(x: Any) -> Any:
         return reshape_p(operand(f(reshape_p(x, shape=shape), *args)), shape=(-1,))
 
-    return reshape_p(attached(residual, reshape_p(found, shape=(-1,))), shape=shape)
+    if is_recorded():
+        found = reshape_p(attached(residual, reshape_p(found, shape=(-1,))), shape=shape)
+    flag = "converged" if is_found else "stopped at the maximum number of iterations"
+    return RootResults(found, rounds, calls, is_found, flag, name)
 
 
 Point = tuple[float, float]
@@ -323,12 +323,11 @@ def _newton(
             else:
                 new = next(steps)
             # How far each element is beyond its tolerance; one look at the worst.
-            excess = largest(absolute(new - x) - rtol * absolute(new))
+            excess = largest(abs(new - x) - rtol * abs(new))
             x = new
             is_found = look(_LOOKING, excess)[0] <= tol
-    flag = "converged" if is_found else "stopped at the maximum number of iterations"
     calls = rounds + (1 if steps is not None else 0)
-    return RootResults(_with_derivatives(f, x, values), rounds, calls, is_found, flag, name)
+    return _results(f, x, values, rounds, calls, is_found, name)
 
 
 def _newton_step(
@@ -350,7 +349,7 @@ def _newton_step(
             else grad(lambda x: sum_over(grad(together)(x)))(x)
         )
         share = 1.0 + 0.5 * step * bend / where(slope == 0.0, 1.0, slope)
-        step = where(absolute(share - 1.0) < 1.0, step / where(share == 0.0, 1.0, share), step)
+        step = where(abs(share - 1.0) < 1.0, step / where(share == 0.0, 1.0, share), step)
     return stop_gradient(step)
 
 

@@ -11,17 +11,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import stack
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.selection import where
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.optimize.boxes import Box
 from tapegrad.scipy.optimize.descending import LOOKING
 from tapegrad.scipy.optimize.implicit import look
 from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher
+from tapegrad.scipy.vocabulary import largest, numbers_like, operand, stack, where
 
 Corner = tuple[float, Any]
 
@@ -70,7 +64,7 @@ class Simplex:
         best, *rest = self.corners
         if max(abs(value - best[0]) for value, _ in rest) > patience.fatol:
             return False
-        widest = largest(absolute(stack([point for _, point in rest]) - best[1]))
+        widest = largest(abs(stack([point for _, point in rest]) - best[1]))
         return look(LOOKING, widest)[0] <= patience.xatol
 
     def move(self) -> None:
@@ -131,14 +125,14 @@ def descend_by_simplex(
             break
     value, point = simplex.corners[0]
     corners = stack([point for _, point in simplex.corners])
-    values = np.array([value for value, _ in simplex.corners], numpy_dtype_of(x))
-    extra = {"final_simplex": (corners, place_next_to(x, values))}
+    values = numbers_like(x, [value for value, _ in simplex.corners])
+    extra = {"final_simplex": (corners, values)}
     return Ended(Seen(point, None, value), rounds, status, extra)
 
 
 def _first_points(x: Any, initial: Any) -> list[Any]:
     """The start, and beside it one corner along each axis: 5 % away, 0.00025 where it is 0."""
-    size = int(x.shape[0])
+    size = x.shape[0]
     if initial is not None:
         given = operand(initial)
         if given.shape != (size + 1, size):
@@ -146,6 +140,5 @@ def _first_points(x: Any, initial: Any) -> list[Any]:
                 f"initial_simplex must have shape {(size + 1, size)}. Got {given.shape}."
             )
         return [given[i] for i in range(size + 1)]
-    unit = np.eye(size, dtype=numpy_dtype_of(x))
     away = where(x == 0.0, 0.00025, 0.05 * x)
-    return [x, *(x + place_next_to(x, unit[i]) * away for i in range(size))]
+    return [x, *(x + numbers_like(x, unit) * away for unit in np.eye(size))]

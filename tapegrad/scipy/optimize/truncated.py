@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tapegrad.ops.comparison import logical_and, logical_not, logical_or
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import minimum, where
 from tapegrad.scipy.optimize.objective import dot
-from tapegrad.scipy.sparse.linalg.krylov import Watch, ratio
+from tapegrad.scipy.sparse.linalg.krylov import Watch, length, ratio
+from tapegrad.scipy.vocabulary import minimum, sqrt, where, zeros_like
 
 
 class Model(NamedTuple):
@@ -23,11 +20,6 @@ class Model(NamedTuple):
     step: Any
     descent: Any
     is_on_border: Any
-
-
-def length(x: Any) -> Any:
-    """Return the Euclidean norm."""
-    return sqrt(dot(x, x))
 
 
 def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
@@ -43,19 +35,19 @@ def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
     p, r, d = zeros_like(gradient), gradient, -gradient
     border = is_over = size <= 0.0
     watch = Watch()
-    for _ in range(max(2 * int(gradient.shape[0]), 4)):
+    for _ in range(max(2 * gradient.shape[0], 4)):
         if watch.has_ended(is_over):
             break
         bent = apply(d)
         curve, rest = dot(d, bent), dot(r, r)
         pace = ratio(rest, curve)
         far = length(p + pace * d) >= radius
-        leaves = logical_and(logical_or(curve <= 0.0, far), logical_not(is_over))
+        leaves = ((curve <= 0.0) | far) & ~is_over
         pace = where(leaves, _to_border(p, d, radius), pace)
         pace = where(is_over, 0.0, pace)
         p, r = p + pace * d, r + pace * bent
-        border = logical_or(border, leaves)
-        is_over = logical_or(logical_or(is_over, leaves), length(r) < goal)
+        border = border | leaves
+        is_over = is_over | leaves | (length(r) < goal)
         d = ratio(dot(r, r), rest) * d - r
     return Model(p, -0.5 * (dot(gradient, p) + dot(r, p)), border)
 
@@ -78,7 +70,7 @@ def newton_direction(apply: Callable[[Any], Any], gradient: Any, rounds: int | N
     p, r, d = zeros_like(gradient), gradient, -gradient
     is_over = size <= 0.0
     watch = Watch()
-    for count in range(rounds or max(2 * int(gradient.shape[0]), 4)):
+    for count in range(rounds or max(2 * gradient.shape[0], 4)):
         if watch.has_ended(is_over):
             break
         bent = apply(d)
@@ -88,6 +80,6 @@ def newton_direction(apply: Callable[[Any], Any], gradient: Any, rounds: int | N
         otherwise = 1.0 if count == 0 else 0.0
         pace = where(is_over, 0.0, where(is_flat, otherwise, ratio(rest, curve)))
         p, r = p + pace * d, r + pace * bent
-        is_over = logical_or(logical_or(is_over, is_flat), length(r) <= goal)
+        is_over = is_over | is_flat | (length(r) <= goal)
         d = ratio(dot(r, r), rest) * d - r
     return p

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.scipy.optimize.descending import LOOKING
 from tapegrad.scipy.optimize.implicit import look
 from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher, dot
-from tapegrad.scipy.optimize.truncated import length, within
+from tapegrad.scipy.optimize.truncated import within
+from tapegrad.scipy.sparse.linalg.krylov import length
+from tapegrad.scipy.vocabulary import cast, numpy_dtype_of
 
 
 @dataclass(frozen=True)

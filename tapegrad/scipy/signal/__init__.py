@@ -13,18 +13,6 @@ from tapegrad.scipy.signal.spectral import csd, detrend, istft, periodogram, stf
 from tapegrad.scipy.signal.windows import get_window
 
 __all__ = [
-    "convolve",
-    "convolve2d",
-    "correlate",
-    "correlate2d",
-    "csd",
-    "detrend",
-    "fftconvolve",
-    "get_window",
-    "hilbert",
-    "istft",
-    "lfilter",
-    "periodogram",
-    "stft",
-    "welch",
-]
+    "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve",
+    "get_window", "hilbert", "istft", "lfilter", "periodogram", "stft", "welch",
+]  # fmt: skip

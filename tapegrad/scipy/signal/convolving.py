@@ -7,20 +7,24 @@ from typing import Any
 from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
 from tapegrad.ops.convolve import convolve_p
-from tapegrad.ops.creation import numpy_dtype_of, zeros_for
 from tapegrad.ops.fft import fftn, ifftn, irfftn, rfftn
-from tapegrad.ops.joining import concat
-from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.padding import pad
 from tapegrad.ops.recurrence import recurrence_p
-from tapegrad.ops.shape import moveaxis
-from tapegrad.ops.slicing import slice_p
 from tapegrad.scipy.linalg.matrices import toeplitz
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    concat,
+    conjugate,
+    is_complex,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    reshape_p,
+    zeros_for,
+)
 
 _MODES = ("full", "same", "valid")
 
@@ -36,7 +40,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     """
     x, w = _pair(in1, in2, "convolve")
     check_choice("method", method, ("auto", "direct", "fft"))
-    axes = tuple(range(len(x.shape)))
+    axes = tuple(range(x.ndim))
     if len(axes) == 1 and method != "fft":
         return _part(convolve_p(x, w), x, w, mode, axes, "convolve")
     if method == "direct":
@@ -53,7 +57,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     [0.0, 1.0, 2.0]
     """
     x, w = _pair(in1, in2, "fftconvolve")
-    over = normalize_axes(axes, len(x.shape), "fftconvolve")
+    over = normalize_axes(axes, x.ndim, "fftconvolve")
     return _part(_by_fft(x, w, over), x, w, mode, over, "fftconvolve")
 
 
@@ -91,13 +95,13 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
 
 
 def _refuse_other_ranks(x: Any, name: str) -> None:
-    if len(x.shape) != 2:
-        raise ShapeError(f"{name} needs matrices. Got {len(x.shape)} axes.")
+    if x.ndim != 2:
+        raise ShapeError(f"{name} needs matrices. Got {x.ndim} axes.")
 
 
 def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
     x, w = operands(in1, in2)
-    if len(x.shape) != len(w.shape) or not x.shape or 0 in (*x.shape, *w.shape):
+    if x.ndim != w.ndim or not x.shape or 0 in (*x.shape, *w.shape):
         raise ShapeError(
             f"{name} needs two arrays with the same number of axes, at least one, none empty. "
             f"Got shapes {x.shape} and {w.shape}."
@@ -106,11 +110,11 @@ def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
 
 
 def _turned(w: Any) -> Any:
-    return slice_p(conjugate(w), index=(slice(None, None, -1),) * len(w.shape))
+    return conjugate(w)[(slice(None, None, -1),) * w.ndim]
 
 
 def _by_fft(x: Any, w: Any, axes: tuple[int, ...]) -> Any:
-    lengths = [int(x.shape[axis]) + int(w.shape[axis]) - 1 for axis in axes]
+    lengths = [x.shape[axis] + w.shape[axis] - 1 for axis in axes]
     if is_complex(x):
         return ifftn(fftn(x, lengths, axes) * fftn(w, lengths, axes), lengths, axes)
     return irfftn(rfftn(x, lengths, axes) * rfftn(w, lengths, axes), lengths, axes)
@@ -123,18 +127,18 @@ def _part(
     check_choice(f"The mode of {name}", mode, _MODES)
     if mode == "full":
         return whole
-    gaps = [int(x.shape[axis]) - int(w.shape[axis]) for axis in axes]
+    gaps = [x.shape[axis] - w.shape[axis] for axis in axes]
     if mode == "valid" and min(gaps) < 0 < max(gaps):
         raise ShapeError(
             f"{name} with mode 'valid' needs one array that is at least as large as the other "
             f"along every axis. Got shapes {x.shape} and {w.shape}."
         )
-    index = [slice(None)] * len(whole.shape)
+    index = [slice(None)] * whole.ndim
     for axis, gap in zip(axes, gaps):
-        length = int(x.shape[axis]) if mode == "same" else abs(gap) + 1
-        first = (int(whole.shape[axis]) - length + later) // 2
+        length = x.shape[axis] if mode == "same" else abs(gap) + 1
+        first = (whole.shape[axis] - length + later) // 2
         index[axis] = slice(first, first + length)
-    return slice_p(whole, index=tuple(index))
+    return whole[tuple(index)]
 
 
 def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
@@ -143,17 +147,17 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     >>> hilbert([1.0, 0.0, -1.0, 0.0]).numpy().imag.round(6).tolist()
     [0.0, 1.0, 0.0, -1.0]
     """
-    (x,) = operands(x)
+    x = operand(x)
     if is_complex(x):
         raise ArgumentError(
             "hilbert takes real numbers. Got complex ones: give it their real part."
         )
-    axis = normalize_axis(axis, len(x.shape), "hilbert")
-    n = int(x.shape[axis]) if N is None else int(N)
+    axis = normalize_axis(axis, x.ndim, "hilbert")
+    n = x.shape[axis] if N is None else int(N)
     if n < 1:
         raise ArgumentError(f"hilbert needs a positive N. Got {n}.")
     bins = fftn(x, [n], (axis,))
-    shape = tuple(1 if i != axis else -1 for i in range(len(x.shape)))
+    shape = tuple(1 if i != axis else -1 for i in range(x.ndim))
     weights = zeros_for(x, (n,), numpy_dtype_of(x)) + _analytic_weights(n)
     return ifftn(bins * reshape_p(weights, shape=shape), [n], (axis,))
 
@@ -174,31 +178,31 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
     """
     b, a, x = operands(b, a, x)
     b, a = (reshape_p(v, shape=(1,)) if not v.shape else v for v in (b, a))
-    if len(b.shape) != 1 or len(a.shape) != 1 or not a.shape[0] or not b.shape[0]:
+    if b.ndim != 1 or a.ndim != 1 or not a.shape[0] or not b.shape[0]:
         raise ShapeError(f"lfilter needs vectors b and a. Got shapes {b.shape} and {a.shape}.")
-    axis = normalize_axis(axis, len(x.shape), "lfilter")
-    lead = slice_p(a, index=(slice(0, 1),))
+    axis = normalize_axis(axis, x.ndim, "lfilter")
+    lead = a[:1]
     rows = moveaxis(x, axis, -1)
-    n = int(rows.shape[-1])
+    n = rows.shape[-1]
     if not n:
         return x
     forward = broadcast_p(b / lead, shape=(*rows.shape[:-1], b.shape[0]))
-    y = slice_p(convolve_p(rows, forward), index=(..., slice(0, n)))
-    back = slice_p(a, index=(slice(1, None),)) / lead
+    y = convolve_p(rows, forward)[..., :n]
+    back = a[1:] / lead
     return moveaxis(_fed_back(back, y, n), -1, axis)
 
 
 def _fed_back(back: Any, y: Any, n: int) -> Any:
     """Return z with z[i] + back[0] z[i - 1] + back[1] z[i - 2] + ... = y[i]."""
-    order = int(back.shape[0])
+    order = back.shape[0]
     if not order or not n:
         return y
     if order == 1:
         rate = broadcast_p(-back, shape=tuple(y.shape))
-        return recurrence_p(rate, y, axis=len(y.shape) - 1, reverse=False)
-    kept = slice_p(back, index=(slice(0, min(order, n - 1)),))
+        return recurrence_p(rate, y, axis=y.ndim - 1, reverse=False)
+    kept = back[: min(order, n - 1)]
     one = zeros_for(back, (1,), numpy_dtype_of(back)) + 1
-    column = pad(concat([one, kept], 0), [(0, n - 1 - int(kept.shape[0]))])
+    column = pad(concat([one, kept], 0), [(0, n - 1 - kept.shape[0])])
     lower = toeplitz(column, 0.0 * column)
     flat = reshape_p(y, shape=(-1, n))
     z = triangular_solve(lower, moveaxis(flat, -1, 0))

@@ -10,19 +10,23 @@ import numpy as np
 from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import as_constant, numpy_dtype_of
 from tapegrad.ops.fft import fft, ifft, irfft, rfft
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.matrix_product import conjugate
 from tapegrad.ops.padding import pad
-from tapegrad.ops.reduction import mean, sum as sum_over
-from tapegrad.ops.shape import moveaxis
 from tapegrad.ops.signal import frame, overlap_and_add
-from tapegrad.ops.slicing import slice_p
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.signal.windows import host_window
+from tapegrad.scipy.vocabulary import (
+    as_constant,
+    conjugate,
+    is_complex,
+    mean,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    place_next_to,
+    real,
+    sum_over,
+)
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,14 @@ def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
     >>> detrend([1.0, 2.0, 3.0]).round(6).tolist()
     [0.0, 0.0, 0.0]
     """
-    (x,) = operands(data)
+    x = operand(data)
     if type in ("constant", "c"):
         return x - mean(x, axis, keepdims=True)
     if type not in ("linear", "l"):
         raise ArgumentError(f"type must be 'linear' or 'constant'. Got {type!r}.")
-    axis = normalize_axis(axis, len(x.shape), "detrend")
+    axis = normalize_axis(axis, x.ndim, "detrend")
     rows = moveaxis(x, axis, -1)
-    ramp = np.arange(int(rows.shape[-1])) - 0.5 * (int(rows.shape[-1]) - 1)
+    ramp = np.arange(rows.shape[-1]) - 0.5 * (rows.shape[-1] - 1)
     rows = rows - mean(rows, -1, keepdims=True)
     place = _like(x, ramp)
     slope = sum_over(rows * place, -1, keepdims=True) / max(float((ramp * ramp).sum()), 1e-300)
@@ -127,18 +131,18 @@ def stft(
     (3, 5)
     """
     check_choice("boundary", boundary, ("zeros", None))
-    (x,) = operands(x)
-    axis = normalize_axis(axis, len(x.shape), "stft")
+    x = operand(x)
+    axis = normalize_axis(axis, x.ndim, "stft")
     rows = moveaxis(x, axis, -1)
-    longest = int(rows.shape[-1])
+    longest = rows.shape[-1]
     cut = _segments(window, nperseg, noverlap, nfft, longest, return_onesided and not is_complex(x))
     half = cut.length // 2 if boundary else 0
     extra = -(longest + 2 * half - cut.length) % cut.step if padded else 0
-    ends = [(0, 0)] * (len(rows.shape) - 1) + [(half, half + extra)]
+    ends = [(0, 0)] * (rows.ndim - 1) + [(half, half + extra)]
     z = _transforms(pad(rows, ends), cut, detrend)
     z = z * _scale(cut, fs, scaling, ("psd", "spectrum")) ** 0.5
     first = 0.0 if boundary else 0.5 * cut.length
-    times = as_constant((np.arange(int(z.shape[-2])) * cut.step + first) / fs)
+    times = as_constant((np.arange(z.shape[-2]) * cut.step + first) / fs)
     return cut.frequencies(fs), times, moveaxis(z, (-1, -2), (axis, -1))
 
 
@@ -161,17 +165,17 @@ def istft(
     >>> istft(z, nperseg=2)[1].round(6).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    (z,) = operands(Zxx)
+    z = operand(Zxx)
     z = moveaxis(z, (time_axis, freq_axis), (-2, -1))
-    bins = 2 * (int(z.shape[-1]) - 1) if input_onesided else int(z.shape[-1])
+    bins = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]
     length = bins if nperseg is None else int(nperseg)
     if input_onesided and nfft is None and length == bins + 1:
         bins = length  # half of an odd number of bins
     cut = _segments(window, length, noverlap, nfft or bins, length, input_onesided)
     pieces = irfft(z, cut.bins) if input_onesided else ifft(z, cut.bins)
-    pieces = slice_p(pieces, index=(..., slice(0, cut.length)))
+    pieces = pieces[..., : cut.length]
     pieces = pieces / _scale(cut, fs, scaling, ("psd", "spectrum")) ** 0.5
-    count = int(z.shape[-2])
+    count = z.shape[-2]
     y = overlap_and_add(pieces * _like(pieces, cut.window), cut.step)
     squares = np.zeros(cut.length + (count - 1) * cut.step)
     for k in range(count):
@@ -179,8 +183,8 @@ def istft(
     y = y / _like(y, np.where(squares > 1e-10, squares, 1.0))
     if boundary:
         half = cut.length // 2
-        y = slice_p(y, index=(..., slice(half, int(y.shape[-1]) - half)))
-    return as_constant(np.arange(int(y.shape[-1])) / fs), y
+        y = y[..., half : y.shape[-1] - half]
+    return as_constant(np.arange(y.shape[-1]) / fs), y
 
 
 def csd(
@@ -204,16 +208,16 @@ def csd(
     """
     x, y = operands(x, y)
     # Signals of fewer axes broadcast, so the axis is that of each.
-    x, y = (moveaxis(s, normalize_axis(axis, len(s.shape), "csd"), -1) for s in (x, y))
-    axis = normalize_axis(axis, max(len(x.shape), len(y.shape)), "csd")
-    longest = max(int(x.shape[-1]), int(y.shape[-1]))
+    x, y = (moveaxis(s, normalize_axis(axis, s.ndim, "csd"), -1) for s in (x, y))
+    axis = normalize_axis(axis, max(x.ndim, y.ndim), "csd")
+    longest = max(x.shape[-1], y.shape[-1])
     x, y = (_lengthened(signal, longest) for signal in (x, y))
     onesided = return_onesided and not is_complex(x)
     cut = _segments(window, nperseg, noverlap, nfft, longest, onesided)
     power = conjugate(_transforms(x, cut, detrend)) * _transforms(y, cut, detrend)
     power = mean(power, -2) * _scale(cut, fs, scaling, ("density", "spectrum"))
     if onesided:
-        twice = np.full(int(power.shape[-1]), 2.0)
+        twice = np.full(power.shape[-1], 2.0)
         twice[0] = 1.0
         if cut.bins % 2 == 0:
             twice[-1] = 1.0
@@ -222,8 +226,8 @@ def csd(
 
 
 def _lengthened(x: Any, length: int) -> Any:
-    missing = length - int(x.shape[-1])
-    return pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, missing)]) if missing else x
+    missing = length - x.shape[-1]
+    return pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)]) if missing else x
 
 
 def welch(
@@ -265,11 +269,11 @@ def periodogram(
     >>> periodogram([1.0, -1.0, 1.0, -1.0])[1].round(6).tolist()
     [0.0, 0.0, 4.0]
     """
-    (x,) = operands(x)
-    place = normalize_axis(axis, len(x.shape), "periodogram")
-    length = int(x.shape[place])
+    x = operand(x)
+    place = normalize_axis(axis, x.ndim, "periodogram")
+    length = x.shape[place]
     if nfft is not None and nfft < length:
         # Too few bins for the whole signal: the rest is left out, as in SciPy.
-        x = slice_p(x, index=(slice(None),) * place + (slice(0, int(nfft)),))
+        x = x[(slice(None),) * place + (slice(0, int(nfft)),)]
         length = int(nfft)
     return welch(x, fs, window, length, 0, nfft, detrend, return_onesided, scaling, axis)

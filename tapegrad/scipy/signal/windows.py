@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.creation import as_constant
+from tapegrad.scipy.vocabulary import as_constant
 
 Host = np.ndarray
 

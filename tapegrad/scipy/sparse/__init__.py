@@ -19,22 +19,7 @@ from tapegrad.scipy.sparse.blocks import (
 from tapegrad.scipy.sparse.construct import diags, diags_array, eye_array, hstack, kron, vstack
 
 __all__ = [
-    "block_array",
-    "block_diag",
-    "bmat",
-    "coo_array",
-    "csc_array",
-    "csr_array",
-    "diags",
-    "diags_array",
-    "eye_array",
-    "hstack",
-    "identity",
-    "issparse",
-    "kron",
-    "linalg",
-    "random_array",
-    "tril",
-    "triu",
-    "vstack",
-]
+    "block_array", "block_diag", "bmat", "coo_array", "csc_array", "csr_array", "diags",
+    "diags_array", "eye_array", "hstack", "identity", "issparse", "kron", "linalg",
+    "random_array", "tril", "triu", "vstack",
+]  # fmt: skip

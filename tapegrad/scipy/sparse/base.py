@@ -12,20 +12,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tapegrad.core.choices import check_choice
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.gather import place_next_to, take_add_p, take_p
-from tapegrad.ops.joining import concat
-from tapegrad.ops.matrix_product import conjugate
-from tapegrad.ops.reduction import sum as total
 from tapegrad.ops.segment import segment_sum_p
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import matrix_transpose
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse import parts, selecting
 from tapegrad.scipy.sparse.structure import flat_places, groups, on_host, product_pairs
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    conjugate,
+    matrix_transpose,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+    sum_over,
+    take,
+    take_add_p,
+    where,
+)
 
 
 class SparseArray:
@@ -73,7 +79,7 @@ class SparseArray:
         """Bring the entries into the order of the format; COO takes any."""
 
     def _picked(self, places: Any) -> tuple[Any, Any, Any]:
-        data, row, col = (take_p(x, places, axis=0) for x in (self.data, self.row, self.col))
+        data, row, col = (take(x, places) for x in (self.data, self.row, self.col))
         return data, row, col
 
     def _like(self, data: Any) -> Any:
@@ -131,10 +137,7 @@ class SparseArray:
         return self if format is None else self._in_format(format)
 
     def _in_format(self, format: str) -> Any:
-        if format not in self.formats:
-            raise ArgumentError(
-                f"The format must be one of {', '.join(self.formats)}. Got {format!r}."
-            )
+        check_choice("The format", format, self.formats)
         if format == self.format:
             return self
         made = self.formats[format].from_parts(
@@ -169,7 +172,7 @@ class SparseArray:
         rows, columns = on_host(single.row, "nonzero"), on_host(single.col, "nonzero")
         order = np.lexsort((columns, rows))
         kept = place_next_to(single.row, order[values[order] != 0])
-        return take_p(single.row, kept, axis=0), take_p(single.col, kept, axis=0)
+        return take(single.row, kept), take(single.col, kept)
 
     def count_nonzero(self) -> int:
         """Return how many elements are not zero; the host looks at them."""
@@ -209,20 +212,20 @@ class SparseArray:
         if isinstance(other, SparseArray):
             return self._times_sparse(other)
         data, x = operands(self.data, other)
-        if len(x.shape) not in (1, 2) or x.shape[0] != self.shape[1]:
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ShapeError(
                 f"A sparse array of shape {self.shape} cannot be multiplied by one of shape "
                 f"{x.shape}."
             )
-        entries = take_p(x, self.col, axis=0)
-        weights = data if len(x.shape) == 1 else reshape_p(data, shape=(self.nnz, 1))
+        entries = take(x, self.col)
+        weights = data if x.ndim == 1 else reshape_p(data, shape=(self.nnz, 1))
         return segment_sum_p(weights * entries, self.row, num=self.shape[0])
 
     def __rmatmul__(self, other: Any) -> Any:
         x = operand(other)
-        if len(x.shape) == 1:
+        if x.ndim == 1:
             return self.transpose() @ x
-        if len(x.shape) != 2:
+        if x.ndim != 2:
             raise ShapeError(f"Matrices and vectors have 1 or 2 axes. Got {x.shape}.")
         return matrix_transpose(self.transpose() @ matrix_transpose(x))
 
@@ -241,8 +244,8 @@ class SparseArray:
         rows, columns = on_host(self.row, what), on_host(self.col, what)
         first, second = product_pairs(rows, columns, on_host(other.row, what))
         data, entries = operands(self.data, other.data)
-        taken = take_p(data, place_next_to(data, first), axis=0)
-        taken = taken * take_p(entries, place_next_to(data, second), axis=0)
+        taken = take(data, place_next_to(data, first))
+        taken = taken * take(entries, place_next_to(data, second))
         row, column = rows[first], on_host(other.col, what)[second]
         made = self.formats["coo"].from_parts(
             taken,
@@ -323,7 +326,7 @@ class SparseArray:
         if isinstance(other, SparseArray):
             return self._multiply_sparse(other)
         data, x = operands(self.data, other)
-        if len(x.shape) == 0:
+        if x.ndim == 0:
             return self._like(data * x)
         shape = tuple(x.shape)
         full = (1, *shape) if len(shape) == 1 else shape
@@ -332,7 +335,7 @@ class SparseArray:
         row = self.row if full[0] > 1 else self.row * 0
         column = self.col if full[1] > 1 else self.col * 0
         flat = reshape_p(x, shape=(math.prod(full),))
-        return self._like(data * take_p(flat, flat_places(row, column, full[1]), axis=0))
+        return self._like(data * take(flat, flat_places(row, column, full[1])))
 
     def _multiply_sparse(self, other: SparseArray) -> Any:
         if other.shape != self.shape:
@@ -349,7 +352,7 @@ class SparseArray:
         """Return the sum of all elements, or of each column (axis 0) or row (axis 1), dense."""
         data = self.data if dtype is None else cast(self.data, dtype)
         if axis is None:
-            return total(data)
+            return sum_over(data)
         if axis not in (0, 1, -1, -2):
             raise ArgumentError(f"A sparse array has axes 0 and 1. Got {axis!r}.")
         index, count = (self.col, self.shape[1]) if axis in (0, -2) else (self.row, self.shape[0])
@@ -371,4 +374,4 @@ class SparseArray:
 
     def trace(self, offset: int = 0) -> Any:
         """Return the sum of a diagonal."""
-        return total(self.diagonal(offset))
+        return sum_over(self.diagonal(offset))

@@ -9,12 +9,11 @@ import numpy as np
 
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.creation import as_constant
-from tapegrad.ops.gather import place_next_to
 from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.construct import eye_array, hstack, vstack
 from tapegrad.scipy.sparse.structure import on_host
+from tapegrad.scipy.vocabulary import as_constant, place_next_to
 
 
 def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:

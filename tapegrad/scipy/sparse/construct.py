@@ -9,13 +9,17 @@ import numpy as np
 
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import as_constant
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.joining import concat
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
+from tapegrad.scipy.vocabulary import (
+    as_constant,
+    broadcast_p,
+    cast,
+    concat,
+    operand,
+    operands,
+    place_next_to,
+    reshape_p,
+)
 
 
 def eye_array(
@@ -87,15 +91,15 @@ def diags(
 
 def _diagonals(given: Any, is_single: bool) -> list[Any]:
     if hasattr(given, "shape"):
-        (x,) = operands(given)
-        lines = [x] if len(x.shape) == 1 else [x[k] for k in range(x.shape[0])]
+        x = operand(given)
+        lines = [x] if x.ndim == 1 else [x[k] for k in range(x.shape[0])]
         return lines
     values = list(given)
     is_nested = any(
         np.ndim(value) > 0 if not hasattr(value, "shape") else len(value.shape) for value in values
     )
     lines = operands(*values) if is_nested or not is_single else operands(values)
-    return [reshape_p(x, shape=(1,)) if not len(x.shape) else x for x in lines]
+    return [reshape_p(x, shape=(1,)) if not x.ndim else x for x in lines]
 
 
 def _length(shape: tuple[int, int], k: int) -> int:
@@ -142,7 +146,7 @@ def _stacked(blocks: Sequence[Any], axis: int, format: str | None, dtype: Any, n
         moved.append(places[axis] + int(start))
         kept.append(places[1 - axis])
     row, column = (concat(index) for index in ((moved, kept) if axis == 0 else (kept, moved)))
-    other = int(arrays[0].shape[1 - axis])
+    other = arrays[0].shape[1 - axis]
     shape = (int(starts[-1]), other) if axis == 0 else (other, int(starts[-1]))
     data = data if dtype is None else cast(data, dtype)
     canonical = all(block.has_canonical_format for block in arrays)

@@ -8,13 +8,7 @@ import numpy as np
 
 from tapegrad.core.convert import read_on_host
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.joining import concat
-from tapegrad.ops.selection import clip, where
 from tapegrad.ops.sorting import argsort_p
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.sparse.structure import (
     all_different,
     as_index,
@@ -23,6 +17,7 @@ from tapegrad.scipy.sparse.structure import (
     known,
     rows_from_pointers,
 )
+from tapegrad.scipy.vocabulary import clip, concat, operand, place_next_to, reshape_p, take, where
 
 
 class Entries(NamedTuple):
@@ -111,7 +106,7 @@ def _from_pointers(
 
 
 def _check_lengths(data: Any, row: Any, col: Any) -> None:
-    if len(data.shape) != 1 or not data.shape[0] == row.shape[0] == col.shape[0]:
+    if data.ndim != 1 or not data.shape[0] == row.shape[0] == col.shape[0]:
         raise ShapeError(
             "A sparse array needs as many entries as rows and columns. Got shapes "
             f"{data.shape}, {row.shape} and {col.shape}."
@@ -132,15 +127,15 @@ def _from_library(given: Any, shape: tuple[int, int] | None) -> Entries:
 def _from_dense(given: Any, shape: tuple[int, int] | None) -> Entries:
     """A dense matrix: where it is not zero is looked up on the host."""
     dense = operand(given)
-    if len(dense.shape) != 2:
+    if dense.ndim != 2:
         raise ShapeError(f"A sparse array is a matrix. Got a value of shape {dense.shape}.")
     if shape is not None and shape != dense.shape:
         raise ShapeError(f"A matrix of shape {dense.shape} has not the shape {shape}.")
     rows, columns = np.nonzero(read_on_host(dense, "a sparse array from a dense one"))
     row, col = (place_next_to(dense, index.astype(np.int64)) for index in (rows, columns))
-    size = (int(dense.shape[0]), int(dense.shape[1]))
+    size = (dense.shape[0], dense.shape[1])
     flat = reshape_p(dense, shape=(size[0] * size[1],))
-    data = take_p(flat, flat_places(row, col, size[1]), axis=0)
+    data = take(flat, flat_places(row, col, size[1]))
     return Entries(data, row, col, size, "csr", True)
 
 
@@ -155,6 +150,6 @@ def found_at(one: Any, two: Any, entries: Any) -> Any:
     keys = concat([flat_places(two.row, two.col, columns), flat_places(one.row, one.col, columns)])
     order = argsort_p(keys, axis=0, descending=False, stable=True)
     ranks = argsort_p(order, axis=0, descending=False, stable=True)[others:]
-    before = take_p(order, clip(ranks - 1, 0, count + others - 1), axis=0)
-    hits = logical_and(take_p(keys, before, axis=0) == keys[others:], before < others)
-    return where(hits, take_p(entries, clip(before, 0, others - 1), axis=0), 0.0)
+    before = take(order, clip(ranks - 1, 0, count + others - 1))
+    hits = (take(keys, before) == keys[others:]) & (before < others)
+    return where(hits, take(entries, clip(before, 0, others - 1)), 0.0)

@@ -8,11 +8,8 @@ import numpy as np
 
 from tapegrad.core.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
-from tapegrad.ops.comparison import logical_and
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.selection import where
 from tapegrad.scipy.sparse.structure import on_host, product_pairs
+from tapegrad.scipy.vocabulary import place_next_to, sum_over, take, where
 
 Array = np.ndarray
 
@@ -24,8 +21,8 @@ def element(matrix: Any, row: int, column: int) -> Any:
         if not -length <= place < length:
             raise IndexOutOfRangeError(f"Index {place} is out of range for length {length}.")
         places.append(int(place) % length)
-    hits = logical_and(matrix.row == places[0], matrix.col == places[1])
-    return total(where(hits, matrix.data, 0.0))
+    hits = (matrix.row == places[0]) & (matrix.col == places[1])
+    return sum_over(where(hits, matrix.data, 0.0))
 
 
 def part(matrix: Any, index: Any) -> Any:
@@ -43,7 +40,7 @@ def part(matrix: Any, index: Any) -> Any:
     picked, new_column = product_pairs(new_row, own_columns[entry], columns)
     entry, new_row = entry[picked], new_row[picked]
     made = matrix.formats["coo"].from_parts(
-        take_p(matrix.data, place_next_to(matrix.row, entry), axis=0),
+        take(matrix.data, place_next_to(matrix.row, entry)),
         place_next_to(matrix.row, new_row),
         place_next_to(matrix.row, new_column),
         (len(rows), len(columns)),

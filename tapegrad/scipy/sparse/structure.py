@@ -14,13 +14,17 @@ from tapegrad.core.convert import read_on_host
 from tapegrad.core.operand import as_operand
 from tapegrad.core.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
-from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.gather import place_next_to, take_add_p
-from tapegrad.ops.joining import concat
 from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.sorting import argsort_p
+from tapegrad.scipy.vocabulary import (
+    concat,
+    cumsum,
+    in_dtype,
+    ones_like,
+    place_next_to,
+    take_add_p,
+    zeros_like,
+)
 
 
 def as_index(value: Any, like: Any, what: str) -> Any:
@@ -32,9 +36,9 @@ def as_index(value: Any, like: Any, what: str) -> Any:
         index = as_operand(value)
     if not is_integer(index):
         raise ArgumentTypeError(f"A sparse array needs whole numbers as {what}. Got {index.dtype}.")
-    if len(index.shape) != 1:
+    if index.ndim != 1:
         raise ShapeError(f"A sparse array needs {what} along one axis. Got {index.shape}.")
-    return index if numpy_dtype_of(index) == np.int64 else cast(index, "int64")
+    return in_dtype(index, "int64")
 
 
 def known(index: Any, given: Any) -> np.ndarray | None:

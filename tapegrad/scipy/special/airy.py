@@ -6,14 +6,10 @@ import math
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.special.modified import ive_positive, kve_positive
 from tapegrad.scipy.special.slopes import in_double
 from tapegrad.scipy.special.waves import waves
+from tapegrad.scipy.vocabulary import exp, sqrt, stop_gradient, where
 
 _AI, _SLOPE = 0.35502805388781723926, 0.25881940379280679841
 _ROOT_THREE = math.sqrt(3)
@@ -39,7 +35,7 @@ def _airy(x: Any) -> Any:
 
 
 def _values(x: Any) -> tuple[Any, Any, Any, Any]:
-    size = absolute(x)
+    size = abs(x)
     is_near, is_infinite = size < 1, size == math.inf
     near = _near(where(is_near, x, 0.0))
     outside = where(is_near | is_infinite, 2.0, size)

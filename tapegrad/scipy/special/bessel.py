@@ -11,19 +11,21 @@ from typing import Any
 
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.complex_numbers import complex as complex_of
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.magnitude import abs as absolute, sign
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special import orders
 from tapegrad.scipy.special.modified import ive_positive, kve_positive
 from tapegrad.scipy.special.nodes import cosine_of_pi, sine_of_pi
 from tapegrad.scipy.special.slopes import Function, in_double, with_slopes
 from tapegrad.scipy.special.waves import waves
+from tapegrad.scipy.vocabulary import (
+    complex_of,
+    exp,
+    isnan,
+    operands,
+    rint,
+    sign,
+    stop_gradient,
+    where,
+)
 
 # Whole orders up to this are carried by recurrences.
 _WHOLE = 40
@@ -166,7 +168,7 @@ def _of_order(of_whole: Function | None, of_real: Function, v: Any, z: Any) -> A
 
 
 def _positive(v: Any, x: Any) -> tuple[Any, Any]:
-    size = absolute(stop_gradient(x))
+    size = abs(stop_gradient(x))
     is_inside = size > 0
     return where(v < 0, 0.0 - v, v), where(is_inside, size, 1.0)
 
@@ -181,7 +183,7 @@ def _parity(v: Any, x: Any) -> Any:
 
 def _times(factor: Any, y: Any) -> Any:
     """The product, 0 where the factor is 0 and y infinite; a factor of 0 may still have a slope."""
-    return factor * where((factor == 0) & (absolute(y) == math.inf), 0.0, y)
+    return factor * where((factor == 0) & (abs(y) == math.inf), 0.0, y)
 
 
 def _jv_value(v: Any, x: Any) -> Any:
@@ -243,10 +245,10 @@ def _kve(v: Any, x: Any) -> Any:
 
 
 def _iv(v: Any, x: Any) -> Any:
-    is_infinite = absolute(x) == math.inf
+    is_infinite = abs(x) == math.inf
     inside = where(is_infinite, 0.0, x)
     # exp(|x|) in two steps: it overflows before the product does.
-    half = exp(0.5 * absolute(inside))
+    half = exp(0.5 * abs(inside))
     return where(is_infinite, _parity(v, x) * math.inf, _ive(v, inside) * half * half)
 
 

@@ -6,20 +6,28 @@ import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.exponential import exp, expm1, log
-from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import cbrt as cube_root, sqrt
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.special import betaln
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import cos, sin, sinc as sine_share
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.ops.powers import cbrt as cube_root
+from tapegrad.ops.trigonometric import sinc as sine_share
 from tapegrad.scipy.special.factorials import gamma, log_choose, rgamma
 from tapegrad.scipy.special.nodes import cosine_of_pi, sine_of_pi
 from tapegrad.scipy.special.ratios import log1p_ratio
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    cos,
+    exp,
+    expm1,
+    is_complex,
+    isnan,
+    log,
+    minimum,
+    operand,
+    operands,
+    rint,
+    sin,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 
 def exprel(x: Any) -> Any:
@@ -29,7 +37,7 @@ def exprel(x: Any) -> Any:
     1.718282
     """
     x = operand(x)
-    is_near = absolute(x) < 1
+    is_near = abs(x) < 1
     near, series = where(is_near, x, 0.0), 1.0
     for k in range(20, 1, -1):
         series = 1 + series * near / k
@@ -90,8 +98,8 @@ def sinc(x: Any) -> Any:
     if is_complex(x):
         return sine_share(x)
     # Near whole numbers, where it is 0, sin(πx) is not the sine of a rounded product.
-    is_near = absolute(x) < 0.5
-    far = where(is_near | (absolute(x) == math.inf), 1.0, x)
+    is_near = abs(x) < 0.5
+    far = where(is_near | (abs(x) == math.inf), 1.0, x)
     near = sine_share(where(is_near, x, 0.0))
     return where(is_near, near, sine_of_pi(far) / (math.pi * far))
 
@@ -192,7 +200,7 @@ def huber(delta: Any, r: Any) -> Any:
     [0.125, 2.5]
     """
     delta, r = operands(delta, r)
-    size = absolute(r)
+    size = abs(r)
     inner = minimum(size, delta)
     return where(delta < 0, math.inf, inner * (size - 0.5 * inner))
 
@@ -206,7 +214,7 @@ def pseudo_huber(delta: Any, r: Any) -> Any:
     delta, r = operands(delta, r)
     is_inside = delta > 0
     # In units of the larger one, whose square may overflow.
-    inner, size = where(is_inside, delta, 1.0), absolute(r)
+    inner, size = where(is_inside, delta, 1.0), abs(r)
     unit = where(size > inner, where(size == math.inf, 1.0, size), inner)
     root = unit * sqrt((inner / unit) ** 2 + (r / unit) ** 2)
     y = r * (r * (inner / (inner + root)))

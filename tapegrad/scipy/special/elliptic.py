@@ -9,14 +9,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import atan, atanh, cos, sin
 from tapegrad.scipy.special.slopes import Function, in_double, with_slopes
+from tapegrad.scipy.vocabulary import (
+    atan,
+    atanh,
+    cos,
+    isnan,
+    maximum,
+    minimum,
+    rint,
+    sin,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _STEPS = 15
 # In RJ the fourth argument comes near the others by a quarter at a time.
@@ -37,7 +43,7 @@ def _agm(a: Any, b: Any) -> Any:
     is_negative = (a < 0) & (b < 0)
     # 0 times infinity (or NaN) is neither.
     is_mixed = ((a < 0) & (b > 0)) | ((a > 0) & (b < 0)) | isnan(a * b)
-    x, y = (where(is_zero | is_mixed, 1.0, absolute(value)) for value in (a, b))
+    x, y = (where(is_zero | is_mixed, 1.0, abs(value)) for value in (a, b))
     y = _mean(x, y)
     return where(is_mixed, math.nan, where(is_zero, 0.0, where(is_negative, 0.0 - y, y)))
 
@@ -254,7 +260,7 @@ def _third_kind(x: Any, y: Any, z: Any, mean: Any) -> Any:
 
 def _arc(e: Any) -> Any:
     """RC(1, 1 + e): atan(√e) / √e, atanh(√-e) / √-e, and a series between."""
-    is_small = absolute(e) < 0.05
+    is_small = abs(e) < 0.05
     small, series = where(is_small, e, 0.0), 0.0
     for k in range(12, -1, -1):
         series = 1 / (2 * k + 1) - series * small

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.special import lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import asinh
 from tapegrad.scipy.special.nodes import DEPTH, halved, integrate
+from tapegrad.scipy.vocabulary import asinh, exp, lgamma, log, maximum, minimum, stop_gradient
 
 # Far out the steps grow: u = w + sinh(w / 4) / 2. The tails are plain exponentials there.
 _STRETCH, _PART = 4.0, 0.5

@@ -9,15 +9,20 @@ import numpy as np
 
 from tapegrad.core.operand import as_operand
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.exponential import exp, log1p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.rounding import floor, rint
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import betaln, lgamma
-from tapegrad.ops.trigonometric import sin
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    cast,
+    exp,
+    floor,
+    isnan,
+    lgamma,
+    log1p,
+    operand,
+    operands,
+    rint,
+    sin,
+    where,
+)
 
 _LARGEST_LOG = 88.0
 """Exponentials of what is larger may be infinite."""
@@ -116,7 +121,7 @@ def beta(a: Any, b: Any) -> Any:
     a, b = operands(a, b)
     # Where Γ(a + b) has a pole it is 0, with a slope that logarithms do not have.
     is_crossing = is_pole(a + b) & ~is_pole(a) & ~is_pole(b)
-    is_crossing = is_crossing & (absolute(a) < 150) & (absolute(b) < 150)
+    is_crossing = is_crossing & (abs(a) < 150) & (abs(b) < 150)
     left, right = where(is_crossing, a, 1.0), where(is_crossing, b, 1.0)
     crossing = gamma(left) * gamma(right) * rgamma(left + right)
     a, b = where(is_crossing, 1.0, a), where(is_crossing, 1.0, b)
@@ -145,7 +150,7 @@ def poch(z: Any, m: Any) -> Any:
     y = exp(lgamma(where(is_masked, 1.0, z + m)) - lgamma(where(is_masked, 1.0, z)))
     rest = where(is_zero, _falling(z, m), _sign(z + m) * _sign(z) * y)
     # A pole below: 0, with a slope.
-    is_crossing = is_zero & ~is_pole(z + m) & (absolute(z) < 150) & (absolute(z + m) < 150)
+    is_crossing = is_zero & ~is_pole(z + m) & (abs(z) < 150) & (abs(z + m) < 150)
     base, step = where(is_crossing, z, 1.0), where(is_crossing, m, 1.0)
     crossing = gamma(base + step) * rgamma(base)
     return where(is_plain, plain, where(is_crossing, crossing, rest))

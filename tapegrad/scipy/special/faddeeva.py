@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import imag
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.selection import where
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import cast, exp, imag, numpy_dtype_of, operand, where
 
 _COUNT = 40
 _WIDTH = math.sqrt(_COUNT / math.sqrt(2))

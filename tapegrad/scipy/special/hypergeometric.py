@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.scipy.special.euler import euler_mean
 from tapegrad.scipy.special.factorials import gamma, is_pole, rgamma
 from tapegrad.scipy.special.nodes import power_sum
 from tapegrad.scipy.special.slopes import in_double, with_slopes
+from tapegrad.scipy.vocabulary import exp, log, maximum, minimum, rint, sqrt, where
 
 # Euler's integral is taken where both its exponents are at least this.
 _LEAST = 0.5
@@ -40,7 +36,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
 
 def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
-    is_inner = (a >= _LEAST) & (b - a >= _LEAST) & (absolute(x) < math.inf)
+    is_inner = (a >= _LEAST) & (b - a >= _LEAST) & (abs(x) < math.inf)
     inner = _kummer_integral(
         where(is_inner, a, 1.0), where(is_inner, b, 2.0), where(is_inner, x, 0.0)
     )
@@ -65,7 +61,7 @@ def _kummer_integral(a: Any, b: Any, x: Any) -> Any:
     def log_kernel(t: Any, rest: Any, above: Any, below: Any) -> Any:
         return below * t - above * rest
 
-    y = euler_mean(a, b - a, log_kernel, top, absolute(top) + 3, 124, above, below)
+    y = euler_mean(a, b - a, log_kernel, top, abs(top) + 3, 124, above, below)
     return exp(above) * y
 
 
@@ -85,7 +81,7 @@ def _kummer_series(a: Any, b: Any, x: Any) -> Any:
 
     def ratio(k: Any, a: Any, b: Any, x: Any) -> Any:
         # What would follow the end of a polynomial grows large far out.
-        is_over = (absolute(x) > _FAR) & (a + k >= 0)
+        is_over = (abs(x) > _FAR) & (a + k >= 0)
         return where(is_over, 0.0, (a + k) / (b + k) * (x / (k + 1)))
 
     total = power_sum(ratio, _TERMS_1F1, a, b, near)
@@ -96,11 +92,11 @@ def _kummer_series(a: Any, b: Any, x: Any) -> Any:
 def _kummer_far(a: Any, b: Any, x: Any, is_turned: Any) -> Any:
     """exp(x) x^(a-b) Γ(b) / Γ(a) times a series in 1/x; without exp(x) where that was taken out."""
     term = total = 1.0 + 0.0 * x
-    turn = absolute(b - a) + absolute(1 - a)
+    turn = abs(b - a) + abs(1 - a)
     for k in range(40):
         factor = (b - a + k) * (1 - a + k) / ((k + 1) * x)
         # Past its smallest term the series grows: there it has ended.
-        term = where((absolute(factor) > 1) & (turn < k), 0.0, term * factor)
+        term = where((abs(factor) > 1) & (turn < k), 0.0, term * factor)
         total = total + term
     power = exp(where(is_turned, 0.0, x) + (a - b) * log(x))
     return power * gamma(b) * rgamma(a) * total
@@ -161,7 +157,7 @@ def _gauss_integral(a: Any, b: Any, c: Any, z: Any) -> Any:
     mirror = middle - 2 * end
     other = 2 * (c - b) * rest / (mirror + root)
     top = log(t / maximum(other, 1e-300))
-    span = absolute(log(rest)) + absolute(top) + 3
+    span = abs(log(rest)) + abs(top) + 3
 
     def log_kernel(t: Any, below: Any, a: Any, rest: Any) -> Any:
         return -a * log(below + rest * t)
@@ -179,7 +175,7 @@ def _gauss_series(a: Any, b: Any, c: Any, z: Any) -> Any:
     """Sum in z, or for z < -0.9 in z / (z - 1), or in 1 less that where it is near 1."""
     ends = is_pole(a) | is_pole(b)
     # (1 - z)^-a 2F1(a, c - b; c; z / (z - 1))
-    falls_fast = (z >= -1) & (absolute(c - a - b) > 6)
+    falls_fast = (z >= -1) & (abs(c - a - b) > 6)
     is_low = (z < -_NEAR_ONE) & ~ends & ~falls_fast
     below = where(is_low, 1 - z, 1.0)
     b, rest = where(is_low, c - b, b), where(is_low, 1 / below, 1 - z)
@@ -195,7 +191,7 @@ def _gauss_series(a: Any, b: Any, c: Any, z: Any) -> Any:
 
 
 def _is_close(left: Any) -> Any:
-    return absolute(left - rint(left)) < 1e-3
+    return abs(left - rint(left)) < 1e-3
 
 
 def _gauss_near_one(a: Any, b: Any, c: Any, rest: Any, is_used: Any) -> Any:
@@ -211,7 +207,7 @@ def _gauss_sum(a: Any, b: Any, c: Any, z: Any, count: int) -> Any:
     def ratio(k: Any, a: Any, b: Any, c: Any, z: Any) -> Any:
         # What would follow the end of a polynomial grows large outside the circle.
         is_end = (is_pole(a) & (a + k >= 0)) | (is_pole(b) & (b + k >= 0))
-        is_over = (absolute(z) > 1) & is_end
+        is_over = (abs(z) > 1) & is_end
         return where(is_over, 0.0, (a + k) * (b + k) / ((c + k) * (k + 1)) * z)
 
     return power_sum(ratio, count, a, b, c, z)

@@ -23,17 +23,24 @@ import numpy as np
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.recorder import active_stack
 from tapegrad.ops import special as primitives
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.shape import broadcast_arrays, expand_dims
-from tapegrad.ops.special import betaln, digamma, lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.slopes import is_followed
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    broadcast_arrays,
+    digamma,
+    exp,
+    expand_dims,
+    lgamma,
+    log,
+    log1p,
+    maximum,
+    numbers_like,
+    operands,
+    sqrt,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 _PLACES = np.arange(-4.0, 5.0, 0.1)
 _NODES = np.exp(_PLACES - np.exp(-_PLACES))
@@ -53,8 +60,7 @@ def _integrals(
     The nodes are those of the double exponential rule for integrands that decay exponentially.
     """
     scale = stop_gradient(1 / (maximum(rate, 0.0) + sqrt(maximum(bend, 0.0))))
-    dtype = numpy_dtype_of(scale)
-    nodes, weights = (place_next_to(scale, x.astype(dtype)) for x in (_NODES, _WEIGHTS))
+    nodes, weights = numbers_like(scale, _NODES), numbers_like(scale, _WEIGHTS)
     u = expand_dims(scale, -1) * nodes
     values = exp(log_integrand(u)) * weights
     parts = [values, *(values * factor(u) for factor in factors)]

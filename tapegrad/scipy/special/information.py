@@ -6,17 +6,23 @@ import math
 from typing import Any
 
 from tapegrad.core.operand import normalize_axes
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.logsumexp import logsumexp as log_sum_exp
-from tapegrad.ops.magnitude import abs as absolute, sign
-from tapegrad.ops.reduction import max as largest, sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_arrays
 from tapegrad.ops.softmax import log_softmax as log_softmax_along, softmax as softmax_along
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.special.ratios import expm1_ratio
+from tapegrad.scipy.vocabulary import (
+    broadcast_arrays,
+    exp,
+    isnan,
+    largest,
+    log,
+    log1p,
+    operand,
+    operands,
+    sign,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 
 def entr(x: Any) -> Any:
@@ -104,7 +110,7 @@ def logsumexp(
         return log_sum_exp(operand(a), axis=axis, keepdims=keepdims)
     a, b = operands(a, 1.0 if b is None else b)
     a = where(b == 0, -math.inf, a + 0.0 * b)
-    axes = normalize_axes(axis, len(a.shape), "logsumexp")
+    axes = normalize_axes(axis, a.ndim, "logsumexp")
     top = stop_gradient(largest(a, axes, keepdims=True))
     top = where((top == -math.inf) | (top == math.inf), 0.0, top)
     total = sum_over(b * exp(a - top), axes, keepdims=True)
@@ -112,7 +118,7 @@ def logsumexp(
         y = log(total) + top
         return y if keepdims else sum_over(y, axes)
     is_zero = total == 0
-    y = where(is_zero, -math.inf, log(absolute(where(is_zero, 1.0, total))) + top)
+    y = where(is_zero, -math.inf, log(abs(where(is_zero, 1.0, total))) + top)
     signs = sign(total)
     return (y, signs) if keepdims else (sum_over(y, axes), sum_over(signs, axes))
 

@@ -9,16 +9,23 @@ import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.complex_numbers import complex as complex_of
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute, sign
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.special import erf, expint, fresnel_cos, fresnel_sin, ndtr
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import cos, sin
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.ops.special import expint, fresnel_cos, fresnel_sin
+from tapegrad.scipy.vocabulary import (
+    broadcast_arrays,
+    complex_of,
+    cos,
+    erf,
+    exp,
+    isnan,
+    log,
+    ndtr,
+    operand,
+    operands,
+    sign,
+    sin,
+    stop_gradient,
+    where,
+)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
@@ -111,7 +118,7 @@ def _ci(x: Any) -> Any:
 
 def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
     """Power series up to 4; beyond, the continued fraction of E₁(ix) in real and imaginary part."""
-    size = absolute(x)
+    size = abs(x)
     is_far, is_infinite = size > 4, size == math.inf
     si, ci = _series(where(is_far | (size == 0), 1.0, size))
     far = where(is_far & ~is_infinite, size, 5.0)
@@ -146,9 +153,9 @@ def owens_t(h: Any, a: Any) -> Any:
     """
     h, a = broadcast_arrays(*operands(h, a))
     # The last of the numbers of a normal, and a half plane.
-    is_none, is_half = absolute(h) == math.inf, absolute(a) == math.inf
+    is_none, is_half = abs(h) == math.inf, abs(a) == math.inf
     inside = _owens_t(where(is_none, 1.0, h), where(is_half, 1.0, a))
-    half = where(a < 0, -0.5, 0.5) * ndtr(-absolute(h))
+    half = where(a < 0, -0.5, 0.5) * ndtr(-abs(h))
     return where(is_none & ~isnan(a), 0.0, where(is_half, half, inside))
 
 
@@ -159,7 +166,7 @@ def _owens_t(h: Any, a: Any) -> Any:
         by_h = -exp(-0.5 * h * h) * erf(a * h / math.sqrt(2)) / (2 * math.sqrt(2 * math.pi))
         return g * by_h, g * exp(-0.5 * h * h * square) / (2 * math.pi * square)
 
-    height, slope = absolute(stop_gradient(h)), absolute(stop_gradient(a))
+    height, slope = abs(stop_gradient(h)), abs(stop_gradient(a))
     is_steep = slope > 1
     flat = where(is_steep, 1 / where(is_steep, slope, 1.0), slope)
     base = where(is_steep, height * slope, height)

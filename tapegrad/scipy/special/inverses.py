@@ -14,15 +14,21 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.recorder import active_stack
 from tapegrad.ops import special as primitives
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.sigmoids import sigmoid
-from tapegrad.ops.special import betaln, lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.incomplete import beta_density, beta_slopes, gamma_density, gamma_slope
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    broadcast_arrays,
+    exp,
+    lgamma,
+    log,
+    maximum,
+    minimum,
+    operands,
+    sigmoid,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 Function = Callable[..., Any]
 _HALVINGS, _STEPS = 34, 5

@@ -10,16 +10,20 @@ import numpy as np
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import complex as complex_of, imag, real
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.special.slopes import in_double
+from tapegrad.scipy.vocabulary import (
+    cast,
+    complex_of,
+    exp,
+    imag,
+    log,
+    numpy_dtype_of,
+    operand,
+    real,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _STEPS = 12
 
@@ -54,7 +58,7 @@ def _branch(z: Any, k: int) -> Any:
 
 
 def _solved(z: Any, k: int) -> Any:
-    size = absolute(z)
+    size = abs(z)
     is_zero, is_infinite = size == 0, size == math.inf
     inside = where(is_zero | is_infinite, 1.0, z)
     w = _start(inside, k)
@@ -62,7 +66,7 @@ def _solved(z: Any, k: int) -> Any:
         # Halley's step for w - z exp(-w), which does not overflow.
         residue = w - inside * exp(-w)
         above = w + 1
-        is_edge = absolute(above) < 1e-10
+        is_edge = abs(above) < 1e-10
         above = where(is_edge, 1.0, above)
         step = residue / (above - (w + 2) * residue / (2 * above))
         w = where(is_edge, w, w - step)
@@ -76,7 +80,7 @@ def _solved(z: Any, k: int) -> Any:
 def _start(z: Any, k: int) -> Any:
     """Return the branch's logarithms, or near its branch point and near 0 a better guess."""
     turned = log(z) + complex_of(0.0 * real(z), 0.0 * real(z) + 2 * math.pi * k)
-    is_one = absolute(turned) < 1e-3
+    is_one = abs(turned) < 1e-3
     far = turned - log(where(is_one, 1.0, turned))
     if k not in (-1, 0, 1):
         return far
@@ -84,10 +88,10 @@ def _start(z: Any, k: int) -> Any:
     root = sqrt(2 * (math.e * z + 1))
     sign = 1.0 if k == 0 else -1.0
     series = -1 + sign * root - root * root / 3 + sign * 11 / 72 * root * root * root
-    distance = absolute(z + math.exp(-1))
+    distance = abs(z + math.exp(-1))
     if k == 0:
         small = z * (1 + 4 / 3 * z) / (1 + z * (7 / 3 + 5 / 6 * z))
-        is_small = (real(z) > -0.2) & (real(z) < 1.5) & (absolute(imag(z)) < 1)
+        is_small = (real(z) > -0.2) & (real(z) < 1.5) & (abs(imag(z)) < 1)
         return where(distance < 0.55, series, where(is_small, small, far))
     is_side = imag(z) >= 0 if k == -1 else imag(z) < 0
     return where((distance < 0.3) & is_side, series, far)

@@ -9,15 +9,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import cbrt, sqrt
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.special import lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import asinh
+from tapegrad.ops.powers import cbrt
 from tapegrad.scipy.special.nodes import DEPTH, halved, integrate
 from tapegrad.scipy.special.temme import is_small, k_small
+from tapegrad.scipy.vocabulary import (
+    asinh,
+    exp,
+    lgamma,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _K_NODES, _I_NODES = 136, 144
 
@@ -96,7 +102,7 @@ def ive_positive(v: Any, x: Any) -> Any:
 
 def _exponent(u: Any, power: Any, x: Any) -> tuple[Any, Any]:
     """Return -power log(cosh u) - x (1 - tanh u), and 1 / cosh² u."""
-    size = absolute(u)
+    size = abs(u)
     double = exp(-2 * size)
     total = 1 + double
     below = 1 / total

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.cumulative import cumprod
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import sin
+from tapegrad.scipy.vocabulary import (
+    exp,
+    expand_dims,
+    place_next_to,
+    rint,
+    sin,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 # What is smaller than the peak by this power of e is left out.
 DEPTH = 40.0
@@ -115,7 +116,7 @@ def hyperbolic_sine_share(x: Any) -> Any:
     >>> float(hyperbolic_sine_share(operand(0.0)))
     1.0
     """
-    is_near = absolute(x) < 1.0
+    is_near = abs(x) < 1.0
     near, far = where(is_near, x, 0.0), where(is_near, 1.0, x)
     square, series = near * near, 1.0
     for k in range(9, 0, -1):

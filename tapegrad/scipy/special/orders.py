@@ -19,11 +19,8 @@ from tapegrad.ops.bessel import (
     bessel_y0,
     bessel_y1,
 )
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.magnitude import abs as absolute, sign
-from tapegrad.ops.selection import maximum, where
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.special.slopes import with_slopes
+from tapegrad.scipy.vocabulary import exp, log, maximum, operand, sign, where
 
 
 def _order(n: Any, name: str) -> int:
@@ -79,7 +76,7 @@ def jn(v: int, z: Any) -> Any:
 
 def _jn(n: int, x: Any) -> Any:
     """Upwards beyond n, downwards below it, and near 0 the first two terms of the power series."""
-    size = absolute(x)
+    size = abs(x)
     is_far, is_tiny = size > n, size < 1e-3
     far = _upwards(n, where(is_far, x, 1.0), bessel_j0(x), bessel_j1(x), -1.0)
     near = _jn_downwards(n, where(is_far | is_tiny, 1.0, x))
@@ -102,7 +99,7 @@ def _jn_downwards(n: int, x: Any) -> Any:
             total = total + (2 * term if k > 1 else term)
         if k - 1 == n:
             found = term
-        factor = where(absolute(term) > 1e10, 1e-10, 1.0)
+        factor = where(abs(term) > 1e10, 1e-10, 1.0)
         above, term, total, found = above * factor, term * factor, total * factor, found * factor
     return found / total
 
@@ -114,7 +111,7 @@ def iv(v: int, z: Any) -> Any:
     0.135748
     """
     x = operand(z)
-    return ive(v, x) * exp(absolute(x))
+    return ive(v, x) * exp(abs(x))
 
 
 def ive(v: int, z: Any) -> Any:
@@ -139,7 +136,7 @@ def _ive(n: int, x: Any) -> Any:
     Where |x| is large beside n² the fraction is slow, and the asymptotic series is exact.
     """
     edge = 60.0 + 2 * n * n
-    size = absolute(x)
+    size = abs(x)
     is_far = size > edge
     near = where(is_far | (size == 0), 1.0, size)
     quotient, product = 0.0 * near, 0.0 * near + 1

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import operands
 
 
 def _degree(n: Any, name: str) -> int:

@@ -10,18 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.special import betaln, ndtr, ndtri
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
 from tapegrad.scipy.special.ratios import log1p_ratio
 from tapegrad.scipy.special.slopes import with_slopes
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    broadcast_arrays,
+    exp,
+    floor,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    ndtr,
+    ndtri,
+    numpy_dtype_of,
+    operands,
+    sqrt,
+    where,
+)
 
 
 def betaincc(a: Any, b: Any, x: Any) -> Any:

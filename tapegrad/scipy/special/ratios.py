@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import expm1, log1p
-from tapegrad.ops.selection import where
+from tapegrad.scipy.vocabulary import expm1, log1p, where
 
 SMALL = 0.02
 """Where the series stand."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.selection import where
 from tapegrad.ops.special import zeta as hurwitz_zeta
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.factorials import gamma
 from tapegrad.scipy.special.nodes import sine_of_pi
 from tapegrad.scipy.special.slopes import in_double, is_followed
+from tapegrad.scipy.vocabulary import exp, log, operands, where
 
 TERMS = 12
 # B(2j) / (2j)!

@@ -15,11 +15,14 @@ import numpy as np
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, ones_like
-from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import (
+    broadcast_arrays,
+    cast,
+    numpy_dtype_of,
+    ones_like,
+    operands,
+    stop_gradient,
+)
 
 Function = Callable[..., Any]
 

@@ -7,13 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.trigonometric import cos, sin
 from tapegrad.scipy.special.modified import ive_positive
 from tapegrad.scipy.special.slopes import in_double, with_slopes
+from tapegrad.scipy.vocabulary import cos, exp, sin, sqrt, where
 
 Function = Callable[[int, Any], Any]
 
@@ -82,7 +78,7 @@ def _upwards(n: int, x: Any, first: Any, second: Any, sign: float) -> Any:
 
 def _jn(n: int, x: Any) -> Any:
     """Upwards beyond n, downwards from far above n below it, and near 0 by the power series."""
-    size = absolute(x)
+    size = abs(x)
     is_far, is_tiny = size > n + 0.5, size < 0.05
     far = where(is_far & (size < math.inf), size, n + 1.0)
     sine, cosine = sin(far), cos(far)
@@ -112,16 +108,16 @@ def _jn_downwards(n: int, x: Any) -> Any:
         above, term = term, (2 * k + 1) / x * term - above
         if k - 1 == n:
             found = term
-        factor = where(absolute(term) > 1e10, 1e-10, 1.0)
+        factor = where(abs(term) > 1e10, 1e-10, 1.0)
         above, term, found = above * factor, term * factor, found * factor
     sine = sin(x)
     zeroth, first = sine / x, (sine / x - cos(x)) / x
-    is_zeroth = absolute(zeroth) > absolute(first)
+    is_zeroth = abs(zeroth) > abs(first)
     return found * where(is_zeroth, zeroth, first) / where(is_zeroth, term, above)
 
 
 def _yn(n: int, x: Any) -> Any:
-    size = absolute(x)
+    size = abs(x)
     is_outside = (size == 0) | (size == math.inf)
     inside = where(is_outside, 1.0, size)
     sine, cosine = sin(inside), cos(inside)
@@ -132,7 +128,7 @@ def _yn(n: int, x: Any) -> Any:
 
 
 def _in(n: int, x: Any) -> Any:
-    size = absolute(x)
+    size = abs(x)
     is_tiny = size < 1e-8
     inside = where(is_tiny, 1.0, size)
     half = exp(0.5 * inside)

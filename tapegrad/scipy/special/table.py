@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.ops import bessel, exponential, sigmoids, special as primitives
-from tapegrad.ops.selection import where
-from tapegrad.scipy.operands import operands
+from tapegrad.scipy.vocabulary import operands, where
 
 
 def lifted(function: Callable[..., Any], words: str, name: str = "") -> Callable[..., Any]:

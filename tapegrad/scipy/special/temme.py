@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import sin, sinc
+from tapegrad.ops.trigonometric import sinc
 from tapegrad.scipy.special.nodes import hyperbolic_sine_share
+from tapegrad.scipy.vocabulary import exp, log, sin, sqrt, stop_gradient, where
 
 # For arguments below and orders up to these the series are exact after so many terms.
 SMALL, LOW_ORDER = 0.5, 1.5

@@ -10,14 +10,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.powers import cbrt, sqrt
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.special import lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import acos, asinh, atan, cos, sin, tanh
+from tapegrad.ops.powers import cbrt
+from tapegrad.ops.trigonometric import acos
 from tapegrad.scipy.special.nodes import DEPTH, cosine_of_pi, halved, integrate, sine_of_pi
 from tapegrad.scipy.special.temme import is_small, y_small
+from tapegrad.scipy.vocabulary import (
+    asinh,
+    atan,
+    cos,
+    exp,
+    lgamma,
+    log,
+    maximum,
+    minimum,
+    sin,
+    sqrt,
+    stop_gradient,
+    tanh,
+    where,
+)
 
 _NODES, _LEVELS = 120, 120
 

@@ -7,21 +7,29 @@ from typing import Any
 
 from tapegrad.ops.along_axis import take_along_axis
 from tapegrad.ops.bessel import bessel_i0e, bessel_i1e
-from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.reduction import argmax
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import maximum, minimum, where
 from tapegrad.ops.special import spence
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import asin, atan2, cos, sin
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import uniform
 from tapegrad.scipy.stats.inverse import quantile
 from tapegrad.scipy.stats.quadrature import column, integral_between
+from tapegrad.scipy.vocabulary import (
+    asin,
+    atan2,
+    cast,
+    cos,
+    exp,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    rint,
+    sin,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 _ROUNDS = 40
@@ -51,7 +59,7 @@ def _vonmises_draw(source: Source, shape: Shape, dtype: Any, kappa: Any) -> Any:
     gap = kappa * (excess + turn)
     is_accepted = log(gap / uniform(source, (_ROUNDS, *shape), dtype)) + 1 - gap >= 0
     first = argmax(cast(is_accepted, "int32"), axis=0, keepdims=True)
-    angle = 2 * asin(sqrt(0.5 * getitem(take_along_axis(turn, first, 0), 0)))
+    angle = 2 * asin(sqrt(0.5 * take_along_axis(turn, first, 0)[0]))
     return where(uniform(source, shape, dtype) < 0.5, -angle, angle)
 
 

@@ -6,14 +6,12 @@ import math
 from functools import partial
 from typing import Any
 
-from tapegrad.ops.exponential import log
-from tapegrad.ops.selection import where
-from tapegrad.scipy.operands import is_number
 from tapegrad.scipy.stats.family import Family, Formula, check_order, standardized
 from tapegrad.scipy.stats.frozen import FrozenContinuous
 from tapegrad.scipy.stats.likelihood import fit
 from tapegrad.scipy.stats.logarithms import exp_or_infinite
 from tapegrad.scipy.stats.quadrature import column, mean_over_shares
+from tapegrad.scipy.vocabulary import is_number, log, where
 
 
 def symmetric(cdf: Formula, ppf: Formula, logcdf: Formula | None = None) -> dict[str, Any]:
@@ -137,9 +135,7 @@ class Continuous(Family):
         >>> norm.rvs(loc=[0.0, 10.0], size=(3, 2), random_state=1).shape
         (3, 2)
         """
-        if len(args) == len(self.parameters) + 1:
-            *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
-        return self._sample(tuple(args), kwargs, size, random_state)
+        return self._sample(args, kwargs, size, random_state)
 
 
 OnPositive = partial(Continuous, support=(0.0, math.inf), inside=1.0)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.sigmoids import log_sigmoid, sigmoid
-from tapegrad.ops.special import betaln, entr, lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.special import entr
 from tapegrad.scipy.special.factorials import log_choose
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.stats import draws
@@ -20,6 +13,23 @@ from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 from tapegrad.scipy.stats.quadrature import column, integral_over_all, mean_log_gamma
 from tapegrad.scipy.stats.search import first_leaving, first_reaching
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    cast,
+    exp,
+    expm1,
+    floor,
+    lgamma,
+    log,
+    log1p,
+    log_sigmoid,
+    maximum,
+    minimum,
+    sigmoid,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 
 def _is_share(p: Any) -> Any:

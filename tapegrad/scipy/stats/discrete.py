@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import greater, isnan
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
+from tapegrad.ops.comparison import greater
 from tapegrad.scipy.stats.family import Family, standardized
 from tapegrad.scipy.stats.frozen import FrozenDiscrete
+from tapegrad.scipy.vocabulary import cast, exp, floor, isnan, where
 
 
 class Discrete(Family):
@@ -65,6 +62,4 @@ class Discrete(Family):
         >>> poisson.rvs(3.0, size=4, random_state=1).dtype
         <dtype: 'int64'>
         """
-        if len(args) == len(self.parameters) + 1:
-            *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
-        return cast(self._sample(tuple(args), kwargs, size, random_state), "int64")
+        return cast(self._sample(args, kwargs, size, random_state), "int64")

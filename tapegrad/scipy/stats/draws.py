@@ -15,7 +15,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops import random_draws
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.random_generator import Generator, get_global_generator
-from tapegrad.ops.selection import maximum
+from tapegrad.scipy.vocabulary import maximum
 
 _WORD = 1 << 64
 
@@ -62,7 +62,7 @@ def full_shape(size: Any, *parameters: Any, name: str) -> Shape:
     >>> full_shape((4, 2), as_operand([1.0, 2.0]), name="norm")
     (4, 2)
     """
-    common = np.broadcast_shapes(*(tuple(p.shape) for p in parameters))
+    common = np.broadcast_shapes(*(p.shape for p in parameters))
     if size is None:
         return common
     wanted = random_draws.as_shape(size)

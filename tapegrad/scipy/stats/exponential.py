@@ -8,13 +8,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.selection import where
-from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
-from tapegrad.ops.trigonometric import atan, atanh, cos, sin, tanh
+from tapegrad.ops.sigmoids import logit
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive, symmetric
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
+from tapegrad.scipy.vocabulary import (
+    atan,
+    atanh,
+    cos,
+    exp,
+    expm1,
+    log,
+    log1p,
+    log_sigmoid,
+    sigmoid,
+    sin,
+    tanh,
+    where,
+)
 
 _EULER = 0.57721566490153286
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import lgamma
 from tapegrad.scipy.special.ratios import SMALL, expm1_ratio, log1p_ratio, power_series
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.exponential import gumbel_log_tail
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import beyond_zero, bounded_exp, log_complement, times_log
+from tapegrad.scipy.vocabulary import exp, expm1, lgamma, log, log1p, where
 
 _EULER = 0.57721566490153286
 _ZETA = [math.nan, math.nan, 1.6449340668482264, 1.2020569031595942, 1.0823232337111381]

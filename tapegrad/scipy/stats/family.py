@@ -14,15 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.basic import broadcast_p
 from tapegrad.ops.comparison import isinf
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import log, log1p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.scipy.operands import is_number, operands
 from tapegrad.scipy.stats.draws import full_shape, source_of, uniform
 from tapegrad.scipy.stats.logarithms import log_or_nothing
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    is_number,
+    log,
+    log1p,
+    numpy_dtype_of,
+    operands,
+    sqrt,
+    where,
+)
 
 Formula = Callable[..., Any]
 Bounds = tuple[Any, Any]
@@ -274,7 +278,7 @@ class Family(ABC):
         given = self._all_given(args, kwargs)
         _, shapes, loc, scale, _ = given
         y = given.checked(finish(self._formula(name)(*shapes), loc, scale))
-        full = np.broadcast_shapes(*(tuple(value.shape) for value in (*shapes, loc, scale)))
+        full = np.broadcast_shapes(*(value.shape for value in (*shapes, loc, scale)))
         return y if y.shape == full else broadcast_p(y, shape=full)
 
     def mean(self, *args: Any, **kwargs: Any) -> Any:
@@ -325,6 +329,8 @@ class Family(ABC):
     # Samples
 
     def _sample(self, args: tuple[Any, ...], kwargs: dict[str, Any], size: Any, state: Any) -> Any:
+        if len(args) == len(self.parameters) + 1:
+            *args, size = args  # type: ignore[assignment]  # SciPy takes it by position as well
         given = self._all_given(args, kwargs)
         _, shapes, loc, scale, _ = given
         shape = full_shape(size, *shapes, loc, scale, name=self.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.selection import where
 from tapegrad.scipy.stats.family import Formula
+from tapegrad.scipy.vocabulary import where
 
 
 def finite_above(bound: float, x: Any, formula: Formula) -> Any:

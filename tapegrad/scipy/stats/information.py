@@ -7,18 +7,23 @@ from typing import Any
 
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.exponential import log
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.joining import concat
-from tapegrad.ops.reduction import mean as mean_over
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from tapegrad.ops.sorting import sort
-from tapegrad.ops.trigonometric import atan2, cos, sin
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.information import entr, rel_entr
 from tapegrad.scipy.stats.samples import Values, read_values, root
+from tapegrad.scipy.vocabulary import (
+    atan2,
+    broadcast_arrays,
+    concat,
+    cos,
+    expand_dims,
+    floor,
+    log,
+    mean,
+    moveaxis,
+    operands,
+    sin,
+    where,
+)
 
 
 def entropy(
@@ -68,7 +73,7 @@ def differential_entropy(
     """
     sample = read_values(values, axis, "propagate", "differential_entropy")
     x = sort(moveaxis(sample.x, sample.axis, -1), -1)
-    n = int(x.shape[-1])
+    n = x.shape[-1]
     window = math.floor(math.sqrt(n) + 0.5) if window_length is None else window_length
     if not 2 <= 2 * window < n:
         raise ArgumentError(
@@ -89,20 +94,18 @@ def differential_entropy(
 
 def _steps(x: Any, window: int) -> Any:
     """The distances between what lies `window` places after each value and before it."""
-    first, last = getitem(x, (..., slice(0, 1))), getitem(x, (..., slice(-1, None)))
+    first, last = x[..., :1], x[..., -1:]
     padded = concat([first] * window + [x] + [last] * window, -1)
-    return getitem(padded, (..., slice(2 * window, None))) - getitem(
-        padded, (..., slice(None, -2 * window))
-    )
+    return padded[..., 2 * window :] - padded[..., : -2 * window]
 
 
 def _vasicek(x: Any, window: int, n: int) -> Any:
-    return mean_over(log(n / (2 * window) * _steps(x, window)), -1)
+    return mean(log(n / (2 * window) * _steps(x, window)), -1)
 
 
 def _van_es(x: Any, window: int, n: int) -> Any:
-    gaps = getitem(x, (..., slice(window, None))) - getitem(x, (..., slice(None, -window)))
-    spread = mean_over(log((n + 1) / window * gaps), -1)
+    gaps = x[..., window:] - x[..., :-window]
+    spread = mean(log((n + 1) / window * gaps), -1)
     harmonic = sum(1 / k for k in range(window, n + 1))
     return spread + harmonic + math.log(window) - math.log(n + 1)
 
@@ -114,7 +117,7 @@ def _ebrahimi(x: Any, window: int, n: int) -> Any:
     ]
     steps = _steps(x, window)
     factors = operands(steps, [n / (c * window) for c in weights])[1]
-    return mean_over(log(factors * steps), -1)
+    return mean(log(factors * steps), -1)
 
 
 _METHODS = {"vasicek": _vasicek, "van es": _van_es, "ebrahimi": _ebrahimi}

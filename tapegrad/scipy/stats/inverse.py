@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.vocabulary import maximum, minimum, stop_gradient, where
 
 _HALVINGS, _STEPS = 48, 2
 Formula = Callable[..., Any]

@@ -6,28 +6,35 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tapegrad.errors import ShapeError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.magnitude import abs as absolute
 from tapegrad.ops.no_nan import divide_no_nan
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import all as holds_everywhere, sum as sum_over
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.shape import expand_dims, moveaxis
-from tapegrad.ops.special import digamma, lbeta, lgamma
-from tapegrad.scipy.operands import operands
+from tapegrad.ops.special import lbeta
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.counts import draw_binomial
 from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
 from tapegrad.scipy.stats.logarithms import times_log
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    digamma,
+    eps_of,
+    every,
+    exp,
+    expand_dims,
+    floor,
+    lgamma,
+    matrix_diag,
+    maximum,
+    minimum,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    stack,
+    sum_over,
+    where,
+)
 
 
 class Dirichlet:
@@ -56,11 +63,11 @@ class Dirichlet:
         if x.shape[0] == count - 1:
             x = concat([x, 1 - sum_over(x, 0, keepdims=True)], 0)
         x = moveaxis(x, 0, -1)
-        tolerance = max(1e-6, math.sqrt(np.finfo(numpy_dtype_of(x)).eps))
-        is_one = absolute(sum_over(x, -1) - 1) < tolerance
-        is_inside = holds_everywhere((x >= 0) & (x <= 1), -1) & is_one
+        tolerance = max(1e-6, math.sqrt(eps_of(x)))
+        is_one = abs(sum_over(x, -1) - 1) < tolerance
+        is_inside = every((x >= 0) & (x <= 1), -1) & is_one
         shares = where(expand_dims(is_inside, -1), x, 1 / count)
-        is_valid = holds_everywhere(alpha > 0, -1)
+        is_valid = every(alpha > 0, -1)
         alpha = where(is_valid, alpha, 1.0)
         y = sum_over(times_log(alpha - 1, shares), -1) - lbeta(alpha)
         return where(is_valid, where(is_inside, y, -math.inf), math.nan)
@@ -71,25 +78,25 @@ class Dirichlet:
 
     def mean(self, alpha: Any) -> Any:
         """Return the mean share of each component."""
-        (alpha,) = operands(alpha)
+        alpha = operand(alpha)
         return alpha / sum_over(alpha, -1, keepdims=True)
 
     def var(self, alpha: Any) -> Any:
         """Return the variance of each component."""
-        (alpha,) = operands(alpha)
+        alpha = operand(alpha)
         share = self.mean(alpha)
         return share * (1 - share) / (sum_over(alpha, -1, keepdims=True) + 1)
 
     def cov(self, alpha: Any) -> Any:
         """Return the matrix of covariances."""
-        (alpha,) = operands(alpha)
+        alpha = operand(alpha)
         share = self.mean(alpha)
         products = expand_dims(share, -1) * expand_dims(share, -2)
         return (matrix_diag(share) - products) / (sum_over(alpha, -1) + 1)
 
     def entropy(self, alpha: Any) -> Any:
         """Return the differential entropy."""
-        (alpha,) = operands(alpha)
+        alpha = operand(alpha)
         total = sum_over(alpha, -1)
         count = _length(alpha, "dirichlet", "alpha")
         spread = sum_over((alpha - 1) * digamma(alpha), -1)
@@ -97,7 +104,7 @@ class Dirichlet:
 
     def rvs(self, alpha: Any, size: Any = 1, random_state: Any = None) -> Any:
         """Draw `[*size, components]` shares; alpha gets gradients."""
-        (alpha,) = operands(alpha)
+        alpha = operand(alpha)
         shape = (*(() if size is None else as_shape(size)), *alpha.shape)
         source = draws.source_of(random_state)
         parts = draws.gamma(source, shape, numpy_dtype_of(alpha), alpha)
@@ -105,7 +112,7 @@ class Dirichlet:
 
 
 def _length(values: Any, name: str, parameter: str) -> int:
-    if len(values.shape) != 1:
+    if values.ndim != 1:
         raise ShapeError(f"{name} needs {parameter} with one axis. Got shape {values.shape}.")
     return int(values.shape[0])
 
@@ -153,9 +160,9 @@ class Multinomial:
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """Return the logarithm of the probability of x: -inf unless x are counts that sum to n."""
         x, n, p = operands(x, n, p)
-        is_count = holds_everywhere((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
+        is_count = every((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
         counts = where(expand_dims(is_count, -1), x, 0.0)
-        is_share = holds_everywhere((p >= 0) & (p <= 1), -1)
+        is_share = every((p >= 0) & (p <= 1), -1)
         is_valid = is_share & (n >= 0) & (floor(n) == n)
         share = where(expand_dims(is_share, -1), p, 0.5)
         ways = lgamma(where(is_valid, n, 0.0) + 1) - sum_over(lgamma(counts + 1), -1)
@@ -180,13 +187,13 @@ class Multinomial:
     def rvs(self, n: Any, p: Any, size: Any = None, random_state: Any = None) -> Any:
         """Draw `[*size, outcomes]` counts, of int64: one outcome after the other."""
         n, p = operands(n, p)
-        outcomes = int(p.shape[-1])
-        first = getitem(p, (..., 0))
+        outcomes = p.shape[-1]
+        first = p[..., 0]
         shape = draws.full_shape(size, n, first, name="multinomial")
         source, dtype = draws.source_of(random_state), numpy_dtype_of(p)
         left, share, counts = n, sum_over(p, -1), []
         for i in range(outcomes - 1):
-            p_i = getitem(p, (..., i))
+            p_i = p[..., i]
             rate = minimum(maximum(divide_no_nan(p_i, share), 0.0), 1.0)
             counts.append(draw_binomial(source, shape, dtype, left, rate))
             left, share = left - counts[-1], share - p_i

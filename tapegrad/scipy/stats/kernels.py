@@ -6,17 +6,21 @@ import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.diagonal import matrix_diag_part
-from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.solve import triangular_solve
 from tapegrad.ops.logsumexp import logsumexp
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.shape import expand_dims, matrix_transpose
-from tapegrad.ops.special import ndtr
-from tapegrad.scipy.operands import operand, operands
+from tapegrad.scipy.vocabulary import (
+    exp,
+    expand_dims,
+    log,
+    matrix_diag_part,
+    matrix_transpose,
+    ndtr,
+    operand,
+    operands,
+    reshape_p,
+    sum_over,
+)
 
 
 class gaussian_kde:  # noqa: N801  # SciPy's name
@@ -32,11 +36,11 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         data = operand(dataset)
-        data = reshape_p(data, shape=(1, -1)) if len(data.shape) < 2 else data
+        data = reshape_p(data, shape=(1, -1)) if data.ndim < 2 else data
         if data.shape[1] < 2:
             raise ArgumentError(f"gaussian_kde needs two points or more. Got {data.shape[1]}.")
         self.dataset = data
-        self.d, self.n = (int(n) for n in data.shape)
+        self.d, self.n = data.shape
         if weights is None:
             self.weights = operands(data, [1 / self.n] * self.n)[1]
         else:
@@ -75,9 +79,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
             self.factor = operands(self.dataset, bw_method)[1]
         gap = self.dataset - sum_over(self.weights * self.dataset, -1, True)
         degrees = 1 - sum_over(self.weights * self.weights)
-        self.covariance = (
-            matmul(gap * self.weights, matrix_transpose(gap)) / degrees * self.factor**2
-        )
+        self.covariance = (gap * self.weights) @ matrix_transpose(gap) / degrees * self.factor**2
 
     def logpdf(self, x: Any) -> Any:
         """Return the logarithm of the density at points, one in each column."""
@@ -112,7 +114,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
 
     def _points(self, x: Any) -> Any:
         points = operands(self.dataset, x)[1]
-        if len(points.shape) < 2:
+        if points.ndim < 2:
             shape = (self.d, 1) if self.d > 1 else (1, -1)
             points = reshape_p(points, shape=shape)
         if points.shape[0] != self.d:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.rounding import ceil, floor
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.special import lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import atanh, sinh, tanh
+from tapegrad.ops.rounding import ceil
+from tapegrad.ops.trigonometric import sinh
 from tapegrad.scipy.special.riemann import BERNOULLI, TERMS, scaled_sum
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
@@ -27,6 +22,20 @@ from tapegrad.scipy.stats.quadrature import (
 )
 from tapegrad.scipy.stats.search import first_reaching
 from tapegrad.scipy.stats.waiting import poisson_draw
+from tapegrad.scipy.vocabulary import (
+    atanh,
+    exp,
+    expm1,
+    floor,
+    lgamma,
+    log,
+    log1p,
+    maximum,
+    sqrt,
+    stop_gradient,
+    tanh,
+    where,
+)
 
 # The geometric distribution from 0 on, by the rate of its decay
 

@@ -6,16 +6,19 @@ import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
 from tapegrad.ops.comparison import isfinite
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.reduction import mean, min as smallest
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.optimize.minimizing import minimize
+from tapegrad.scipy.vocabulary import (
+    cast,
+    exp,
+    mean,
+    operand,
+    operands,
+    reshape_p,
+    smallest,
+    stop_gradient,
+    where,
+)
 
 _SIMPLEXES = 3
 _LIMITS = {"maxiter": 1000, "xatol": 1e-6, "fatol": 1e-10}
@@ -40,7 +43,7 @@ def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) 
     starts = _starts(family, x, fixed, starts)
 
     def parameters(point: Any) -> dict[str, Any]:
-        moving = {name: getitem(point, k) for k, name in enumerate(free)}
+        moving = {name: point[k] for k, name in enumerate(free)}
         if "scale" in moving:
             moving["scale"] = exp(moving["scale"])
         return {**fixed, **moving}

@@ -12,10 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.vocabulary import (
+    exp,
+    expm1,
+    log,
+    log1p,
+    minimum,
+    numpy_dtype_of,
+    stop_gradient,
+    where,
+)
 
 
 def log_or_nothing(p: Any) -> Any:

@@ -12,25 +12,31 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.joining import stack
 from tapegrad.ops.linalg.common import triangle
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.solve import inv, triangular_solve
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims, matrix_transpose, moveaxis
-from tapegrad.ops.special import digamma
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.special.factorials import multigammaln
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenDensity
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    digamma,
+    exp,
+    expand_dims,
+    log,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_transpose,
+    moveaxis,
+    numpy_dtype_of,
+    operands,
+    reshape_p,
+    sqrt,
+    stack,
+    sum_over,
+    where,
+)
 
 
 def _log_det(factor: Any) -> Any:
@@ -40,7 +46,7 @@ def _log_det(factor: Any) -> Any:
 
 def _as_scale(scale: Any, name: str) -> Any:
     """The scale as a matrix: numbers and vectors stand for diagonals."""
-    rank = len(scale.shape)
+    rank = scale.ndim
     if rank == 0:
         return reshape_p(scale, shape=(1, 1))
     if rank == 1:
@@ -54,14 +60,14 @@ def _as_scale(scale: Any, name: str) -> Any:
 
 def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
     """The sample with its matrices along the last two axes, and the shape of the answer."""
-    if len(x.shape) < 2 and size == 1:
+    if x.ndim < 2 and size == 1:
         return reshape_p(x, shape=(*x.shape, 1, 1)), tuple(x.shape)
-    if len(x.shape) < 2 or x.shape[0] != size or x.shape[1] != size:
+    if x.ndim < 2 or x.shape[0] != size or x.shape[1] != size:
         raise ShapeError(
             f"{name} needs x with {size} by {size} matrices along its first two axes. "
             f"Got shape {x.shape}."
         )
-    return moveaxis(x, (0, 1), (-2, -1)), tuple(x.shape)[2:]
+    return moveaxis(x, (0, 1), (-2, -1)), x.shape[2:]
 
 
 def _squeezed(is_valid: Any, y: Any) -> Any:
@@ -87,7 +93,7 @@ class _Squares(ABC):
     def _read(self, *values: Any) -> tuple[Any, ...]:
         *others, scale = operands(*values)
         scale = _as_scale(scale, self._name)
-        size = int(scale.shape[-1])
+        size = scale.shape[-1]
         # Fewer degrees of freedom than that give no density.
         is_valid = others[-1] > size - 1
         df = where(is_valid, others[-1], float(size))
@@ -112,8 +118,8 @@ class _Squares(ABC):
         """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
         df, scale, count, is_valid = self._read(df, scale)
         standard = self._spread(_bartlett(df, count, size, random_state))
-        root = matmul(cholesky(scale), standard)
-        return _squeezed(is_valid, matmul(root, matrix_transpose(root)))
+        root = cholesky(scale) @ standard
+        return _squeezed(is_valid, root @ matrix_transpose(root))
 
     @abstractmethod
     def _spread(self, factor: Any) -> Any:
@@ -275,12 +281,12 @@ class MatrixNormal:
     def logpdf(self, X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
         """Return the logarithm of the density at matrices along the last two axes of X."""
         X, mean, rows, columns = operands(X, 0.0 if mean is None else mean, rowcov, colcov)
-        if len(X.shape) < 2:
+        if X.ndim < 2:
             raise ShapeError(
                 f"matrix_normal needs matrices along the last two axes. Got shape {X.shape}."
             )
-        mean, rows, columns = _matrix_parameters(mean, rows, columns, tuple(X.shape[-2:]))
-        n, p = (int(k) for k in X.shape[-2:])
+        mean, rows, columns = _matrix_parameters(mean, rows, columns, X.shape[-2:])
+        n, p = X.shape[-2:]
         left, right = cholesky(rows), cholesky(columns)
         gap = triangular_solve(left, X - mean)
         gap = triangular_solve(right, matrix_transpose(gap))
@@ -293,9 +299,8 @@ class MatrixNormal:
 
     def entropy(self, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
         """Return the differential entropy."""
-        mean, rows, columns = operands(0.0 if mean is None else mean, rowcov, colcov)
-        mean, rows, columns = _matrix_parameters(mean, rows, columns, None)
-        n, p = (int(k) for k in mean.shape)
+        mean, rows, columns = _matrix_parameters(mean, rowcov, colcov, None)
+        n, p = mean.shape
         volume = p * _log_det(cholesky(rows)) + n * _log_det(cholesky(columns))
         return 0.5 * (volume + n * p * (1 + math.log(2 * math.pi)))
 
@@ -308,23 +313,23 @@ class MatrixNormal:
         random_state: Any = None,
     ) -> Any:
         """Draw `[*size, rows, columns]` matrices (one without the axis); all get gradients."""
-        mean, rows, columns = operands(0.0 if mean is None else mean, rowcov, colcov)
-        mean, rows, columns = _matrix_parameters(mean, rows, columns, None)
+        mean, rows, columns = _matrix_parameters(mean, rowcov, colcov, None)
         outer = as_shape(size)
         noise = draws.normal(
             draws.source_of(random_state), (*outer, *mean.shape), numpy_dtype_of(mean)
         )
-        y = matmul(matmul(cholesky(rows), noise), matrix_transpose(cholesky(columns))) + mean
+        y = cholesky(rows) @ noise @ matrix_transpose(cholesky(columns)) + mean
         return reshape_p(y, shape=tuple(mean.shape)) if outer == (1,) else y
 
 
 def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[Any, Any, Any]:
     """The mean and both covariances as matrices; numbers and vectors stand for diagonals."""
-    if shape is None and len(mean.shape) == 2:
+    mean, rows, columns = operands(0.0 if mean is None else mean, rows, columns)
+    if shape is None and mean.ndim == 2:
         shape = tuple(mean.shape)
     sizes = []
     for axis, cov in enumerate((rows, columns)):
-        sizes.append(int(cov.shape[-1]) if cov.shape else (1 if shape is None else shape[axis]))
+        sizes.append(cov.shape[-1] if cov.shape else (1 if shape is None else shape[axis]))
     full = tuple(sizes)
     given = full if shape is None else shape
     if full != given or (mean.shape and mean.shape != full):
@@ -339,7 +344,7 @@ def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[
 
 
 def _covariance(cov: Any, size: int) -> Any:
-    if len(cov.shape) == 2:
+    if cov.ndim == 2:
         return cov
     return matrix_diag(broadcast_p(cov, shape=(size,)))
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.magnitude import sign
 from tapegrad.ops.powers import power_p
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.special import lgamma, log_ndtr, ndtr, ndtri
 from tapegrad.scipy.special.incomplete import gammainc, gammaincc
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal, uniform
 from tapegrad.scipy.stats.logarithms import log_complement
+from tapegrad.scipy.vocabulary import (
+    exp,
+    lgamma,
+    log,
+    log1p,
+    log_ndtr,
+    maximum,
+    minimum,
+    ndtr,
+    ndtri,
+    sign,
+    where,
+)
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 

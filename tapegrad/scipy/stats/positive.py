@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import digamma, lgamma
 from tapegrad.scipy.special.incomplete import gammainc, gammaincc
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.logarithms import log_complement, times_log
+from tapegrad.scipy.vocabulary import digamma, exp, expm1, lgamma, log, log1p, where
 
 
 def _entropy(a: Any) -> Any:

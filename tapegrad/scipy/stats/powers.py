@@ -8,17 +8,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.selection import where
-from tapegrad.ops.sigmoids import log_sigmoid, logit, sigmoid
-from tapegrad.ops.special import log_ndtr, ndtr, ndtri
-from tapegrad.ops.trigonometric import asin, sin
+from tapegrad.ops.sigmoids import logit
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive, OnUnit
 from tapegrad.scipy.stats.family import Formula
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import beyond_zero, log_or_nothing, times_log, times_log1p
+from tapegrad.scipy.vocabulary import (
+    asin,
+    exp,
+    expm1,
+    log,
+    log1p,
+    log_ndtr,
+    log_sigmoid,
+    ndtr,
+    ndtri,
+    sigmoid,
+    sin,
+    sqrt,
+    where,
+)
 
 
 def _of_logarithm(formula: Formula, at_zero: float) -> Formula:

@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, expm1
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.shape import expand_dims
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.vocabulary import (
+    eps_of,
+    exp,
+    expand_dims,
+    expm1,
+    maximum,
+    minimum,
+    numbers_like,
+    stop_gradient,
+    sum_over,
+)
 
 _STEP = 1 / 16
 Integrand = Callable[[Any], Any]
@@ -37,9 +41,8 @@ def column(*values: Any) -> list[Any]:
 
 def _table(like: Any, kind: str) -> tuple[Any, Any]:
     """The nodes and weights of a rule, in the dtype and on the device of a tensor."""
-    dtype = numpy_dtype_of(like)
-    nodes, weights = (x.astype(dtype) for x in _RULES[kind])
-    return place_next_to(like, nodes), place_next_to(like, weights)
+    nodes, weights = _RULES[kind]
+    return numbers_like(like, nodes), numbers_like(like, weights)
 
 
 def _endless() -> tuple[Any, Any]:
@@ -140,7 +143,7 @@ def mean_log_gamma(mean: Any, rest: Integrand, start: Any) -> Any:
     t, weights = _table(mean, "logarithmic")
     mean_, start_ = column(mean, start)
     # Short of -1, where logarithms end.
-    drop = maximum(expm1(-t), float(np.finfo(numpy_dtype_of(mean)).eps) - 1)
+    drop = maximum(expm1(-t), eps_of(mean) - 1)
     gap = mean_ * exp(-t) + exp(-start_ * t) * rest(drop) / drop
     return sum_over(gap * (weights / t), -1)
 

@@ -5,19 +5,31 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import log, log1p
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import betaln, digamma, erf, erfinv, lgamma, log_ndtr, ndtr, ndtri
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import atan2, cos, sin
+from tapegrad.ops.special import erfinv
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import beyond_zero, times_log
+from tapegrad.scipy.vocabulary import (
+    atan2,
+    betaln,
+    cos,
+    digamma,
+    erf,
+    lgamma,
+    log,
+    log1p,
+    log_ndtr,
+    ndtr,
+    ndtri,
+    sin,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _EULER = 0.57721566490153286
 

@@ -8,25 +8,32 @@ from typing import Any, NamedTuple
 from tapegrad.core.choices import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.along_axis import take_along_axis
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.cumulative import cumsum, diff
-from tapegrad.ops.gather import gather
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.joining import concat
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import any as any_over, max as largest, sum as sum_over
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.reduction import any as any_over
 from tapegrad.ops.sorting import argsort, searchsorted, sort
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.stats.ratios import f as f_distribution
 from tapegrad.scipy.stats.samples import read_values, root
 from tapegrad.scipy.stats.shares import beta as beta_distribution
 from tapegrad.scipy.stats.student import t as t_distribution
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    cumsum,
+    diff,
+    expand_dims,
+    gather,
+    isnan,
+    largest,
+    maximum,
+    minimum,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    reshape_p,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 
 class Significance(NamedTuple):
@@ -58,7 +65,7 @@ def _correlation(x: Any, y: Any) -> Any:
 def _centred(x: Any) -> Any:
     """Distances from the mean, in units of the largest: of these, squares do not overflow."""
     x = x - sum_over(x, -1, True) / x.shape[-1]
-    unit = stop_gradient(largest(absolute(x), -1, True))
+    unit = stop_gradient(largest(abs(x), -1, True))
     return x / where((unit > 0) & (unit < math.inf), unit, 1.0)
 
 
@@ -85,15 +92,10 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -
 
 
 def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
+    check_choice(f"alternative of {name}", alternative, ("two-sided", "less", "greater"))
     if alternative == "less":
         return dist.cdf(y)
-    if alternative == "greater":
-        return dist.sf(y)
-    if alternative != "two-sided":
-        raise ArgumentError(
-            f"alternative of {name} must be 'two-sided', 'less' or 'greater'. Got {alternative!r}."
-        )
-    return 2 * dist.sf(absolute(y))
+    return dist.sf(y) if alternative == "greater" else 2 * dist.sf(abs(y))
 
 
 def rankdata(
@@ -127,7 +129,7 @@ def _ranks(x: Any, method: str) -> Any:
     if method == "dense":
         # How many different values there are up to each place in order.
         steps = cast(diff(ordered) > 0, dtype)
-        levels = concat([0.0 * getitem(ordered, (..., slice(0, 1))) + 1, cumsum(steps, -1) + 1], -1)
+        levels = concat([0.0 * ordered[..., :1] + 1, cumsum(steps, -1) + 1], -1)
         return take_along_axis(levels, searchsorted(ordered, x, "left"), -1)
     first = cast(searchsorted(ordered, x, "left"), dtype) + 1
     last = cast(searchsorted(ordered, x, "right"), dtype)
@@ -156,13 +158,13 @@ def spearmanr(
     """
     check_choice("nan_policy of spearmanr", nan_policy, ("propagate",))
     rows = _samples(a, b, axis)
-    count = int(rows.shape[0])
+    count = rows.shape[0]
     df = float(rows.shape[-1] - 2)
     if df < 0:
         raise ArgumentError(f"spearmanr needs two pairs or more. Got {rows.shape[-1]}.")
     ranks = rankdata(rows, axis=-1)
     if count == 2:
-        r = _correlation(getitem(ranks, 0), getitem(ranks, 1))
+        r = _correlation(ranks[0], ranks[1])
     else:
         r = _correlation(expand_dims(ranks, 1), expand_dims(ranks, 0))
     rest = (r + 1) * (1 - r)
@@ -177,10 +179,10 @@ def _samples(a: Any, b: Any, axis: Any) -> Any:
     parts = [operand(a)] if b is None else operands(a, b)
     if axis is None:
         parts = [reshape_p(x, shape=(-1,)) for x in parts]
-    if any(len(x.shape) not in (1, 2) for x in parts) or axis not in (None, 0, 1):
+    if any(x.ndim not in (1, 2) for x in parts) or axis not in (None, 0, 1):
         raise ShapeError("spearmanr needs vectors or matrices, and as axis 0, 1 or None.")
-    rows = [expand_dims(x, 0) if len(x.shape) == 1 else moveaxis(x, axis, -1) for x in parts]
-    if len({int(x.shape[-1]) for x in rows}) > 1 or sum(int(x.shape[0]) for x in rows) < 2:
+    rows = [expand_dims(x, 0) if x.ndim == 1 else moveaxis(x, axis, -1) for x in parts]
+    if len({x.shape[-1] for x in rows}) > 1 or sum(x.shape[0] for x in rows) < 2:
         raise ShapeError(
             "spearmanr needs two samples or more, all of one length. Got shapes "
             f"{', '.join(str(tuple(x.shape)) for x in parts)}."
@@ -215,7 +217,7 @@ def linregress(
     (2.3, 0.8)
     """
     x, y = _pair(x, y, axis, "linregress")
-    n = int(x.shape[-1])
+    n = x.shape[-1]
     if n < 2:
         raise ArgumentError(f"linregress needs two points or more. Got {n}.")
     x_mean, y_mean = sum_over(x, -1) / n, sum_over(y, -1) / n
@@ -343,7 +345,7 @@ def wasserstein_distance(
     5.0
     """
     gaps, steps = _cdf_gaps(u_values, v_values, u_weights, v_weights, "wasserstein_distance")
-    return sum_over(absolute(gaps) * steps, -1)
+    return sum_over(abs(gaps) * steps, -1)
 
 
 def energy_distance(
@@ -362,12 +364,12 @@ def _cdf_gaps(u: Any, v: Any, u_weights: Any, v_weights: Any, name: str) -> tupl
     """The differences of two distribution functions between all values, and how far those are."""
     u, v = operands(u, v)
     for x in (u, v):
-        if len(x.shape) != 1 or not x.shape[0]:
+        if x.ndim != 1 or not x.shape[0]:
             raise ShapeError(
                 f"{name} needs vectors of at least one value. Got shapes {u.shape} and {v.shape}."
             )
     everything = sort(concat([u, v], 0), -1)
-    places = getitem(everything, slice(None, -1))
+    places = everything[:-1]
     gaps = _cdf_at(places, u, u_weights) - _cdf_at(places, v, v_weights)
     return gaps, diff(everything)
 
@@ -386,5 +388,5 @@ def _cdf_at(places: Any, x: Any, weights: Any) -> Any:
         )
     # No share is negative.
     weights = gather(where(weights < 0, math.nan, weights), order)
-    sums = concat([0.0 * getitem(weights, slice(0, 1)), cumsum(weights, 0)], 0)
-    return gather(sums, index) / getitem(sums, -1)
+    sums = concat([0.0 * weights[:1], cumsum(weights, 0)], 0)
+    return gather(sums, index) / sums[-1]

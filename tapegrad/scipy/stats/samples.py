@@ -8,14 +8,16 @@ from typing import Any
 
 from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axes, normalize_axis
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import moveaxis
-from tapegrad.scipy.operands import operand
+from tapegrad.scipy.vocabulary import (
+    cast,
+    isnan,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    reshape_p,
+    sum_over,
+    where,
+)
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,13 @@ def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
     x = operand(a)
     kept = None
     if axis is None:
-        kept = (1,) * len(x.shape)
+        kept = (1,) * x.ndim
         x, axis = reshape_p(x, shape=(-1,)), 0
     elif not x.shape:
         x = reshape_p(x, shape=(1,))
     elif isinstance(axis, list | tuple):
         x, kept, axis = _joined(x, axis, name)
-    axis = normalize_axis(axis, len(x.shape), name)
+    axis = normalize_axis(axis, x.ndim, name)
     if nan_policy == "propagate":
         return Values(x, axis, None, kept)
     there = ~isnan(x)
@@ -114,11 +116,11 @@ def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
 
 def _joined(x: Any, axis: Any, name: str) -> tuple[Any, tuple[int, ...], int]:
     """Several axes as one, which is the last; and the shape of a result that keeps them."""
-    axes = normalize_axes(axis, len(x.shape), name)
-    kept = tuple(1 if i in axes else int(n) for i, n in enumerate(x.shape))
-    rest = tuple(int(n) for i, n in enumerate(x.shape) if i not in axes)
+    axes = normalize_axes(axis, x.ndim, name)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     x = moveaxis(x, axes, tuple(range(-len(axes), 0)))
-    count = math.prod(int(n) for n in x.shape[len(rest) :])
+    count = math.prod(x.shape[len(rest) :])
     return reshape_p(x, shape=(*rest, count)), kept, -1
 
 

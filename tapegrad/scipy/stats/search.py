@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.scipy.vocabulary import floor, stop_gradient, where
 
 
 def first_reaching(q: Any, cdf: Callable[[Any], Any], high: Any, rounds: int = 40) -> Any:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.selection import where
-from tapegrad.ops.special import betaln, digamma
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.special.incomplete import betainc
 from tapegrad.scipy.special.inverses import betaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnUnit
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.vocabulary import betaln, digamma, stop_gradient, where
 
 
 def _entropy(a: Any, b: Any) -> Any:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.special import digamma, erf, erfinv, lgamma, log_ndtr, ndtr, ndtri
+from tapegrad.ops.special import erfinv
 from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.logarithms import log_complement, log_or_nothing, times_log
 from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
+from tapegrad.scipy.vocabulary import (
+    digamma,
+    erf,
+    exp,
+    expm1,
+    lgamma,
+    log,
+    log1p,
+    log_ndtr,
+    ndtr,
+    ndtri,
+    sqrt,
+)
 
 _EULER = 0.57721566490153286
 _ROOT_HALF = math.sqrt(0.5)
@@ -30,7 +40,7 @@ halfnorm = OnPositive(
     entropy=lambda: 0.5 + 0.5 * math.log(math.pi / 2),
     mean=lambda: math.sqrt(2 / math.pi),
     var=lambda: 1 - 2 / math.pi,
-    draw=lambda source, shape, dtype: absolute(draws.normal(source, shape, dtype)),
+    draw=lambda source, shape, dtype: abs(draws.normal(source, shape, dtype)),
 )
 
 rayleigh = OnPositive(

@@ -8,19 +8,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.ops.exponential import exp, expm1, log
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.special import erfcx, log_ndtr, ndtr, ndtri
-from tapegrad.ops.trigonometric import asinh, cosh, sinh
+from tapegrad.ops.special import erfcx
+from tapegrad.ops.trigonometric import cosh, sinh
 from tapegrad.scipy.special.integrals import exp1
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.inverse import quantile
 from tapegrad.scipy.stats.logarithms import log_complement
 from tapegrad.scipy.stats.quadrature import column, integral_from, integral_over_all
+from tapegrad.scipy.vocabulary import (
+    asinh,
+    exp,
+    expm1,
+    log,
+    log_ndtr,
+    minimum,
+    ndtr,
+    ndtri,
+    sqrt,
+    where,
+)
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -85,7 +93,7 @@ def _skewnorm_isf(q: Any, a: Any) -> Any:
 
 def _skewnorm_draw(source: Source, shape: Shape, dtype: Any, a: Any) -> Any:
     """The size of one normal variable and another one, in the proportion a to 1."""
-    first = absolute(draws.normal(source, shape, dtype))
+    first = abs(draws.normal(source, shape, dtype))
     return (a * first + draws.normal(source, shape, dtype)) / sqrt(1 + a * a)
 
 

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, log, log1p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.special import digamma
-from tapegrad.ops.trigonometric import atan2, cos, sin
 from tapegrad.scipy.special.inverses import betaincinv
 from tapegrad.scipy.special.probabilities import (
     far_from_normal,
@@ -25,6 +18,19 @@ from tapegrad.scipy.special.probabilities import (
 )
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal
+from tapegrad.scipy.vocabulary import (
+    atan2,
+    cos,
+    digamma,
+    exp,
+    log,
+    log1p,
+    minimum,
+    numpy_dtype_of,
+    sin,
+    sqrt,
+    where,
+)
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -38,7 +44,7 @@ def _finite(df: Any) -> tuple[Any, Any]:
 def _t_ppf(q: Any, df: Any) -> Any:
     """By the share of x² or of df in their sum; at the median the slope is that of the density."""
     is_normal, df, many = far_from_normal(df)
-    size = 2 * absolute(q - 0.5)
+    size = 2 * abs(q - 0.5)
     is_inner, is_middle = size < 0.5, size < 1e-30
     share = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
     rest = betaincinv(0.5 * df, 0.5, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
@@ -90,7 +96,7 @@ def _cauchy_cdf(x: Any) -> Any:
 
 def _cauchy_ppf(q: Any) -> Any:
     """By the angle from the nearer end, or near the median from there."""
-    is_middle, is_left = absolute(q - 0.5) < 0.25, q < 0.5
+    is_middle, is_left = abs(q - 0.5) < 0.25, q < 0.5
     tail = math.pi * where(is_middle, 0.25, where(is_left, q, 1 - q))
     side = cos(tail) / sin(tail)
     turn = math.pi * where(is_middle, q - 0.5, 0.0)
@@ -98,8 +104,8 @@ def _cauchy_ppf(q: Any) -> Any:
 
 
 def _cauchy_log_density(x: Any) -> Any:
-    is_far = absolute(x) > 1e9
-    far = 2 * log(absolute(where(is_far, x, 1.0)))
+    is_far = abs(x) > 1e9
+    far = 2 * log(abs(where(is_far, x, 1.0)))
     return -math.log(math.pi) - where(is_far, far, log1p(where(is_far, 0.0, x) ** 2))
 
 

@@ -7,17 +7,21 @@ from typing import Any
 
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.exponential import exp, log
-from tapegrad.ops.joining import stack
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_arrays
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.stats.logarithms import log_or_nothing
 from tapegrad.scipy.stats.samples import Values, read_values, root
+from tapegrad.scipy.vocabulary import (
+    broadcast_arrays,
+    cast,
+    exp,
+    isnan,
+    log,
+    numpy_dtype_of,
+    operand,
+    operands,
+    reshape_p,
+    stack,
+    where,
+)
 
 # Means
 
@@ -104,9 +108,9 @@ def _weighted(values: Values, y: Any, weights: Any, axis: Any) -> Any:
     y, weights = operands(y, weights)
     if axis is None:
         weights = reshape_p(weights, shape=(-1,))
-    if len(weights.shape) == 1 and weights.shape[0] == y.shape[values.axis]:
+    if weights.ndim == 1 and weights.shape[0] == y.shape[values.axis]:
         # A weight for each place along the axis.
-        weights = reshape_p(weights, shape=(-1,) + (1,) * (len(y.shape) - 1 - values.axis))
+        weights = reshape_p(weights, shape=(-1,) + (1,) * (y.ndim - 1 - values.axis))
     y, weights = broadcast_arrays(y, weights)
     # Without a weight nothing counts, not even an infinity.
     return values.total(where(weights == 0, 0.0, y) * weights) / values.total(weights)
@@ -259,7 +263,7 @@ def zmap(
     """
     scores, compare = operands(scores, compare)
     if axis is not None:
-        normalize_axis(axis, len(compare.shape), "zmap")
+        normalize_axis(axis, compare.ndim, "zmap")
     values = read_values(compare, axis, nan_policy, "zmap")
     mean, deviation = values.mean(values.x), root(values.var(ddof))
     if axis is None:

@@ -6,14 +6,19 @@ import math
 from typing import Any
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.exponential import log, log1p
-from tapegrad.ops.reduction import max as largest, min as smallest
-from tapegrad.ops.selection import where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.special.information import boxcox as transformed
 from tapegrad.scipy.special.ratios import expm1_ratio
 from tapegrad.scipy.stats.samples import read_values
+from tapegrad.scipy.vocabulary import (
+    largest,
+    log,
+    log1p,
+    operand,
+    operands,
+    smallest,
+    stop_gradient,
+    where,
+)
 
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REACH, _ROUNDS = 12.0, 70
@@ -103,7 +108,7 @@ def yeojohnson(x: Any, lmbda: Any = None) -> Any:
 
 def _sample_of(x: Any, name: str) -> Any:
     x = operand(x)
-    if len(x.shape) != 1 or x.shape[0] < 2:
+    if x.ndim != 1 or x.shape[0] < 2:
         raise ShapeError(
             f"{name} looks for lmbda in a vector of two values or more. Got shape {x.shape}."
         )

@@ -9,16 +9,18 @@ from tapegrad.core.choices import check_choice
 from tapegrad.core.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.quantiles import median, nanmedian, nanpercentile, percentile
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.comparison import isnan
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import any as any_over, max as largest, min as smallest
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims
+from tapegrad.ops.reduction import any as any_over
 from tapegrad.ops.sorting import sort
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.stats.samples import Values, read_values, root
+from tapegrad.scipy.vocabulary import (
+    expand_dims,
+    isnan,
+    largest,
+    operand,
+    reshape_p,
+    smallest,
+    where,
+)
 
 # Trimming
 
@@ -177,14 +179,14 @@ def trim_mean(
     """
     check_choice("nan_policy of trim_mean", nan_policy, ("propagate",))
     values = read_values(a, axis, nan_policy, "trim_mean")
-    length = int(values.x.shape[values.axis])
+    length = values.x.shape[values.axis]
     cut = int(proportiontocut * length)
     if not 0 <= 2 * cut < max(length, 1):
         raise ArgumentError(
             f"trim_mean needs a share below 0.5 as proportiontocut. Got {proportiontocut!r}."
         )
     rest = (slice(None),) * values.axis
-    ordered = getitem(sort(values.x, values.axis), (*rest, slice(cut, length - cut)))
+    ordered = sort(values.x, values.axis)[(*rest, slice(cut, length - cut))]
     # NaN is the largest in order, and may have been cut away.
     broken = any_over(isnan(values.x), values.axis, True)
     mean = Values(ordered, values.axis).mean(ordered)
@@ -259,10 +261,10 @@ def median_abs_deviation(
     if not math.prod(x.shape):
         return read_values(x, axis, "propagate", "median_abs_deviation").nothing(keepdims)
     if axis is not None:
-        axis = normalize_axis(axis, len(x.shape), "median_abs_deviation")
+        axis = normalize_axis(axis, x.ndim, "median_abs_deviation")
     if center is None:
         place = middle(x, axis, keepdims=True)
     else:
         place = center(x, axis=axis)
         place = place if axis is None else expand_dims(place, axis)
-    return middle(absolute(x - place), axis, keepdims=keepdims) / factor
+    return middle(abs(x - place), axis, keepdims=keepdims) / factor

@@ -10,18 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.exponential import exp
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.reduction import sum as sum_over
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.stop_gradient import stop_gradient
 from tapegrad.scipy.special.factorials import log_choose
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.quadrature import column
+from tapegrad.scipy.vocabulary import (
+    cast,
+    cumsum,
+    exp,
+    floor,
+    maximum,
+    minimum,
+    numbers_like,
+    numpy_dtype_of,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 _TERMS = 1024
 _WIDEST = 100.0
@@ -55,7 +59,7 @@ def _are_counts(*values: Any) -> Any:
 
 
 def _terms(like: Any, count: int) -> Any:
-    return place_next_to(like, np.arange(count, dtype=numpy_dtype_of(like)))
+    return numbers_like(like, np.arange(count))
 
 
 def _probabilities(k: Any, shapes: list[Any]) -> tuple[Any, Any]:

@@ -9,24 +9,29 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag, matrix_diag_part
-from tapegrad.ops.exponential import exp, log
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.eigen import eigh
 from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import max as largest_of, sum as sum_over
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import matrix_transpose
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenDensity
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    eps_of,
+    exp,
+    largest,
+    log,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_transpose,
+    numpy_dtype_of,
+    operands,
+    reshape_p,
+    sqrt,
+    stop_gradient,
+    sum_over,
+    where,
+)
 
 
 class MultivariateNormal:
@@ -50,7 +55,7 @@ class MultivariateNormal:
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the logarithm of the density at x."""
         x, mean, cov = vector_parameters("multivariate_normal", x, mean, cov)
-        size = int(mean.shape[0])
+        size = mean.shape[0]
         points, shape = as_points("multivariate_normal", x, size)
         gap = reshape_p(points - mean, shape=(-1, size))
         if allow_singular:
@@ -67,7 +72,7 @@ class MultivariateNormal:
     def entropy(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the differential entropy."""
         _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
-        size = int(mean.shape[0])
+        size = mean.shape[0]
         if allow_singular:
             values, _, is_part = _spectrum(cov)
             whole = where(is_part, 0.0 * values + 1 + math.log(2 * math.pi), 0.0)
@@ -84,11 +89,11 @@ class MultivariateNormal:
     ) -> Any:
         """Draw `[*size, components]` vectors (axes of length 1 left out); both get gradients."""
         _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
-        count = int(mean.shape[0])
+        count = mean.shape[0]
         shape = (*as_shape(size), count)
         noise = draws.normal(draws.source_of(random_state), shape, numpy_dtype_of(mean))
         root = _singular_root(cov) if allow_singular else cholesky(cov)
-        y = matmul(reshape_p(noise, shape=(-1, count)), matrix_transpose(root)) + mean
+        y = reshape_p(noise, shape=(-1, count)) @ matrix_transpose(root) + mean
         return reshape_p(y, shape=tuple(n for n in shape if n != 1))
 
 
@@ -108,20 +113,20 @@ def whitened(gap: Any, cov: Any) -> tuple[Any, Any]:
 def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
     """Eigenvalues, eigenvectors, and which values are not those of a rounding error."""
     values, vectors = eigh(cov)
-    largest = largest_of(absolute(stop_gradient(values)), -1, keepdims=True)
+    top = largest(abs(stop_gradient(values)), -1, keepdims=True)
     factor = 1e6 if numpy_dtype_of(cov) == np.float64 else 1e3
-    tolerance = factor * float(np.finfo(numpy_dtype_of(cov)).eps)
-    return values, vectors, values > tolerance * largest
+    tolerance = factor * eps_of(cov)
+    return values, vectors, values > tolerance * top
 
 
 def _singular_log_density(gap: Any, cov: Any) -> Any:
     values, vectors, is_part = _spectrum(cov)
     safe = where(is_part, values, 1.0)
-    along = matmul(gap, vectors)
+    along = gap @ vectors
     square = sum_over(where(is_part, along * along / safe, 0.0), -1)
     volume = sum_over(log(safe) + where(is_part, 0.0 * values + math.log(2 * math.pi), 0.0), -1)
     off = sum_over(where(is_part, 0.0, along * along), -1)
-    tolerance = 1e3 * float(np.finfo(numpy_dtype_of(cov)).eps)
+    tolerance = 1e3 * eps_of(cov)
     is_off = sqrt(stop_gradient(off)) > tolerance
     return where(is_off, -math.inf, -0.5 * (square + volume))
 
@@ -160,15 +165,15 @@ def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any,
     ((2,), (2, 2))
     """
     x, center, cov = operands(x, 0.0 if mean is None else mean, cov)
-    rank = len(cov.shape)
-    size = int(cov.shape[0]) if rank else 1
-    if len(center.shape) > 1 or rank > 2 or (rank == 2 and cov.shape[0] != cov.shape[1]):
+    rank = cov.ndim
+    size = cov.shape[0] if rank else 1
+    if center.ndim > 1 or rank > 2 or (rank == 2 and cov.shape[0] != cov.shape[1]):
         raise ShapeError(
             f"{name} needs a vector as mean and a number, vector or square matrix as "
             f"cov. Got shapes {center.shape} and {cov.shape}."
         )
     if not rank and center.shape:
-        size = int(center.shape[0])
+        size = center.shape[0]
     if center.shape and center.shape[0] != size:
         raise ShapeError(
             f"{name} needs as many means as rows of cov. Got {center.shape[0]} and {size}."
@@ -185,13 +190,13 @@ def as_points(name: str, x: Any, size: int) -> tuple[Any, tuple[int, ...]]:
     >>> points.shape, shape
     ((4, 2), (4,))
     """
-    if size == 1 and len(x.shape) < 2:
+    if size == 1 and x.ndim < 2:
         return reshape_p(x, shape=(*x.shape, 1)), tuple(x.shape)
     if not x.shape or x.shape[-1] != size:
         raise ShapeError(
             f"{name} needs x with {size} components along the last axis. Got shape {x.shape}."
         )
-    return x, tuple(x.shape)[:-1]
+    return x, x.shape[:-1]
 
 
 multivariate_normal = MultivariateNormal()

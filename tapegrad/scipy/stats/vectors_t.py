@@ -7,24 +7,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
 from tapegrad.ops.comparison import isinf
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.diagonal import matrix_diag
-from tapegrad.ops.exponential import exp, log, log1p
 from tapegrad.ops.linalg.decompositions import cholesky
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.products import matmul
 from tapegrad.ops.random_draws import as_shape
-from tapegrad.ops.reduction import all as holds_everywhere, sum as sum_over
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims, matrix_transpose
-from tapegrad.ops.special import betaln, digamma, lgamma
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
 from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    digamma,
+    every,
+    exp,
+    expand_dims,
+    floor,
+    lgamma,
+    log,
+    log1p,
+    matrix_diag,
+    matrix_transpose,
+    numpy_dtype_of,
+    operands,
+    reshape_p,
+    sqrt,
+    sum_over,
+    where,
+)
 
 
 class MultivariateT:
@@ -56,7 +63,7 @@ class MultivariateT:
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the logarithm of the density at x."""
         x, loc, shape, df = _read(x, loc, shape, df)
-        size = int(loc.shape[0])
+        size = loc.shape[0]
         points, full = as_points("multivariate_t", x, size)
         square, log_volume = whitened(reshape_p(points - loc, shape=(-1, size)), shape)
         is_normal = isinf(df)
@@ -75,7 +82,7 @@ class MultivariateT:
     def entropy(self, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the differential entropy."""
         _, loc, shape, df = _read(0.0, loc, shape, df)
-        size = int(loc.shape[0])
+        size = loc.shape[0]
         _, log_volume = whitened(reshape_p(0.0 * loc, shape=(1, size)), shape)
         is_normal = isinf(df)
         safe = where(is_normal, 1.0, df)
@@ -90,7 +97,7 @@ class MultivariateT:
     ) -> Any:
         """Draw `[*size, components]` vectors (axes of length 1 left out); all get gradients."""
         _, loc, shape, df = _read(0.0, loc, shape, df)
-        count = int(loc.shape[0])
+        count = loc.shape[0]
         outer, dtype = as_shape(size), numpy_dtype_of(loc)
         source = draws.source_of(random_state)
         noise = draws.normal(source, (*outer, count), dtype)
@@ -98,7 +105,7 @@ class MultivariateT:
         half = 0.5 * where(is_normal, 1.0, df)
         stretch = sqrt(half / draws.gamma(source, outer, dtype, half))
         noise = noise * expand_dims(where(is_normal, 1.0, stretch), -1)
-        y = matmul(reshape_p(noise, shape=(-1, count)), matrix_transpose(cholesky(shape))) + loc
+        y = reshape_p(noise, shape=(-1, count)) @ matrix_transpose(cholesky(shape)) + loc
         return reshape_p(y, shape=tuple(n for n in (*outer, count) if n != 1))
 
 
@@ -140,8 +147,8 @@ class DirichletMultinomial:
     def logpmf(self, x: Any, alpha: Any, n: Any) -> Any:
         """Return the logarithm of the probability of x: -inf unless x are counts that sum to n."""
         x, alpha, n = _read_counts(x, alpha, n)
-        is_count = holds_everywhere((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
-        is_valid = holds_everywhere(alpha > 0, -1) & (n >= 0) & (floor(n) == n)
+        is_count = every((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
+        is_valid = every(alpha > 0, -1) & (n >= 0) & (floor(n) == n)
         counts = where(expand_dims(is_count, -1), x, 0.0)
         alpha = where(expand_dims(is_valid, -1), alpha, 1.0)
         total = sum_over(alpha, -1)

@@ -6,21 +6,29 @@ import math
 from typing import Any
 
 from tapegrad.ops import random_draws
-from tapegrad.ops.cast import cast
-from tapegrad.ops.exponential import exp, expm1, log, log1p
 from tapegrad.ops.no_nan import xdivy
-from tapegrad.ops.powers import sqrt
 from tapegrad.ops.random_draws import Shape, Source
 from tapegrad.ops.rounding import ceil
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.special import betaln, entr, lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.special import entr
 from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 from tapegrad.scipy.stats.quadrature import column, mean_log_gamma
 from tapegrad.scipy.stats.search import first_leaving, first_reaching
+from tapegrad.scipy.vocabulary import (
+    betaln,
+    cast,
+    exp,
+    expm1,
+    lgamma,
+    log,
+    log1p,
+    maximum,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 
 def _geom_ppf(q: Any, p: Any) -> Any:

@@ -12,18 +12,6 @@ from tapegrad.scipy.sparse.linalg.functions import LinearOperator, aslinearopera
 from tapegrad.scipy.sparse.linalg.solvers import bicgstab, cg, gmres, minres, norm
 
 __all__ = [
-    "LinearOperator",
-    "SuperLU",
-    "aslinearoperator",
-    "bicgstab",
-    "cg",
-    "eigsh",
-    "expm_multiply",
-    "factorized",
-    "gmres",
-    "minres",
-    "norm",
-    "splu",
-    "spsolve",
-    "svds",
-]
+    "LinearOperator", "SuperLU", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm_multiply",
+    "factorized", "gmres", "minres", "norm", "splu", "spsolve", "svds",
+]  # fmt: skip

@@ -19,17 +19,19 @@ from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.choices import check_choice
 from tapegrad.core.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import take_p
-from tapegrad.ops.linalg.solve import solve_p
-from tapegrad.ops.matrix_product import conjugate
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.linalg.solve import solve
 from tapegrad.ops.undecided import is_undecided
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
+from tapegrad.scipy.vocabulary import (
+    conjugate,
+    numpy_dtype_of,
+    operand,
+    operands,
+    stop_gradient,
+    sum_over,
+    take,
+)
 
 SMALLEST = {"scipy": 128, "cupy": 4096}
 """Unknowns from which on a sparse decomposition is taken; below it a dense one is faster."""
@@ -55,7 +57,7 @@ def right_side(matrix: SparseArray, b: Any, name: str) -> Any:
 
 def check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
     """Refuse a right side that does not fit."""
-    if not 1 <= len(right.shape) <= most or right.shape[0] != matrix.shape[0]:
+    if not 1 <= right.ndim <= most or right.shape[0] != matrix.shape[0]:
         kind = "vector" if most == 1 else "vector or matrix"
         raise ShapeError(
             f"{name} with a matrix of shape {matrix.shape} needs a {kind} with as many rows. "
@@ -97,10 +99,7 @@ class SuperLU:
         return self._attached(found, data, right, is_adjoint)
 
     def _as_dense(self, data: Any, right: Any, is_adjoint: bool) -> Any:
-        dense = self._matrix._like(data).toarray()
-        columns = right if len(right.shape) == 2 else reshape_p(right, shape=(right.shape[0], 1))
-        x = solve_p(dense, columns, adjoint=is_adjoint)
-        return x if len(right.shape) == 2 else reshape_p(x, shape=tuple(right.shape))
+        return solve(self._matrix._like(data).toarray(), right, adjoint=is_adjoint)
 
     def _decomposed(self, data: Any) -> Solve | None:
         """The decomposition, made when it is first needed; None where the dense way is taken."""
@@ -118,10 +117,10 @@ class SuperLU:
                 x = self._attached(found, data, right, is_adjoint)
                 share = self._solved(data, upstream, not is_adjoint)
                 if is_adjoint:
-                    parts = take_p(x, row, axis=0) * conjugate(take_p(share, column, axis=0))
+                    parts = take(x, row) * conjugate(take(share, column))
                 else:
-                    parts = take_p(share, row, axis=0) * conjugate(take_p(x, column, axis=0))
-                return -(parts if len(parts.shape) == 1 else total(parts, 1)), share, None
+                    parts = take(share, row) * conjugate(take(x, column))
+                return -(parts if parts.ndim == 1 else sum_over(parts, 1)), share, None
 
             return found * 1.0, gradient
 

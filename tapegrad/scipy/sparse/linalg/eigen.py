@@ -18,26 +18,34 @@ from tapegrad.core.convert import read_on_host
 from tapegrad.core.dtypes import numpy_dtype
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import as_constant, numpy_dtype_of, zeros_like
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.linalg.common import hermitian_part, product
 from tapegrad.ops.linalg.eigen import eigh_p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.matrix_product import conjugate, matmul_p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import max as largest, sum as total
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.shape import matrix_transpose
 from tapegrad.ops.sorting import argsort_p
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
+from tapegrad.ops.squares import euclidean_norm
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.sparse.linalg.functions import ORDERS, Apply, LinearOperator, adjoint_of, solved
+from tapegrad.scipy.vocabulary import (
+    as_constant,
+    concat,
+    conjugate,
+    eps_of,
+    is_complex,
+    largest,
+    matrix_transpose,
+    maximum,
+    numbers_like,
+    operand,
+    real,
+    reshape_p,
+    sqrt,
+    stack,
+    stop_gradient,
+    take,
+    take_p,
+    zeros_like,
+)
 
 _CHOICES = ("LM", "SM", "LA", "SA")
 
@@ -93,7 +101,7 @@ def _start(v0: Any, size: int, like: Any) -> Any:
     if v0 is not None:
         return stop_gradient(operand(v0))
     numbers = np.random.default_rng(0).normal(size=size)
-    return place_next_to(like, numbers.astype(numpy_dtype_of(like)))
+    return numbers_like(like, numbers)
 
 
 class _Space:
@@ -115,8 +123,8 @@ class _Space:
         if self.vectors:
             basis = stack(self.vectors, axis=1)
             for _ in range(2):  # once more for what rounding left
-                shares = _product(basis, reshape_p(direction, shape=(-1, 1)), adjoint_a=True)
-                direction = direction - _product(basis, shares)[:, 0]
+                shares = product(basis, reshape_p(direction, shape=(-1, 1)), adjoint_a=True)
+                direction = direction - product(basis, shares)[:, 0]
         return krylov.ratio(direction, krylov.length(direction))
 
     def grow(self, count: int) -> None:
@@ -127,33 +135,26 @@ class _Space:
     def ritz(self) -> tuple[Any, Any, Any, Any]:
         """The eigenvalues within the space, their vectors, images and residuals."""
         basis, images = stack(self.vectors, axis=1), stack(self.images, axis=1)
-        inside = _product(basis, images, adjoint_a=True)
-        inside = 0.5 * (inside + conjugate(matrix_transpose(inside)))
-        values, mix = eigh_p(inside)
-        vectors, images = _product(basis, mix), _product(images, mix)
+        values, mix = eigh_p(hermitian_part(product(basis, images, adjoint_a=True)))
+        vectors, images = product(basis, mix), product(images, mix)
         return values, vectors, images, images - vectors * values
 
     def restart(self, vectors: Any, images: Any) -> None:
         """Keep these columns and go on where the space would have grown next."""
         direction = self._outside(self.images[-1])
-        count = int(vectors.shape[1])
+        count = vectors.shape[1]
         self.vectors = [vectors[:, i] for i in range(count)]
         self.images = [images[:, i] for i in range(count)]
         self._add(direction)
 
 
-def _product(a: Any, b: Any, adjoint_a: bool = False) -> Any:
-    left = conjugate(a) if adjoint_a and is_complex(a) else a
-    return matmul_p(left, b, transpose_a=adjoint_a, transpose_b=False)
-
-
 def _lanczos(
     apply: Apply, start: Any, k: int, which: str, ncv: int | None, maxiter: int | None, tol: float
 ) -> tuple[Any, Any]:
-    size = int(start.shape[0])
+    size = start.shape[0]
     most = min(size, max(2 * k + 1, 20) if ncv is None else max(int(ncv), k + 2))
     kept = min(k + max((most - k) // 2, 1), most - 1)
-    eps = float(np.finfo(numpy_dtype_of(start)).eps)
+    eps = eps_of(start)
     goal = tol if tol > 0 else 100.0 * eps
     space = _Space(apply, start)
     for _ in range(10 * size if maxiter is None else int(maxiter)):
@@ -161,8 +162,8 @@ def _lanczos(
         values, vectors, images, rests = space.ritz()
         order = _best(values, which)
         chosen = order[:k]
-        lengths = sqrt(_squares(take_p(rests, chosen, axis=1)))
-        scale = maximum(largest(absolute(values)), eps)
+        lengths = euclidean_norm(take_p(rests, chosen, axis=1), 0)
+        scale = maximum(largest(abs(values)), eps)
         missed = float(read_on_host(largest(lengths) / scale, "a restart of eigsh"))
         if missed <= goal or most == size:
             break
@@ -172,27 +173,22 @@ def _lanczos(
         raise ArgumentError(
             "eigsh has not found all eigenvalues. Raise maxiter or ncv, or loosen tol."
         )
-    found = take_p(values, chosen, axis=0)
+    found = take(values, chosen)
     rising = argsort_p(found, axis=0, descending=False, stable=True)
-    places = take_p(chosen, rising, axis=0)
-    return take_p(values, places, axis=0), take_p(vectors, places, axis=1)
-
-
-def _squares(columns: Any) -> Any:
-    squares = total(columns * conjugate(columns), 0)
-    return real(squares) if is_complex(squares) else squares
+    places = take(chosen, rising)
+    return take(values, places), take_p(vectors, places, axis=1)
 
 
 def _best(values: Any, which: str) -> Any:
     """The numbers of eigenvalues, those first that are asked for."""
-    keys = absolute(values) if which.endswith("M") else values
+    keys = abs(values) if which.endswith("M") else values
     return argsort_p(keys, axis=0, descending=which.startswith("L"), stable=True)
 
 
 def _attached(apply: Apply, values: Any, vectors: Any) -> tuple[Any, Any]:
     """The pairs with derivatives; complex vectors get none, for their phase is open."""
     found_values, found_vectors = [], []
-    for i in range(int(values.shape[0])):
+    for i in range(values.shape[0]):
         value, vector = values[i], vectors[:, i]
         if is_complex(vector):
             found_values.append(real(krylov.inner(vector, apply(vector))))
@@ -226,7 +222,7 @@ def _attached_pair(apply: Apply, pair: Any) -> Any:
         return derivative
 
     def iterate(apply: Apply, near: Apply, b: Any, x: Any) -> tuple[Any, Any]:
-        return krylov.minres(apply, b, x, krylov.length(b) * 1e-13, 4 * int(b.shape[0]))
+        return krylov.minres(apply, b, x, krylov.length(b) * 1e-13, 4 * b.shape[0])
 
     pair = stop_gradient(pair)
     for _ in range(ORDERS):

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tapegrad.core.convert import read_on_host
-from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operands
 from tapegrad.scipy.sparse.linalg.direct import right_side, square
 from tapegrad.scipy.sparse.linalg.solvers import norm
+from tapegrad.scipy.vocabulary import eps_of, operands, stop_gradient
 
 _REACH = 3.0
 """The norm up to which one series of Taylor is taken at once."""
@@ -34,7 +30,7 @@ def expm_multiply(A: Any, B: Any) -> Any:
     size = float(read_on_host(norm(still, 1), "expm_multiply"))
     parts = max(1, math.ceil(size / _REACH))
     scaled = matrix._like(data / float(parts))
-    terms = _terms(size / parts, float(np.finfo(numpy_dtype_of(data)).eps))
+    terms = _terms(size / parts, eps_of(data))
     for _ in range(parts):
         term = right
         for order in range(1, terms + 1):

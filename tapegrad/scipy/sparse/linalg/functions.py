@@ -14,11 +14,8 @@ from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.arithmetic import add
-from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.joining import stack
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand
 from tapegrad.scipy.sparse.arrays import as_sparse
+from tapegrad.scipy.vocabulary import operand, stack, stop_gradient, zeros_like
 
 Apply = Callable[[Any], Any]
 Iterate = Callable[[Apply, Apply, Any, Any], tuple[Any, Any]]
@@ -57,13 +54,13 @@ class LinearOperator:
 
     def __matmul__(self, x: Any) -> Any:
         x = operand(x)
-        return self.matvec(x) if len(x.shape) == 1 else self.matmat(x)
+        return self.matvec(x) if x.ndim == 1 else self.matmat(x)
 
     dot = __matmul__
 
     def matmat(self, X: Any) -> Any:
         """Return the operator times the columns of a matrix."""
-        return stack([self.matvec(X[:, i]) for i in range(int(X.shape[1]))], axis=1)
+        return stack([self.matvec(X[:, i]) for i in range(X.shape[1])], axis=1)
 
     @property
     def H(self) -> LinearOperator:  # noqa: N802  # SciPy's name

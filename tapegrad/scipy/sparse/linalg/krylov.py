@@ -15,17 +15,21 @@ import numpy as np
 from tapegrad.core.host import Later, fetch_later
 from tapegrad.core.primitive import INTERPRETERS
 from tapegrad.core.tensor import Tensor
-from tapegrad.ops.comparison import logical_or
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.creation import numpy_dtype_of, ones_like, zeros_like
-from tapegrad.ops.joining import stack
-from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.linalg.solve import pinv_p
-from tapegrad.ops.matrix_product import conjugate, matmul_p
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduction import all as every, sum as total
-from tapegrad.ops.selection import where
+from tapegrad.ops.linalg.solve import pinv
 from tapegrad.ops.undecided import is_undecided
+from tapegrad.scipy.vocabulary import (
+    conjugate,
+    eps_of,
+    every,
+    is_complex,
+    ones_like,
+    real,
+    sqrt,
+    stack,
+    sum_over,
+    where,
+    zeros_like,
+)
 
 Apply = Callable[[Any], Any]
 State = tuple[Any, ...]
@@ -37,7 +41,7 @@ MOST_RECORDED = 256
 
 def inner(x: Any, y: Any) -> Any:
     """Return the inner product of two vectors."""
-    return total(conjugate(x) * y if is_complex(x) else x * y)
+    return sum_over(conjugate(x) * y if is_complex(x) else x * y)
 
 
 def length(x: Any) -> Any:
@@ -99,7 +103,7 @@ def run(
             break
         new = step(state)
         state = tuple(where(is_solved, old, now) for old, now in zip(state, new, strict=True))
-        is_solved = logical_or(is_solved, length(state[1]) <= goal)
+        is_solved = is_solved | (length(state[1]) <= goal)
     return state[0], is_solved
 
 
@@ -183,10 +187,8 @@ def gmres(
         x, r = state
         space, matrix, start = _arnoldi(lambda v: apply(precondition(v)), r, restart)
         # The first column of the pseudo-inverse: a space that is complete early leaves zeros.
-        inverse = pinv_p(matrix, rcond=None)
-        weights = inverse[:, :1] * start
-        move = matmul_p(space, weights, transpose_a=False, transpose_b=False)[:, 0]
-        x = x + precondition(move)
+        weights = pinv(matrix)[:, :1] * start
+        x = x + precondition((space @ weights)[:, 0])
         return x, b - apply(x)
 
     return run(step, (x, b - apply(x)), b - apply(x), goal, limit)
@@ -208,8 +210,7 @@ def _arnoldi(apply: Apply, r: Any, count: int) -> tuple[Any, Any, Any]:
                 column[i] = column[i] + share
         rest = length(w)
         # What is left of a vector within the space is rounding, no direction of its own.
-        eps = float(np.finfo(numpy_dtype_of(size)).eps)
-        rest = where(rest <= 10.0 * eps * size, 0.0, rest)
+        rest = where(rest <= 10.0 * eps_of(size) * size, 0.0, rest)
         rest = rest + 0.0 * start
         column[k + 1] = rest
         columns.append(stack(column))

@@ -13,19 +13,24 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.convert import NUMBERS
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.creation import numpy_dtype_of, zeros_like
-from tapegrad.ops.gather import take_p
-from tapegrad.ops.matrix_product import conjugate
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.scipy.operands import operand, operands
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.sparse.linalg.direct import check_side, square
 from tapegrad.scipy.sparse.linalg.functions import Apply, Iterate, as_function, check_result, solved
+from tapegrad.scipy.vocabulary import (
+    cast,
+    conjugate,
+    largest,
+    maximum,
+    numpy_dtype_of,
+    operand,
+    operands,
+    stop_gradient,
+    take,
+    where,
+    zeros_like,
+)
 
 
 def cg(
@@ -197,8 +202,8 @@ class _System:
                 x = self._attached(found, data, right)
                 start = zeros_like(upstream)
                 share, _ = self._adjoint().solved(conjugate(data), upstream, start)
-                row = take_p(share, self.matrix.row, axis=0)
-                column = take_p(x, self.matrix.col, axis=0)
+                row = take(share, self.matrix.row)
+                column = take(x, self.matrix.col)
                 return -row * conjugate(column), share, None
 
             return found * 1.0, gradient
