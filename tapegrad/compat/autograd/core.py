@@ -25,38 +25,12 @@ from tapegrad.compat.autograd.vspaces import SparseObject, VSpace, vspace
 from tapegrad.errors import ArgumentTypeError
 
 __all__ = [
-    "Box",
-    "JVPNode",
-    "Node",
-    "SparseObject",
-    "VJPNode",
-    "VSpace",
-    "add_outgrads",
-    "backward_pass",
-    "def_linear",
-    "defjvp",
-    "defjvp_argnum",
-    "defjvp_argnums",
-    "defvjp",
-    "defvjp_argnum",
-    "defvjp_argnums",
-    "func",
-    "getval",
-    "isbox",
-    "make_jvp",
-    "make_vjp",
-    "primitive",
-    "primitive_jvps",
-    "primitive_vjps",
-    "primitive_with_deprecation_warnings",
-    "sparse_add",
-    "subval",
-    "subvals",
-    "sum_outgrads",
-    "toposort",
-    "trace",
-    "vspace",
-]
+    "Box", "JVPNode", "Node", "SparseObject", "VJPNode", "VSpace", "add_outgrads", "backward_pass",
+    "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum",
+    "defvjp_argnums", "func", "getval", "isbox", "make_jvp", "make_vjp", "primitive",
+    "primitive_jvps", "primitive_vjps", "primitive_with_deprecation_warnings", "sparse_add",
+    "subval", "subvals", "sum_outgrads", "toposort", "trace", "vspace",
+]  # fmt: skip
 
 primitive_with_deprecation_warnings = primitive
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError
 from tapegrad.keras.utils.get_file import get_file
 
 ORIGIN = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
@@ -19,18 +18,6 @@ def arrays_of(path: str, name: str, file_hash: str) -> dict[str, Any]:
     file = get_file(path, f"{ORIGIN}{name}.npz", file_hash=file_hash)
     with np.load(file, allow_pickle=False) as arrays:
         return dict(arrays)
-
-
-def houses(arrays: dict[str, Any], test_split: float, seed: int) -> Split:
-    """Return rows and prices in the order that a seed gives, the last of them for tests."""
-    if not 0 <= test_split < 1:
-        raise ArgumentError(f"test_split is a share from 0 up to, not with, 1. Got {test_split}.")
-    x, y = arrays["x"], arrays["y"]
-    places = np.arange(len(x))
-    np.random.RandomState(seed).shuffle(places)
-    first = int(len(x) * (1 - test_split))
-    rows, prices = x[places], y[places]
-    return (rows[:first], prices[:first]), (rows[first:], prices[first:])
 
 
 class _Arrays(pickle.Unpickler):
