@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import tapegrad as tf
+from tapegrad.core.backend import register_backend, unregister_backend
+from tapegrad.testing import strict
 
 
 def slope_and_rise(layer: Any, x: Any, step: Any) -> tuple[float, float]:
@@ -35,3 +38,17 @@ def check_function_equals_eager(layer: Any, x: Any) -> None:
 
     for one, other in zip(recorded(x), step(x), strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
+
+
+def check_nothing_is_read_on_the_host(make: Callable[[], Any], x: Any) -> None:
+    """Call a layer in training on a device that refuses to give its values away."""
+    register_backend(strict.StrictBackend())
+    try:
+        with tf.device("strict:0"):
+            layer, data = make(), tf.constant(x)
+            with strict.forbidding_reads():
+                y = layer(data, training=True)
+
+        assert y.device == "strict:0"
+    finally:
+        unregister_backend("strict")

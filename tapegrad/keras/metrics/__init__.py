@@ -55,6 +55,7 @@ from tapegrad.keras.metrics.curves import (
     SensitivityAtSpecificity,
     SpecificityAtSensitivity,
 )
+from tapegrad.keras.metrics.explained import R2Score
 from tapegrad.keras.metrics.functions import (
     binary_accuracy,
     categorical_accuracy,
@@ -65,6 +66,7 @@ from tapegrad.keras.metrics.functions import (
     top_k_categorical_accuracy,
 )
 from tapegrad.keras.metrics.metric import Metric
+from tapegrad.keras.metrics.overlap import BinaryIoU, IoU, MeanIoU, OneHotIoU, OneHotMeanIoU
 from tapegrad.keras.metrics.reduction import Mean, MeanMetricWrapper, Sum
 from tapegrad.keras.metrics.regression import (
     CategoricalHinge,
@@ -82,7 +84,6 @@ from tapegrad.keras.metrics.regression import (
     RootMeanSquaredError,
     SquaredHinge,
 )
-from tapegrad.keras.metrics.whole import BinaryIoU, IoU, MeanIoU, OneHotIoU, OneHotMeanIoU, R2Score
 from tapegrad.keras.registry import custom_object_scope
 
 CLASSES = Table(

@@ -1,4 +1,4 @@
-"""Metrics of all samples taken together: intersection over union, and explained variance."""
+"""How far regions of labels and predictions overlap: intersection over union."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.operand import as_operand
-from tapegrad.core.variable import Variable
-from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
+from tapegrad.errors import ArgumentError
+from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
 from tapegrad.keras.metrics.thresholds import EPSILON
 from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import equal, greater, greater_equal, less, logical_and, not_equal
+from tapegrad.ops.comparison import greater, greater_equal, less, logical_and, not_equal
 from tapegrad.ops.composed import confusion_matrix
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.diagonal import diagonal
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.powers import squared_difference
-from tapegrad.ops.reduction import argmax, mean, sum as sum_of
+from tapegrad.ops.reduction import argmax, sum as sum_of
 from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_to, expand_dims, reshape
+from tapegrad.ops.shape import broadcast_to, reshape
 
 
 class IoU(Metric):
@@ -186,86 +183,3 @@ class OneHotMeanIoU(MeanIoU):
         axis: int = -1,
     ) -> None:
         super().__init__(num_classes, name, dtype, ignore_class, False, sparse_y_pred, axis)
-
-
-class R2Score(Metric):
-    """The share of the labels' variance that the predictions explain: 1 is perfect.
-
-    With `num_regressors` the score is adjusted for the number of inputs of the model, where
-    there are samples enough to do so.
-
-    >>> round(float(R2Score()([[1.0], [4.0], [3.0]], [[2.0], [4.0], [4.0]])), 4)
-    0.5714
-    """
-
-    def __init__(
-        self,
-        class_aggregation: str | None = "uniform_average",
-        num_regressors: int = 0,
-        name: str | None = "r2_score",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(name=name, dtype=dtype)
-        if class_aggregation not in (None, "uniform_average", "variance_weighted_average"):
-            raise ArgumentError(
-                "The class_aggregation of R2Score is None, 'uniform_average' or "
-                f"'variance_weighted_average'. Got {class_aggregation!r}."
-            )
-        if num_regressors < 0:
-            raise ArgumentError(f"R2Score needs num_regressors of 0 or more. Got {num_regressors}.")
-        self.class_aggregation = class_aggregation
-        self.num_regressors = num_regressors
-        self.num_samples = self.add_variable(name="num_samples")
-        self._sums: dict[str, Variable] = {}
-
-    def _state(self, y_true: Any, y_pred: Any) -> dict[str, Variable]:
-        """The sums over samples, made when the number of outputs is first known."""
-        if len(y_pred.shape) != 2 or y_true.shape != y_pred.shape:
-            raise ShapeError(
-                "R2Score needs labels and predictions of the same shape (samples, outputs). "
-                f"Got {y_true.shape} and {y_pred.shape}."
-            )
-        if not self._sums:
-            for name in ("sum", "squared_sum", "residual", "count"):
-                self._sums[name] = self.add_variable((y_pred.shape[-1],), name=name)
-        return self._sums
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        true, predicted = match_ranks(
-            as_dtype_of(y_true, self.dtype), as_dtype_of(y_pred, self.dtype)
-        )
-        state = self._state(true, predicted)
-        weight = ones_like(true) if sample_weight is None else self._spread(sample_weight, true)
-        weighted = true * weight
-        residual = squared_difference(true, predicted) * weight
-        for total, term in zip(
-            state.values(), (weighted, true * weighted, residual, weight), strict=True
-        ):
-            add_to(total, sum_of(term, axis=0))
-        add_to(self.num_samples, float(prod(true.shape)))
-
-    def _spread(self, sample_weight: Any, true: Any) -> Any:
-        weight = as_dtype_of(sample_weight, self.dtype)
-        if len(weight.shape) == 1:
-            weight = expand_dims(weight, -1)
-        return broadcast_to(weight, true.shape)
-
-    def result(self) -> Any:
-        if not self._sums:
-            raise ArgumentError("R2Score has no result before its first update_state.")
-        total, squares, residual, count = [value.value() for value in self._sums.values()]
-        variance = squares - divide_no_nan(total * total, count)
-        # An output that does not vary has no variance to explain.
-        scores = where(equal(variance, 0.0), 0.0, 1.0 - divide_no_nan(residual, variance))
-        score = scores
-        if self.class_aggregation == "uniform_average":
-            score = mean(scores)
-        elif self.class_aggregation == "variance_weighted_average":
-            score = divide_no_nan(sum_of(variance * scores), sum_of(variance))
-        return self._adjusted(score) if self.num_regressors else score
-
-    def _adjusted(self, score: Any) -> Any:
-        samples = self.num_samples.value()
-        freedom = samples - (self.num_regressors + 1.0)
-        adjusted = 1.0 - divide_no_nan((1.0 - score) * (samples - 1.0), freedom)
-        return where(greater(freedom, 0.0), adjusted, score)
