@@ -7,8 +7,8 @@
         loss = tf.reduce_sum(w * w)
     tape.gradient(loss, w)
 
-This module is the door: every name is defined elsewhere. What most programs do not need at once
-loads on first use, so that `import tapegrad` stays cheap.
+This module defines nothing; it exports the names of other modules. Names that most programs do not
+need are imported on first use, so that `import tapegrad` stays cheap.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.batching import vectorized_map, vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.convert import register_tensor_conversion_function
-from tapegrad.core.device import device, list_devices
-from tapegrad.core.dtypes import (
+from tapegrad.core.values.convert import register_tensor_conversion_function
+from tapegrad.core.values.device import device, list_devices
+from tapegrad.core.values.dtypes import (
     DType,
     as_dtype,
     bool_ as bool,
@@ -38,9 +38,10 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.tensor import Tensor, TensorShape
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.variable import Variable
+from tapegrad.engine import is_on as _is_engine_on  # noqa: F401  # registers the engine
 from tapegrad.lazy import load as _load
 from tapegrad.module import Module
 
@@ -86,31 +87,9 @@ if TYPE_CHECKING:
     )
     from tapegrad.debug.memory import memory_info, reset_peak_memory
     from tapegrad.keras import initializers, metrics
-    from tapegrad.ops.arithmetic import (
-        add,
-        divide,
-        divide as realdiv,
-        divide as truediv,
-        multiply,
-        negative,
-        subtract,
-    )
-    from tapegrad.ops.cast import cast
-    from tapegrad.ops.clipping import clip_by_global_norm, clip_by_norm
-    from tapegrad.ops.comparison import (
-        equal,
-        greater,
-        greater_equal,
-        less,
-        less_equal,
-        logical_and,
-        logical_not,
-        logical_or,
-        not_equal,
-    )
-    from tapegrad.ops.complex_numbers import complex
+    from tapegrad.ops.casting.cast import cast
     from tapegrad.ops.composed import is_tensor, reverse_sequence, saturate_cast, scalar_mul
-    from tapegrad.ops.control_flow import (
+    from tapegrad.ops.control.control_flow import (
         case,
         cond,
         foldl,
@@ -120,12 +99,7 @@ if TYPE_CHECKING:
         switch_case,
         while_loop,
     )
-    from tapegrad.ops.counting import (
-        histogram_fixed_width,
-        histogram_fixed_width_bins,
-        unique,
-        unique_with_counts,
-    )
+    from tapegrad.ops.control.stop_gradient import stop_gradient
     from tapegrad.ops.creation import (
         constant,
         convert_to_tensor,
@@ -139,18 +113,67 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from tapegrad.ops.cumulative import cumsum
-    from tapegrad.ops.einsum import einsum
-    from tapegrad.ops.exponential import exp
-    from tapegrad.ops.gather import gather, gather_nd
-    from tapegrad.ops.indexing import index_add, index_update
-    from tapegrad.ops.joining import concat, split, stack, unstack
-    from tapegrad.ops.linalg.eigen import eig, eigvals
-    from tapegrad.ops.linalg.functions import sqrtm as matrix_square_root
-    from tapegrad.ops.linalg.norms import norm
-    from tapegrad.ops.magnitude import abs, sign
-    from tapegrad.ops.padding import pad
-    from tapegrad.ops.picking import (
+    from tapegrad.ops.elementwise.arithmetic import (
+        add,
+        divide,
+        divide as realdiv,
+        divide as truediv,
+        multiply,
+        negative,
+        subtract,
+    )
+    from tapegrad.ops.elementwise.comparison import (
+        equal,
+        greater,
+        greater_equal,
+        less,
+        less_equal,
+        logical_and,
+        logical_not,
+        logical_or,
+        not_equal,
+    )
+    from tapegrad.ops.elementwise.complex_numbers import complex
+    from tapegrad.ops.elementwise.exponential import exp
+    from tapegrad.ops.elementwise.magnitude import abs, sign
+    from tapegrad.ops.elementwise.powers import power as pow, sqrt, square
+    from tapegrad.ops.elementwise.rounding import (
+        floor,
+        floor_divide as floordiv,
+        fmod as truncatemod,
+        mod as math_mod,
+        round,
+        truncatediv,
+    )
+    from tapegrad.ops.elementwise.selection import clip_by_value, maximum, minimum
+    from tapegrad.ops.elementwise.sigmoids import sigmoid
+    from tapegrad.ops.elementwise.trigonometric import (
+        acos,
+        acosh,
+        asin,
+        asinh,
+        atan,
+        atan2,
+        atanh,
+        cos,
+        cosh,
+        sin,
+        sinh,
+        tan,
+        tanh,
+    )
+    from tapegrad.ops.indexing.functions import index_add, index_update
+    from tapegrad.ops.indexing.gather import gather, gather_nd
+    from tapegrad.ops.indexing.scatter import (
+        dynamic_stitch,
+        scatter_nd,
+        tensor_scatter_nd_add,
+        tensor_scatter_nd_max,
+        tensor_scatter_nd_min,
+        tensor_scatter_nd_sub,
+        tensor_scatter_nd_update,
+    )
+    from tapegrad.ops.indexing.slices_and_masks import (
         boolean_mask,
         dynamic_partition,
         sequence_mask,
@@ -159,19 +182,22 @@ if TYPE_CHECKING:
         unravel_index,
         where,
     )
-    from tapegrad.ops.placement import identity
-    from tapegrad.ops.powers import power as pow, sqrt, square
-    from tapegrad.ops.products import matmul, tensordot
-    from tapegrad.ops.rearranging import (
-        batch_to_space,
-        meshgrid,
-        repeat,
-        reverse,
-        roll,
-        space_to_batch,
-        tile,
+    from tapegrad.ops.indexing.sorting import argsort, searchsorted, sort
+    from tapegrad.ops.interface.placement import identity
+    from tapegrad.ops.linalg.eigen import eig, eigvals
+    from tapegrad.ops.linalg.functions import sqrtm as matrix_square_root
+    from tapegrad.ops.linalg.norms import norm
+    from tapegrad.ops.nn.clipping import clip_by_global_norm, clip_by_norm
+    from tapegrad.ops.products.einsum import einsum
+    from tapegrad.ops.products.functions import matmul, tensordot
+    from tapegrad.ops.reduction.counting import (
+        histogram_fixed_width,
+        histogram_fixed_width_bins,
+        unique,
+        unique_with_counts,
     )
-    from tapegrad.ops.reduce import (
+    from tapegrad.ops.reduction.cumulative import cumsum
+    from tapegrad.ops.reduction.functions import (
         argmax,
         argmin,
         reduce_all,
@@ -183,25 +209,8 @@ if TYPE_CHECKING:
         reduce_prod,
         reduce_sum,
     )
-    from tapegrad.ops.rounding import (
-        floor,
-        floor_divide as floordiv,
-        fmod as truncatemod,
-        mod as math_mod,
-        round,
-        truncatediv,
-    )
-    from tapegrad.ops.scatter import (
-        dynamic_stitch,
-        scatter_nd,
-        tensor_scatter_nd_add,
-        tensor_scatter_nd_max,
-        tensor_scatter_nd_min,
-        tensor_scatter_nd_sub,
-        tensor_scatter_nd_update,
-    )
-    from tapegrad.ops.selection import clip_by_value, maximum, minimum
-    from tapegrad.ops.shape import (
+    from tapegrad.ops.reduction.sums import add_n
+    from tapegrad.ops.shape.functions import (
         broadcast_dynamic_shape,
         broadcast_static_shape,
         broadcast_to,
@@ -217,28 +226,20 @@ if TYPE_CHECKING:
         to_device,
         transpose,
     )
-    from tapegrad.ops.sigmoids import sigmoid
-    from tapegrad.ops.sorting import argsort, searchsorted, sort
-    from tapegrad.ops.stop_gradient import stop_gradient
-    from tapegrad.ops.sums import add_n
-    from tapegrad.ops.trigonometric import (
-        acos,
-        acosh,
-        asin,
-        asinh,
-        atan,
-        atan2,
-        atanh,
-        cos,
-        cosh,
-        sin,
-        sinh,
-        tan,
-        tanh,
+    from tapegrad.ops.shape.joining import concat, split, stack, unstack
+    from tapegrad.ops.shape.padding import pad
+    from tapegrad.ops.shape.rearranging import (
+        batch_to_space,
+        meshgrid,
+        repeat,
+        reverse,
+        roll,
+        space_to_batch,
+        tile,
     )
-    from tapegrad.program.effects import print_tensors as print
     from tapegrad.program.function import function
-    from tapegrad.program.signature import TensorSpec
+    from tapegrad.program.record.effects import print_tensors as print
+    from tapegrad.program.record.signature import TensorSpec
 
 __version__ = "0.1.0"
 
@@ -247,7 +248,7 @@ pi = 3.141592653589793
 
 
 def __getattr__(name: str) -> Any:
-    """Load a namespace or a function when it is first asked for."""
+    """Import a namespace or a function on first use."""
     value = globals()[name] = _load(name)
     return value
 

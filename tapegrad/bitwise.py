@@ -1,6 +1,6 @@
 """TensorFlow's `tf.bitwise` names."""
 
-from tapegrad.ops.bits import (
+from tapegrad.ops.elementwise.bits import (
     bitwise_and,
     bitwise_invert as invert,
     bitwise_left_shift as left_shift,

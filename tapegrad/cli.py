@@ -1,6 +1,6 @@
 """The command line: `tapegrad info`, `tapegrad demo` and `tapegrad bench`.
 
-Each command is a row in `COMMANDS` and reads its own arguments; heavy parts load when they run.
+Each command is a row of `COMMANDS` and parses its own arguments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapegrad.core.backend import describe_backends
-from tapegrad.core.device import backend_for, default_device, list_devices
+from tapegrad.core.backend.registry import describe_backends
+from tapegrad.core.values.device import backend_for, default_device, list_devices
 from tapegrad.errors import TapegradError
 
 
 @dataclass(frozen=True)
 class Command:
-    """One word after `tapegrad`: what it does, and the function that does it."""
+    """A subcommand: a summary for the help text, and the function that runs it."""
 
     summary: str
     run: Callable[[Sequence[str]], int]
@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="tapegrad",
         usage="tapegrad COMMAND [options]",
         description="TensorFlow's GradientTape on NumPy and CuPy.",
-        epilog="\n".join(["commands:", *rows, "", "tapegrad COMMAND --help says more."]),
+        epilog="\n".join(
+            ["commands:", *rows, "", "Run `tapegrad COMMAND --help` for the options of a command."]
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {_version()}")
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    # Python loads a package before any module in it, so the root is there without importing it.
+    # Python loads a package before its modules, so the root needs no import.
     version: str = sys.modules["tapegrad"].__version__
     return version
 
@@ -102,24 +104,24 @@ def _info(argv: Sequence[str]) -> int:
 
 
 def _default_device_line(status: dict[str, str]) -> str:
-    """The default device and why it is that one."""
+    """Return the default device and the reason for it."""
     name = default_device()
     if "TAPEGRAD_DEVICE" in os.environ:
-        return f"{name} (the environment variable TAPEGRAD_DEVICE asks for it)"
+        return f"{name} (set by the environment variable TAPEGRAD_DEVICE)"
     if name.startswith("cuda"):
-        return f"{name} (CUDA is used because it is there; TAPEGRAD_DEVICE=cpu turns it off)"
+        return f"{name} (CUDA is available; set TAPEGRAD_DEVICE=cpu to use the CPU)"
     reason = status.get("cupy", "no backend for it is installed").removeprefix("unavailable: ")
     return f"{name} (CUDA is not used: {reason})"
 
 
 def _demo(argv: Sequence[str]) -> int:
-    from tapegrad.demo.digits import main as run_demo
+    from tapegrad.demo.digits import main as run_demo  # imports most of the package
 
     return run_demo(argv)
 
 
 def _bench(argv: Sequence[str]) -> int:
-    from tapegrad_bench.command import main as run_benchmark
+    from tapegrad_bench.command import main as run_benchmark  # slow to import
 
     return run_benchmark(argv)
 
@@ -127,5 +129,5 @@ def _bench(argv: Sequence[str]) -> int:
 COMMANDS: dict[str, Command] = {
     "info": Command("Show versions, backends, devices, and which device is used and why.", _info),
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
-    "bench": Command("Time training steps on each device, side by side with peers.", _bench),
+    "bench": Command("Time training steps on each device, next to other libraries.", _bench),
 }

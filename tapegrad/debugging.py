@@ -1,6 +1,6 @@
-"""Assertions on tensors (TensorFlow's `tf.debugging`): also inside recorded functions.
+"""Assertions on tensors (TensorFlow's `tf.debugging`), also inside recorded functions.
 
-Each raises `ArgumentError`, a ValueError, with the first values that fail.
+Each raises `ArgumentError`, a ValueError, that shows the first failing values.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import to_tensor
 from tapegrad.core.recorder import call_site
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
-from tapegrad.program.effects import act
+from tapegrad.program.record.effects import act
 
 __all__ = [
     "assert_all_finite",
@@ -54,8 +54,8 @@ class _Check:
             shown = " and ".join(str(value[wrong][:3].tolist()) for value in holds[1:])
             reason = f"{self._message}. " if self._message else ""
             raise ArgumentError(
-                f"{reason}The assertion at {self._place} wants {self._wanted}. "
-                f"{int(wrong.sum())} of {wrong.size} elements differ, such as {shown}."
+                f"{reason}The assertion at {self._place} requires {self._wanted}. "
+                f"{int(wrong.sum())} of {wrong.size} elements fail, such as {shown}."
             )
 
 
@@ -159,7 +159,7 @@ def assert_all_finite(x: Any, message: str | None = None) -> None:
 
 
 def check_numerics(tensor: Any, message: str) -> Any:
-    """Return a tensor after raising if an element of it is infinite or NaN.
+    """Return the tensor, or raise if an element is infinite or NaN.
 
     >>> float(check_numerics(2.0, "the loss"))
     2.0

@@ -1,6 +1,6 @@
 """TensorFlow's `tf.dtypes` names."""
 
-from tapegrad.core.dtypes import (
+from tapegrad.core.values.dtypes import (
     DType,
     __getattr__ as __getattr__,
     as_dtype,
@@ -19,8 +19,8 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import complex
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.complex_numbers import complex
 
 __all__ = [
     "DType",

@@ -5,17 +5,18 @@
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
     │   ├── OutOfRangeError (OverflowError)   a number that a dtype cannot hold
-    │   ├── ZeroDivisorError (ZeroDivisionError) a number of parts, or a sum of weights, that is 0
+    │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type
     │   └── DTypeError (also ArgumentError)   a dtype that does not fit
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
-    ├── BackendUnavailableError (RuntimeError) a backend whose library or driver is missing
-    ├── TransferError (RuntimeError)          a copy to or from a device where it is forbidden
-    ├── OutOfMemoryError (MemoryError)        a device has no room for an operation's result
-    ├── MissingRuleError (LookupError)        a primitive on the path has no rule
-    ├── RecordingError (RuntimeError)         a function does what its recording cannot repeat
+    ├── BackendUnavailableError (RuntimeError) the backend's library or driver is missing
+    │   └── BackendBrokenError                they are there, but do not work
+    ├── TransferError (RuntimeError)          a forbidden copy to or from a device
+    ├── OutOfMemoryError (MemoryError)        a device has no memory for a result
+    ├── MissingRuleError (LookupError)        a primitive has no derivative rule
+    ├── RecordingError (RuntimeError)         a recorded function does what a replay cannot repeat
     └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
 
 Each is also the builtin that users of NumPy and TensorFlow expect to catch.
@@ -41,11 +42,11 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
 
 
 class OutOfRangeError(ArgumentError, OverflowError):
-    """A whole number of Python's is beyond the limits of the dtype that was asked for."""
+    """A Python integer is outside the range of the requested dtype."""
 
 
 class ZeroDivisorError(ArgumentError, ZeroDivisionError):
-    """A number that is divided by is 0: of parts, or the sum of weights."""
+    """A divisor is 0: a number of parts or a sum of weights."""
 
 
 class DeviceError(ArgumentError):
@@ -57,7 +58,7 @@ class ArgumentTypeError(TapegradError, TypeError):
 
 
 class DTypeError(ArgumentTypeError, ArgumentError):
-    """A dtype does not fit; TensorFlow reports it as ValueError in places, so both are caught."""
+    """A dtype does not fit; also a ValueError, which TensorFlow raises in some of these cases."""
 
 
 class TapeError(TapegradError, RuntimeError):
@@ -72,15 +73,19 @@ class BackendUnavailableError(TapegradError, RuntimeError):
     """A backend cannot run here; the message says what is missing."""
 
 
+class BackendBrokenError(BackendUnavailableError):
+    """A backend's library, driver or device is here and cannot be used."""
+
+
 class TransferError(TapegradError, RuntimeError):
     """A value crosses between host and device where that is forbidden.
 
-    Either it is read inside `debug.transfers("raise")`, or a CUDA graph is being captured.
+    It is read inside `debug.transfers("raise")`, or while a CUDA graph is captured.
     """
 
 
 class OutOfMemoryError(TapegradError, MemoryError):
-    """A device has no room for a result, not even after cached memory was given back."""
+    """A device has no memory for a result, even after cached memory was freed."""
 
 
 class MissingRuleError(TapegradError, LookupError):

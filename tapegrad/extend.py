@@ -1,13 +1,14 @@
-"""For those who extend tapegrad: declare primitives, register gradients, write backends."""
+"""The extension interface: declare primitives, register gradients, register backends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.backend import Backend, register_backend, unregister_backend
-from tapegrad.core.families import binary, elementwise, linear, nondifferentiable, unary
-from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.core.backend.protocol import Backend
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.primitive.families import binary, elementwise, linear, nondifferentiable, unary
+from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.errors import ArgumentTypeError
 
 __all__ = [
@@ -29,8 +30,8 @@ __all__ = [
 def register_gradient(primitive: Primitive) -> Callable[[Any], Any]:
     """Decorate the gradient rule of a primitive that has none.
 
-    The rule takes the upstream gradient, then what it reads (`x1`, `x2`, ..., `y`) and, as
-    keyword-only parameters, the primitive's params; it returns one gradient per input.
+    The rule takes the upstream gradient and then the values that it reads (`x1`, `x2`, ..., `y`).
+    Keyword-only parameters receive the primitive's params. It returns one gradient per input.
 
     >>> import tapegrad
     >>> double = Primitive("register_gradient_example", lambda xp, x: x + x)
@@ -47,7 +48,7 @@ def register_gradient(primitive: Primitive) -> Callable[[Any], Any]:
 
 
 def no_gradient(primitive: Primitive) -> None:
-    """Declare that a primitive has no derivative: gradients through it are None, not an error.
+    """Declare that a primitive has no derivative, so that gradients through it are None.
 
     >>> import tapegrad
     >>> count = Primitive("no_gradient_example", lambda xp, x: xp.round(x))
@@ -74,6 +75,6 @@ def _check_primitive(primitive: Any, name: str) -> None:
 
 def _check_open(primitive: Primitive) -> None:
     if primitive.vjp_rules is not None or primitive.joint_vjp is not None:
-        raise KeyError(f"{primitive.name} has a gradient rule already.")
+        raise KeyError(f"{primitive.name} already has a gradient rule.")
     if not primitive.differentiable:
         raise KeyError(f"{primitive.name} is declared to have no gradient.")

@@ -1,15 +1,6 @@
 """TensorFlow's `tf.linalg` names: solvers, decompositions, norms."""
 
 from tapegrad.ops.creation import eye
-from tapegrad.ops.diagonal import (
-    band_part,
-    matrix_diag as diag,
-    matrix_diag_part as diag_part,
-    set_diag,
-    tensor_diag,
-    tensor_diag_part,
-)
-from tapegrad.ops.einsum import einsum
 from tapegrad.ops.linalg.decompositions import cholesky, lu, qr
 from tapegrad.ops.linalg.determinants import det, logdet, slogdet
 from tapegrad.ops.linalg.eigen import eig, eigh, eigvals, eigvalsh, svdvals, tf_svd as svd
@@ -26,8 +17,17 @@ from tapegrad.ops.linalg.norms import (
 from tapegrad.ops.linalg.solve import cholesky_solve, inv, lstsq, pinv, solve, triangular_solve
 from tapegrad.ops.linalg.sylvester import solve_sylvester
 from tapegrad.ops.linalg.traces import cross, multi_dot, tensorinv, tensorsolve, trace
-from tapegrad.ops.products import adjoint, kron, matmul, matvec, outer, tensordot
-from tapegrad.ops.shape import matrix_transpose
+from tapegrad.ops.products.einsum import einsum
+from tapegrad.ops.products.functions import adjoint, kron, matmul, matvec, outer, tensordot
+from tapegrad.ops.shape.diagonal import (
+    band_part,
+    matrix_diag as diag,
+    matrix_diag_part as diag_part,
+    set_diag,
+    tensor_diag,
+    tensor_diag_part,
+)
+from tapegrad.ops.shape.functions import matrix_transpose
 
 __all__ = [
     "adjoint", "band_part", "cholesky", "cholesky_solve", "cond", "cross", "det", "diag",

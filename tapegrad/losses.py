@@ -1,12 +1,12 @@
-"""Losses as plain functions of labels and predictions (Keras' names).
+"""Loss functions of labels and predictions under Keras' names.
 
-Classes are those of `tapegrad.keras.losses`.
+The classes are those of `tapegrad.keras.losses`.
 """
 
 from importlib import import_module
 from typing import Any
 
-from tapegrad.ops.regression_losses import (
+from tapegrad.ops.nn.regression_losses import (
     categorical_hinge,
     cosine_similarity,
     hinge,
@@ -40,4 +40,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imports Keras, which the functions do not need.
     return getattr(import_module("tapegrad.keras.losses"), name)

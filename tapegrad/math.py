@@ -1,7 +1,16 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
 from tapegrad import special
-from tapegrad.ops.arithmetic import (
+from tapegrad.ops.composed import (
+    confusion_matrix,
+    invert_permutation,
+    is_non_decreasing,
+    is_strictly_increasing,
+    polyval,
+    reciprocal_no_nan,
+    scalar_mul,
+)
+from tapegrad.ops.elementwise.arithmetic import (
     add,
     conj,
     divide,
@@ -10,9 +19,9 @@ from tapegrad.ops.arithmetic import (
     negative,
     subtract,
 )
-from tapegrad.ops.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
-from tapegrad.ops.bits import nextafter
-from tapegrad.ops.comparison import (
+from tapegrad.ops.elementwise.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
+from tapegrad.ops.elementwise.bits import nextafter
+from tapegrad.ops.elementwise.comparison import (
     approximate_equal,
     equal,
     greater,
@@ -28,23 +37,11 @@ from tapegrad.ops.comparison import (
     logical_xor,
     not_equal,
 )
-from tapegrad.ops.complex_numbers import angle, imag, real
-from tapegrad.ops.composed import (
-    confusion_matrix,
-    invert_permutation,
-    is_non_decreasing,
-    is_strictly_increasing,
-    polyval,
-    reciprocal_no_nan,
-    scalar_mul,
-)
-from tapegrad.ops.counting import bincount
-from tapegrad.ops.cumulative import cumprod, cumsum, cumulative_logsumexp
-from tapegrad.ops.exponential import exp, expm1, log, log1p, logaddexp, xlog1py, xlogy
-from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.magnitude import abs, sign
-from tapegrad.ops.no_nan import divide_no_nan, multiply_no_nan, xdivy
-from tapegrad.ops.powers import (
+from tapegrad.ops.elementwise.complex_numbers import angle, imag, real
+from tapegrad.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, xlog1py, xlogy
+from tapegrad.ops.elementwise.magnitude import abs, sign
+from tapegrad.ops.elementwise.no_nan import divide_no_nan, multiply_no_nan, xdivy
+from tapegrad.ops.elementwise.powers import (
     cbrt,
     hypot,
     power as pow,
@@ -54,23 +51,7 @@ from tapegrad.ops.powers import (
     square,
     squared_difference,
 )
-from tapegrad.ops.reduce import (
-    argmax,
-    argmin,
-    count_nonzero,
-    reduce_all,
-    reduce_any,
-    reduce_euclidean_norm,
-    reduce_logsumexp,
-    reduce_max,
-    reduce_mean,
-    reduce_min,
-    reduce_prod,
-    reduce_std,
-    reduce_sum,
-    reduce_variance,
-)
-from tapegrad.ops.rounding import (
+from tapegrad.ops.elementwise.rounding import (
     ceil,
     floor,
     floor_divide as floordiv,
@@ -81,24 +62,9 @@ from tapegrad.ops.rounding import (
     round,
     truncatediv,
 )
-from tapegrad.ops.segment_functions import (
-    segment_max,
-    segment_mean,
-    segment_min,
-    segment_prod,
-    segment_sum,
-    unsorted_segment_max,
-    unsorted_segment_mean,
-    unsorted_segment_min,
-    unsorted_segment_prod,
-    unsorted_segment_sqrt_n,
-    unsorted_segment_sum,
-)
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.sigmoids import log_sigmoid, sigmoid, softplus, softsign
-from tapegrad.ops.softmax import log_softmax, softmax
-from tapegrad.ops.sorting import in_top_k, top_k
-from tapegrad.ops.special import (
+from tapegrad.ops.elementwise.selection import maximum, minimum
+from tapegrad.ops.elementwise.sigmoids import log_sigmoid, sigmoid, softplus, softsign
+from tapegrad.ops.elementwise.special_functions import (
     betainc,
     digamma,
     erf,
@@ -114,9 +80,7 @@ from tapegrad.ops.special import (
     polygamma,
     zeta,
 )
-from tapegrad.ops.statistics import zero_fraction
-from tapegrad.ops.sums import accumulate_n, add_n
-from tapegrad.ops.trigonometric import (
+from tapegrad.ops.elementwise.trigonometric import (
     acos,
     acosh,
     asin,
@@ -132,6 +96,42 @@ from tapegrad.ops.trigonometric import (
     tan,
     tanh,
 )
+from tapegrad.ops.indexing.segment_functions import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sqrt_n,
+    unsorted_segment_sum,
+)
+from tapegrad.ops.indexing.sorting import in_top_k, top_k
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.nn.softmax import log_softmax, softmax
+from tapegrad.ops.reduction.counting import bincount
+from tapegrad.ops.reduction.cumulative import cumprod, cumsum, cumulative_logsumexp
+from tapegrad.ops.reduction.functions import (
+    argmax,
+    argmin,
+    count_nonzero,
+    reduce_all,
+    reduce_any,
+    reduce_euclidean_norm,
+    reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
+    reduce_std,
+    reduce_sum,
+    reduce_variance,
+)
+from tapegrad.ops.reduction.statistics import zero_fraction
+from tapegrad.ops.reduction.sums import accumulate_n, add_n
 
 __all__ = [
     "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "approximate_equal", "argmax",

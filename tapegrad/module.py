@@ -1,16 +1,16 @@
-"""Module: an object whose attributes hold variables, collected wherever they are nested."""
+"""Module: a base class that collects the variables in its attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 
 
 class Module:
-    """Base class for models: collects the variables of its attributes, in a stable order.
+    """Base class for models: collects the variables in its attributes, in a stable order.
 
     >>> import tapegrad
     >>> class Line(tapegrad.Module):
@@ -35,7 +35,7 @@ class Module:
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is: variables here have no name scopes."""
+        """Return the method unchanged: variables have no name scopes."""
         return method
 
     @property
@@ -53,7 +53,7 @@ class Module:
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """All modules found in the attributes, without this one."""
+        """All modules in the attributes, without this one."""
         return tuple(v for v in _walk(self, set()) if isinstance(v, Module) and v is not self)
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class Module:
 
 
 def _walk(module: Module, seen: set[int]) -> Iterator[Any]:
-    """Yield a module, its own variables by attribute name, then all that its modules hold."""
+    """Yield a module, its variables by attribute name, then those of its submodules."""
     seen.add(id(module))
     yield module
     inner: list[Module] = []

@@ -1,6 +1,6 @@
 """TensorFlow's `tf.nest` names: nested structures of values."""
 
-from tapegrad.core.nest import (
+from tapegrad.core.values.nest import (
     assert_same_structure,
     flatten,
     is_nested,

@@ -1,6 +1,34 @@
 """TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation."""
 
-from tapegrad.ops.activations import (
+from tapegrad.ops.attention.functions import rotary_embedding, scaled_dot_product_attention
+from tapegrad.ops.composed import bias_add
+from tapegrad.ops.convolution.functions import (
+    atrous_conv2d,
+    atrous_conv2d_transpose,
+    conv1d,
+    conv1d_transpose,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    conv3d_transpose,
+    conv_transpose,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
+)
+from tapegrad.ops.convolution.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)
+from tapegrad.ops.elementwise.activations import (
     celu,
     crelu,
     elu,
@@ -17,58 +45,7 @@ from tapegrad.ops.activations import (
     sparse_plus,
     threshold,
 )
-from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
-from tapegrad.ops.composed import bias_add
-from tapegrad.ops.conv_functions import (
-    atrous_conv2d,
-    atrous_conv2d_transpose,
-    conv1d,
-    conv1d_transpose,
-    conv2d,
-    conv2d_transpose,
-    conv3d,
-    conv3d_transpose,
-    conv_transpose,
-    convolution,
-    depthwise_conv2d,
-    separable_conv2d,
-)
-from tapegrad.ops.dropout import dropout, stateless_dropout
-from tapegrad.ops.gather import embedding_lookup
-from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.losses import (
-    l2_loss,
-    log_poisson_loss,
-    sigmoid_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits,
-    sparse_softmax_cross_entropy_with_logits,
-    weighted_cross_entropy_with_logits,
-)
-from tapegrad.ops.norm_functions import (
-    batch_norm,
-    batch_normalization,
-    fused_batch_norm,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_normalization,
-    local_response_normalization as lrn,
-    rms_norm,
-)
-from tapegrad.ops.pooling import (
-    avg_pool,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    max_pool,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    max_pool_with_argmax,
-    pool,
-)
-from tapegrad.ops.rearranging import depth_to_space, space_to_batch, space_to_depth
-from tapegrad.ops.sigmoids import (
+from tapegrad.ops.elementwise.sigmoids import (
     gelu,
     log_sigmoid,
     mish,
@@ -80,16 +57,39 @@ from tapegrad.ops.sigmoids import (
     squareplus,
     tanh_shrink,
 )
-from tapegrad.ops.softmax import log_softmax, softmax
-from tapegrad.ops.sorting import in_top_k, top_k
-from tapegrad.ops.statistics import (
+from tapegrad.ops.elementwise.trigonometric import tanh
+from tapegrad.ops.indexing.gather import embedding_lookup
+from tapegrad.ops.indexing.sorting import in_top_k, top_k
+from tapegrad.ops.linalg.norms import l2_normalize
+from tapegrad.ops.nn.dropout import dropout, stateless_dropout
+from tapegrad.ops.nn.losses import (
+    l2_loss,
+    log_poisson_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from tapegrad.ops.nn.softmax import log_softmax, softmax
+from tapegrad.ops.normalization.functions import (
+    batch_norm,
+    batch_normalization,
+    fused_batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_normalization,
+    local_response_normalization as lrn,
+    rms_norm,
+)
+from tapegrad.ops.reduction.statistics import (
     moments,
     normalize_moments,
     sufficient_statistics,
     weighted_moments,
     zero_fraction,
 )
-from tapegrad.ops.trigonometric import tanh
+from tapegrad.ops.shape.rearranging import depth_to_space, space_to_batch, space_to_depth
 
 __all__ = [
     "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d",

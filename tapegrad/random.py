@@ -1,6 +1,6 @@
 """TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
 
-from tapegrad.ops.random import (
+from tapegrad.ops.random.functions import (
     categorical,
     gamma,
     normal,
@@ -9,13 +9,13 @@ from tapegrad.ops.random import (
     truncated_normal,
     uniform,
 )
-from tapegrad.ops.random_generator import (
+from tapegrad.ops.random.generator import (
     Generator,
     get_global_generator,
     set_global_generator,
     set_seed,
 )
-from tapegrad.ops.random_stateless import (
+from tapegrad.ops.random.stateless import (
     fold_in,
     split,
     stateless_categorical,

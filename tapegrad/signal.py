@@ -3,10 +3,15 @@
 `convolve` and `correlate` are NumPy's.
 """
 
-from tapegrad.ops.convolve import convolve, correlate
-from tapegrad.ops.fft import fft, fftn, hfft, ifft, ifftn, ihfft, irfft, irfftn, rfft, rfftn
-from tapegrad.ops.signal import frame, inverse_stft, inverse_stft_window_fn, overlap_and_add, stft
-from tapegrad.ops.spectra import (
+from tapegrad.ops.convolution.sequences import convolve, correlate
+from tapegrad.ops.fourier.frames import (
+    frame,
+    inverse_stft,
+    inverse_stft_window_fn,
+    overlap_and_add,
+    stft,
+)
+from tapegrad.ops.fourier.functions import (
     dct,
     fft2d,
     fft3d,
@@ -22,7 +27,7 @@ from tapegrad.ops.spectra import (
     rfft3d,
     rfftfreq,
 )
-from tapegrad.ops.window_functions import (
+from tapegrad.ops.fourier.tapers import (
     hamming_window,
     hann_window,
     kaiser_bessel_derived_window,
@@ -30,6 +35,18 @@ from tapegrad.ops.window_functions import (
     linear_to_mel_weight_matrix,
     mfccs_from_log_mel_spectrograms,
     vorbis_window,
+)
+from tapegrad.ops.fourier.transforms import (
+    fft,
+    fftn,
+    hfft,
+    ifft,
+    ifftn,
+    ihfft,
+    irfft,
+    irfftn,
+    rfft,
+    rfftn,
 )
 
 __all__ = [

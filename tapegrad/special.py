@@ -1,6 +1,6 @@
 """TensorFlow's `tf.math.special` names, and further special functions."""
 
-from tapegrad.ops.bessel import (
+from tapegrad.ops.elementwise.bessel import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,
@@ -14,8 +14,8 @@ from tapegrad.ops.bessel import (
     bessel_y0,
     bessel_y1,
 )
-from tapegrad.ops.sigmoids import logit
-from tapegrad.ops.special import (
+from tapegrad.ops.elementwise.sigmoids import logit
+from tapegrad.ops.elementwise.special_functions import (
     betainc,
     dawsn,
     digamma,

@@ -9,9 +9,9 @@ import numpy as np
 
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import host
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import host
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 Matrix = np.ndarray
@@ -22,9 +22,10 @@ __all__ = ["compute_gradient", "max_error"]
 def compute_gradient(
     f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
 ) -> tuple[tuple[Matrix, ...], tuple[Matrix, ...]]:
-    """Return the analytic and the numeric Jacobians of `f` at `x`: per argument, [y_size, x_size].
+    """Return the analytic and the numeric Jacobians of `f` at `x`.
 
-    Complex arguments and results count as twice as many reals.
+    There is one matrix of shape [y_size, x_size] per argument. A complex number counts as two
+    reals.
 
     >>> analytic, numeric = compute_gradient(lambda x: x * x, [[1.0, 2.0]])
     >>> max_error(analytic, numeric) < 1e-2
@@ -35,12 +36,12 @@ def compute_gradient(
             f"compute_gradient takes a list or tuple of arguments. Got {type(x).__name__}."
         )
     step = 1.0 / 1024 if delta is None else delta
-    # New handles: the same tensor may be given twice, and each argument moves alone.
+    # New tensors: the same one may be given twice, and each argument is perturbed alone.
     arguments = [wrap(to_tensor(value).array) for value in x]
     for position, argument in enumerate(arguments):
         if not argument.dtype.is_differentiable:
             raise ArgumentTypeError(
-                f"Argument {position} has dtype {argument.dtype}, not floating."
+                f"Argument {position} must have a floating dtype. Got {argument.dtype}."
             )
     analytic = tuple(_analytic(f, arguments, k) for k in range(len(arguments)))
     numeric = tuple(_numeric(f, arguments, k, step) for k in range(len(arguments)))
@@ -68,7 +69,7 @@ def _as_reals(value: Any) -> Matrix:
 
 
 def _analytic(f: Callable[..., Any], arguments: list[Tensor], k: int) -> Matrix:
-    """Row by row: the gradient of one real component of the result."""
+    """Each row is the gradient of one real component of the result."""
     source = arguments[k]
     with GradientTape(persistent=True) as tape:
         tape.watch(source)
@@ -87,7 +88,7 @@ def _analytic(f: Callable[..., Any], arguments: list[Tensor], k: int) -> Matrix:
 
 
 def _numeric(f: Callable[..., Any], arguments: list[Tensor], k: int, delta: float) -> Matrix:
-    """Column by column: a central difference in one real component of the argument."""
+    """Each column is a central difference in one real component of the argument."""
     base = arguments[k].numpy()
     units: list[complex] = [1.0, 1j] if base.dtype.kind == "c" else [1.0]
     columns = []

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapegrad.errors import BackendUnavailableError
+from tapegrad.errors import BackendBrokenError, BackendUnavailableError
 
 __all__ = ["load"]
 
+_INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
+"""Errors of the CUDA runtime."""
+
 OLDEST = (7, 0)
-"""The lowest compute capability that the kernels are written for: Volta."""
+"""The lowest supported compute capability: Volta."""
 
 
 def load() -> Any:
-    """Return the backend, or say what it needs."""
+    """Return the backend, or raise BackendUnavailableError with the missing requirement."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
+        if importlib.util.find_spec("cupy") is not None:
+            raise BackendBrokenError(
+                f"Backend 'cupy' found CuPy, but cannot import it: {error}. Repair or remove it."
+            ) from error
         raise BackendUnavailableError(
             "Backend 'cupy' needs CuPy, which is not installed. "
             "Run: pip install 'tapegrad[cuda13]' (or [cuda12])."
@@ -26,7 +34,7 @@ def load() -> Any:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # CuPy raises its own classes, and ImportError for a lost driver
-        raise BackendUnavailableError(
+        raise _kind_of(error, cupy)(
             f"Backend 'cupy' needs a CUDA device and its driver. CuPy says: {error}. "
             "Run nvidia-smi to see whether they are there, or use the device 'cpu'."
         ) from error
@@ -36,14 +44,24 @@ def load() -> Any:
             "Look at CUDA_VISIBLE_DEVICES, or use the device 'cpu'."
         )
     refuse_old([cupy.cuda.runtime.getDeviceProperties(number) for number in range(count)])
+    # Imports CuPy.
     return importlib.import_module("tapegrad_cupy.backend").CupyBackend(count)
 
 
+def _kind_of(error: Exception, cupy: Any) -> type[BackendUnavailableError]:
+    """Tell a machine without a GPU, which is common, from a driver that does not work."""
+    status = getattr(error, "status", None)
+    if status == _INSUFFICIENT_DRIVER and cupy.cuda.runtime.driverGetVersion() > 0:
+        return BackendBrokenError  # a driver is installed, and it is too old
+    is_absent = status in (None, _INSUFFICIENT_DRIVER, _NO_DEVICE)
+    return BackendUnavailableError if is_absent else BackendBrokenError
+
+
 def refuse_old(devices: Sequence[Mapping[str, Any]]) -> None:
-    """Raise a sentence if a device, given by its properties, is too old for the kernels."""
+    """Raise an error if a device, given by its properties, is too old for the kernels."""
     for number, device in enumerate(devices):
         if (device["major"], device["minor"]) < OLDEST:
-            raise BackendUnavailableError(
+            raise BackendBrokenError(
                 f"Backend 'cupy' needs devices of compute capability {OLDEST[0]}.{OLDEST[1]} or "
                 f"more. Device {number} is a {device['name'].decode()} of {device['major']}."
                 f"{device['minor']}; list the others in CUDA_VISIBLE_DEVICES, or use "

@@ -1,4 +1,4 @@
-"""The backend object: devices, placement and the way to and from the host."""
+"""The backend object: devices, kernels and copies to and from the host."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tapegrad_cupy.kernel_table import KernelTable
-from tapegrad_cupy.kernels import KERNELS, PLANNED
-from tapegrad_cupy.memory import CudaMemory, copy_to_device
-from tapegrad_cupy.namespace import CupyNamespace
-from tapegrad_cupy.reading import copy_to_host
+from tapegrad.core.backend.capabilities import Capabilities
+from tapegrad_cupy.capabilities import CAPABILITIES
+from tapegrad_cupy.kernels.kernel_table import KernelTable
+from tapegrad_cupy.kernels.table import KERNELS, REPLAYED
+from tapegrad_cupy.libraries import libraries
+from tapegrad_cupy.runtime.device_to_host import copy_to_host
+from tapegrad_cupy.runtime.memory import CudaMemory, copy_to_device
+from tapegrad_cupy.runtime.namespace import CupyNamespace
 
 
 class CupyBackend:
@@ -20,10 +23,13 @@ class CupyBackend:
     name = "cupy"
     xp = CupyNamespace()
     array_types = (cupy.ndarray,)
-    kernels = KernelTable(KERNELS, PLANNED, xp)
+    kernels = KernelTable(KERNELS, REPLAYED, xp)
 
     def __init__(self, count: int) -> None:
         self._devices = [f"cuda:{number}" for number in range(count)]
+
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
 
     def devices(self) -> list[str]:
         return self._devices
@@ -44,4 +50,4 @@ class CupyBackend:
         return copy_to_host(array)
 
     def memory(self, device: str) -> CudaMemory:
-        return CudaMemory(self._devices.index(device))
+        return CudaMemory(self._devices.index(device), libraries)

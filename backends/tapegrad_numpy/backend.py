@@ -1,4 +1,4 @@
-"""The backend object that tapegrad's registry loads."""
+"""The backend object of NumPy, which the registry loads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend import ReadAtOnce
-from tapegrad.core.dtypes import when_bfloat16_is_met
-from tapegrad_numpy.bfloat16 import adapt_kernels
-from tapegrad_numpy.kernels import KERNELS
+from tapegrad.core.backend.capabilities import Capabilities
+from tapegrad.core.backend.protocol import ReadAtOnce
+from tapegrad.core.values.dtypes import when_bfloat16_is_met
+from tapegrad_numpy.kernels.bfloat16 import adapt_kernels
+from tapegrad_numpy.kernels.table import KERNELS
+from tapegrad_numpy.loops.entry_points import CLoopCompiler, CShapeSpecializer
+from tapegrad_numpy.ownership import OwnedArrays
 
 
 class TracedMemory:
-    """The host's memory as far as Python's tracemalloc, once started, counts it."""
+    """Host memory as counted by Python's tracemalloc, if it is running."""
 
     description = ""
 
     def libraries(self) -> list[tuple[str, str]]:
-        return []
+        from tapegrad_numpy.self_checks import failed_checks  # imports the C generator
+
+        return failed_checks()
 
     def read_later(self, array: Any) -> ReadAtOnce:
         return ReadAtOnce(np.array(array))
@@ -36,16 +41,21 @@ class TracedMemory:
             tracemalloc.reset_peak()
 
     def release(self) -> None:
-        """NumPy keeps nothing back that is worth a second try."""
+        """Do nothing: NumPy caches no memory."""
 
 
 class NumpyBackend:
-    """Primitives on NumPy arrays. Scalars (`np.generic`) stand for 0-d arrays."""
+    """Primitives on NumPy arrays. NumPy scalars (`np.generic`) are treated as 0-d arrays."""
 
     name = "numpy"
     xp = np
     array_types = (np.ndarray, np.generic)
     kernels = KERNELS
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            loops=CLoopCompiler(), specializer=CShapeSpecializer(), capture=OwnedArrays()
+        )
 
     def devices(self) -> list[str]:
         return ["cpu"]
@@ -67,7 +77,7 @@ class NumpyBackend:
         return TracedMemory()
 
 
-@cache  # once, however often somebody loads the backend
+@cache  # once, however often the backend is loaded
 def _meet_bfloat16() -> None:
     adapt_kernels(KERNELS)
 

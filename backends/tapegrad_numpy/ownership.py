@@ -1,21 +1,21 @@
-"""Programs that overwrite arrays of variables: only those that nobody else holds.
+"""Programs that overwrite the arrays of variables, on NumPy.
 
-Values read from a variable never change. So a program may write to an array only if it owns its
-memory and nobody but the variable holds it: neither a tensor that was read, nor a tape that saved
-it, nor a view. Python's reference counts say so. What somebody holds is copied first. Several
-programs may write to the same arrays; each of them counts what the others hold.
+An array is overwritten only if its variable alone holds it, by its reference count; otherwise it is
+copied first. tapegrad/core/ownership.py explains the rule.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from operator import is_, itemgetter
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
+
+from tapegrad.core.ownership import UNKNOWN, Owners, count_for, distrust, reference_counts
 
 Array = Any
 Run = Callable[[Sequence[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
@@ -24,32 +24,10 @@ Run = Callable[[Sequence[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
 _LINE = 64
 """Bytes of a line of the cache."""
 
+_HOLDERS = 3
+"""Holders of an array that may be written: the variable, the list of arrays, the chosen ones."""
 
-class _Owners:
-    """How many programs hold which arrays, by the arrays' ids; `changes` counts what happened."""
-
-    def __init__(self) -> None:
-        self.changes = 0
-        self.of: dict[int, int] = {}
-
-    def add(self, ids: Sequence[int]) -> None:
-        self.changes += 1
-        for number in ids:
-            self.of[number] = self.of.get(number, 0) + 1
-
-    def remove(self, ids: list[int]) -> None:
-        """Take away one owner each; the list is emptied, so that it cannot happen twice."""
-        self.changes += 1
-        while ids:
-            number = ids.pop()
-            left = self.of[number] - 1
-            if left:
-                self.of[number] = left
-            else:
-                del self.of[number]
-
-
-_owners = _Owners()
+_owners = Owners()
 
 
 def capture(run: Run, written: Sequence[int], in_place: Sequence[int]) -> Run:
@@ -64,9 +42,10 @@ def capture(run: Run, written: Sequence[int], in_place: Sequence[int]) -> Run:
 
 
 class Owned:
-    """See `capture`; keeps the arrays of the last call. Threads take turns."""
+    """See `capture`. Keeps the arrays of the last call; calls from several threads take turns."""
 
     def __init__(self, run: Run, in_place: Sequence[int]) -> None:
+        check_views()
         self._run = run
         self._positions = list(in_place)
         self._choose = _chooser(self._positions)
@@ -83,16 +62,16 @@ class Owned:
             mine = self._mine
             if self._changes != _owners.changes:
                 self._expect()
-            if not all(map(is_, chosen, mine)) or [*map(getrefcount, mine)] != self._alone:
+            if not all(map(is_, chosen, mine)) or reference_counts(mine) != self._alone:
                 del mine
                 self._adopt(variables, chosen)
             del chosen
             return self._run(inputs, variables)
 
     def _expect(self) -> None:
-        """Find the counts of arrays that a variable, the lists and all owners hold."""
-        count = _count_of_one_alone()
-        self._alone = [count + _owners.of[number] for number in self._ids] or [0]
+        """Cache the counts of arrays that a variable, the lists and all owners hold."""
+        alone = count_for(_HOLDERS)
+        self._alone = [alone + owners for owners in _owners.counts(self._mine)] or [0]
         self._changes = _owners.changes
 
     def _adopt(self, variables: list[Array], chosen: tuple[Array, ...]) -> None:
@@ -100,15 +79,28 @@ class Owned:
         is_first = not self._ids
         _owners.remove(self._ids)
         self._mine = []
-        counts, alone = [*map(getrefcount, chosen)], _count_of_one_alone()
-        for position, array, count in zip(self._positions, chosen, counts, strict=True):
-            is_alone = count == alone + _owners.of.get(id(array), 0)
+        counts, alone = reference_counts(chosen), count_for(_HOLDERS)
+        owners = _owners.counts(chosen)
+        for position, array, count, others in zip(
+            self._positions, chosen, counts, owners, strict=True
+        ):
+            is_alone = count == alone + others
             # What is assigned to again and again must not be copied each time.
             if not (is_alone and _owns_memory(array) and (_begins_a_line(array) or not is_first)):
                 variables[position] = _copy_of(array)
         self._mine = [variables[position] for position in self._positions]
         self._ids.extend(map(id, self._mine))
         _owners.add(self._ids)
+
+
+@functools.cache
+def check_views() -> None:
+    """Stop using reference counts if views of an array do not count as its holders."""
+    array: Any = np.zeros((2, 2))
+    watched = [array]
+    views = [array[:1], array.T, memoryview(array), array[:1][:1]]
+    if reference_counts(watched) not in ([count_for(2 + len(views))], [UNKNOWN]):
+        distrust("this NumPy does not count a view as a holder of its array")
 
 
 class _Room(bytearray):
@@ -136,18 +128,6 @@ def _chooser(positions: Sequence[int]) -> Callable[[Sequence[Array]], tuple[Arra
     return itemgetter(*positions)
 
 
-def _count_of_one_alone() -> int:
-    """The reference count of an array that a variable, a list and those chosen of it hold.
-
-    A name stands for the variable. Python's versions count differently, so it is tried out.
-    """
-    array = np.empty(1)
-    variables = [array]
-    chosen = tuple(variables)
-    (count,) = map(getrefcount, chosen)
-    return count
-
-
 def _owns_memory(array: Array) -> bool:
     """Whether an array is no view, and fills memory of its own in order."""
     if type(array) is not np.ndarray:
@@ -162,4 +142,8 @@ def _begins_a_line(array: Array) -> bool:
     return not array.ctypes.data % _LINE
 
 
-KERNELS = {"capture": capture}
+class OwnedArrays:
+    """Runs programs that overwrite variables on arrays that no other object holds."""
+
+    launches_graphs = False
+    capture = staticmethod(capture)

@@ -1,4 +1,4 @@
-"""Differentiation: TensorFlow's `tf.autodiff` names; the machinery is in the modules beside."""
+"""Automatic differentiation. This module exports TensorFlow's `tf.autodiff` names."""
 
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.forward import ForwardAccumulator

@@ -1,4 +1,4 @@
-"""What the tape's methods accept: checks of arguments, and warnings that do not repeat."""
+"""Argument checks of the tape's methods, and warnings that do not repeat."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tapegrad.autodiff import batching
-from tapegrad.core import nest
-from tapegrad.core.backend import find_backend
-from tapegrad.core.convert import adapter_of, to_tensor
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import adapter_of, to_tensor
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import cast, creation
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
 
 _VALUES = (Tensor, Variable, batching.Batched)
 _warned: set[str] = set()
@@ -23,7 +24,7 @@ _few_times = [5]
 
 
 class UnconnectedGradients(enum.Enum):
-    """What `gradient` gives for a source that the target does not depend on.
+    """What `gradient` returns for a source that the target does not depend on.
 
     >>> import tapegrad
     >>> x, y = tapegrad.Variable(1.0), tapegrad.Variable(2.0)
@@ -38,7 +39,7 @@ class UnconnectedGradients(enum.Enum):
 
 
 def check_function(f: Any, name: str) -> None:
-    """Refuse anything but a function, where a function is to be transformed."""
+    """Raise unless `f` is a function that `name` can transform."""
     if not callable(f):
         raise ArgumentTypeError(f"{name} takes a function. Got {type(f).__name__}: {f!r}.")
 
@@ -56,9 +57,9 @@ def check_tensors(
     argument: str,
     in_sight: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> list[Any]:
-    """Return the leaves as tensors and variables, or name the first that is neither.
+    """Return the leaves as tensors and variables; raise for the first that is neither.
 
-    Sparse gradients are made dense inside `in_sight()`, so that a tape sees them change.
+    Sparse gradients become dense inside `in_sight()`, so that a tape records the conversion.
     """
     checked = []
     for position, leaf in enumerate(leaves):
@@ -77,7 +78,7 @@ def check_tensors(
 
 
 def seeds_for(targets: list[Any], output_gradients: Any) -> list[Any]:
-    """The cotangents to start from: ones, or what the caller gives."""
+    """Return the cotangents to start from: `output_gradients`, ones by default."""
     if output_gradients is None:
         return [creation.ones_like(target) for target in targets]
     given = nest.flatten(output_gradients)
@@ -107,15 +108,15 @@ def _fit_seed(seed: Any, target: Any, position: int) -> Any:
 
 
 def _recorded_like(seed: Any, target: Any) -> Any:
-    """Inside a function that is being recorded, a seed from outside is one of its constants."""
+    """Turn a seed from outside a recording into a constant of the recording."""
     if type(seed) is not Tensor or type(target) is not Tensor:
         return seed
     if type(seed.array) is type(target.array):
         return seed
-    adopt_others = getattr(find_backend(type(target.array)), "adopt_others", None)
-    if adopt_others is None:
+    adoption = capabilities_of(type(target.array)).adoption
+    if adoption is None:
         return seed
-    return wrap(adopt_others(target.array, [seed.array])[0], seed.node)
+    return wrap(adoption.adopt(target.array, [seed.array])[0], seed.node)
 
 
 def as_unconnected(value: Any) -> UnconnectedGradients:
@@ -136,7 +137,7 @@ def warn_once(message: str) -> None:
 
 
 def warn_few_times(message: str) -> None:
-    """Warn about non-differentiable dtypes, but not in every step of a loop."""
+    """Warn about a dtype without derivatives, at most five times per process."""
     if _few_times[0] > 0:
         _few_times[0] -= 1
         warnings.warn(message, stacklevel=4)

@@ -1,7 +1,7 @@
-"""Batching: run a function on many inputs at once by giving each primitive a leading axis.
+"""vmap: run a function on many examples at once by a leading axis on every value.
 
-A `Batched` value stands for one example while it holds all of them. Primitives called with one
-apply their batching rule; those without a rule are looped over.
+A `Batched` value represents one example and holds all of them. A primitive applies its batching
+rule to such values; without a rule it runs once per example.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.dtypes import DType
-from tapegrad.core.primitive import INTERPRETERS, Primitive, bind
-from tapegrad.core.tensor import TensorShape
+from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive, bind
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.dtypes import DType
+from tapegrad.core.values.tensor import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import joining, shape as shapes
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.examples import register_spread
-from tapegrad.ops.operators import bind_operators
+from tapegrad.ops.control.vmap_hook import register_spread
+from tapegrad.ops.interface.operators import bind_operators
+from tapegrad.ops.shape import functions as shapes, joining
+from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
 
 class Frame:
@@ -40,7 +40,7 @@ _levels = iter(range(1, 2**62))
 
 
 class Batched:
-    """One example of many: `tensor` has the examples along an extra leading axis."""
+    """One example of many: `tensor` has all examples along an extra leading axis."""
 
     __slots__ = ("__weakref__", "level", "tensor")
 
@@ -94,17 +94,17 @@ class Batched:
 
 
 def is_batched(value: Any) -> bool:
-    """Whether `value` stands for many examples."""
+    """Whether `value` represents one example of many."""
     return type(value) is Batched
 
 
 def new_level() -> int:
-    """Return a number higher than that of every batch begun before."""
+    """Return a level above all existing ones."""
     return next(_levels)
 
 
 def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a primitive to operands of which some are batched (the innermost batch first)."""
+    """Apply a primitive to operands of which some are batched, the highest level first."""
     level = max([arg.level for arg in args if type(arg) is Batched])
     batched = tuple([type(arg) is Batched and arg.level == level for arg in args])
     inner = [arg.tensor if flag else arg for arg, flag in zip(args, batched)]
@@ -122,7 +122,7 @@ def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any])
 
 
 def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> Sequence[Any]:
-    """Give batched operands of lower rank unit axes behind the batch, so that they broadcast."""
+    """Insert axes of length 1 after the batch axis of operands of lower rank, for broadcasting."""
     ranks = [getattr(arg, "ndim", 0) - flag for arg, flag in zip(args, batched)]
     rank = max(ranks)
     if all([own == rank or not flag for own, flag in zip(ranks, batched)]):
@@ -138,7 +138,7 @@ def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> Sequence[Any]:
 def _loop(
     primitive: Primitive, size: int, batched: Sequence[bool], args: Sequence[Any], params: Any
 ) -> Any:
-    """The fallback for primitives without a batching rule: one example at a time."""
+    """Run a primitive without a batching rule on one example after the other."""
     results = [
         bind(
             primitive,
@@ -159,20 +159,20 @@ bind_operators(Batched)
 
 
 def lift(value: Any, size: int) -> Any:
-    """Return `value` repeated along a new leading axis (a view where the backend can)."""
+    """Return `value` repeated along a new leading axis, as a view if the backend has views."""
     return broadcast_p(value, shape=(size, *value.shape))
 
 
 @contextmanager
 def batching(size: int) -> Iterator[Frame]:
-    """Open a batch of `size` examples; tapes made inside are per example."""
+    """Start a batch of `size` examples; tapes inside belong to one example."""
     frame = Frame(new_level(), size, current_frame())
     with in_frame(frame):
         yield frame
 
 
 class in_frame:  # noqa: N801  # a function to its users; as a generator it costs more
-    """Let `frame` be the running `vmap` inside the block; None: none runs."""
+    """Make `frame` the running `vmap` inside the block; None for no `vmap`."""
 
     __slots__ = ("_frame", "_token")
 
@@ -187,7 +187,7 @@ class in_frame:  # noqa: N801  # a function to its users; as a generator it cost
 
 
 def frames_around(frame: Frame | None) -> list[Frame]:
-    """All running `vmap`s from the outermost down to `frame`."""
+    """Return all running `vmap`s from the outermost to `frame`."""
     frames: list[Frame] = []
     while frame is not None:
         frames.insert(0, frame)
@@ -196,44 +196,44 @@ def frames_around(frame: Frame | None) -> list[Frame]:
 
 
 def is_running(levels: Container[int]) -> bool:
-    """Whether one of the levels is that of a `vmap` that runs now."""
+    """Whether one of the levels belongs to a running `vmap`."""
     return any(frame.level in levels for frame in frames_around(current_frame()))
 
 
 def spread_over_examples(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
-    """Make one value for each example of all running `vmap`s, by one call with all of them."""
+    """Make one value per example of all running `vmap`s by one call with the whole shape."""
     frames = frames_around(current_frame())
     value = make((*[frame.size for frame in frames], *shape))
-    return dress(value, [frame.level for frame in frames])
+    return wrap_levels(value, [frame.level for frame in frames])
 
 
 register_spread(spread_over_examples)
 
 
 def per_example(value: Any, frame: Frame | None) -> Any:
-    """Give a value that examples share its own copy (a view) for each, in all running `vmap`s."""
+    """Repeat a value that examples share (as a view) for each example of all running `vmap`s."""
     if frame is None:
         return value
     if is_batched(value) and value.level == frame.level and frame.parent is None:
         return value
-    levels = peel(value)[1]
+    levels = unwrap(value)[1]
     for one in frames_around(frame):
         if one.level not in levels:
-            value = dress(lift(value, one.size), (one.level,))
+            value = wrap_levels(lift(value, one.size), (one.level,))
     return value
 
 
 def align(value: Any, like: Any) -> Any:
-    """Give a value the leading axes of examples that the batched value `like` has inside."""
+    """Return a value with the leading axes of examples that the batched value `like` has."""
     if not is_batched(like):
         return value
-    inside, levels = peel(like)
-    value, own = peel(value, levels)
+    inside, levels = unwrap(like)
+    value, own = unwrap(value, levels)
     return with_examples(value, own, dict(zip(levels, inside.array.shape)))
 
 
 def with_examples(value: Any, own: Sequence[int], sizes: dict[int, int]) -> Any:
-    """Give a value with leading axes for the levels `own` one for each level in `sizes`."""
+    """Broadcast a value with leading axes for the levels `own` to all levels in `sizes`."""
     if len(own) == len(sizes):
         return value
     rest = tuple(value.shape[len(own) :])
@@ -243,10 +243,10 @@ def with_examples(value: Any, own: Sequence[int], sizes: dict[int, int]) -> Any:
     return broadcast_p(value, shape=(*sizes.values(), *rest))
 
 
-def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[int, ...]]:
-    """Take batches off a value (by default all); return it with their levels, leading axis first.
+def unwrap(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[int, ...]]:
+    """Return the value inside `Batched`, and the levels of its leading axes in order.
 
-    The value inside has one leading axis per level.
+    With `among`, only these levels are unwrapped.
     """
     inside, levels = value, []
     while is_batched(inside):
@@ -259,13 +259,13 @@ def peel(value: Any, among: Container[int] | None = None) -> tuple[Any, tuple[in
     if not own:
         return value, ()
     others = [level for level in levels if level not in among]
-    return dress(_in_order(inside, levels, [*others, *own]), others), tuple(own)
+    return wrap_levels(_in_order(inside, levels, [*others, *own]), others), tuple(own)
 
 
-def dress(value: Any, levels: Sequence[int]) -> Any:
-    """Undo `peel`: leading axes become batches. The highest level, begun last, is outermost."""
+def wrap_levels(value: Any, levels: Sequence[int]) -> Any:
+    """Wrap leading axes as `Batched` levels, the highest (latest) level outermost."""
     if is_batched(value):
-        value, own = peel(value)
+        value, own = unwrap(value)
         together = [*own, *levels]
         levels = sorted(together)
         value = _in_order(value, together, levels)
@@ -275,7 +275,7 @@ def dress(value: Any, levels: Sequence[int]) -> Any:
 
 
 def _in_order(value: Any, levels: list[int], wanted: Sequence[int]) -> Any:
-    """Bring the leading axes of a value, one per level, into another order."""
+    """Permute the leading axes of a value, one per level."""
     if levels == wanted:
         return value
     order = [levels.index(level) for level in wanted]
@@ -283,9 +283,10 @@ def _in_order(value: Any, levels: list[int], wanted: Sequence[int]) -> Any:
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
-    """Turn a function of one example into one of many, without a loop.
+    """Vectorize a function of one example over an axis of examples.
 
-    `in_axes` gives the axis of the examples per argument (None: the argument is shared).
+    `in_axes` is the axis of examples, or one axis per argument; None for an argument that all
+    examples share.
 
     >>> import tapegrad
     >>> dot = vmap(lambda a, b: tapegrad.reduce_sum(a * b))
@@ -313,7 +314,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> C
                 for arg, axis in zip(fronted, axes, strict=True)
             ]
             output = function(*inputs)
-        return nest.map_structure(lambda leaf: _unwrap(leaf, frame, out_axes), output)
+        return nest.map_structure(lambda leaf: _output(leaf, frame, out_axes), output)
 
     return mapped
 
@@ -323,7 +324,7 @@ def vectorized_map(
 ) -> Any:
     """Apply `fn` to each element of the structure `elems` along axis 0, all at once.
 
-    TensorFlow's spelling of `vmap`: one structure in, so a tuple of inputs arrives as a tuple.
+    This is `vmap` with TensorFlow's signature: `fn` takes one structure.
 
     >>> import tapegrad
     >>> vectorized_map(lambda x: x * x, tapegrad.constant([1.0, 2.0])).tolist()
@@ -333,7 +334,7 @@ def vectorized_map(
 
 
 def _front(arg: Any, axis: int | None) -> Any:
-    """Convert the leaves to tensors with the examples along axis 0."""
+    """Convert the leaves to tensors with the axis of examples first."""
     if axis is None:
         return arg
     return nest.map_structure(lambda leaf: _move_axis(_leaf(leaf), axis, 0), arg)
@@ -368,7 +369,7 @@ def _batch_size(args: Sequence[Any], axes: Sequence[int | None]) -> int:
     return int(sizes.pop())
 
 
-def _unwrap(value: Any, frame: Frame, out_axis: int) -> Any:
+def _output(value: Any, frame: Frame, out_axis: int) -> Any:
     if value is None:
         return None
     if is_batched(value) and value.level == frame.level:

@@ -1,4 +1,4 @@
-"""Functions that bring their own gradient: custom_gradient and its neighbours."""
+"""Functions with user-defined gradients: custom_gradient, recompute_grad, grad_pass_through."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.primitive import record_many
+from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.recorder import (
     Node,
     Stack,
@@ -23,17 +21,19 @@ from tapegrad.core.recorder import (
     leave_recorder,
     using_stack,
 )
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import cast
-from tapegrad.ops.basic import sum_p
+from tapegrad.ops.casting import cast
+from tapegrad.ops.shape.primitives import sum_p
 
 Function = Callable[..., Any]
 
 
 class VariableLog:
-    """A recorder that follows nothing and notes which trainable variables are read."""
+    """A recorder that only logs which trainable variables are read."""
 
     listens = False
     watches_variables = False
@@ -59,7 +59,7 @@ class VariableLog:
 
 
 class CustomCall:
-    """One call of a custom-gradient function, in the role of a primitive on the tape."""
+    """One call of a function with a custom gradient; the tape treats it as a primitive."""
 
     differentiable = True
     many = True
@@ -74,7 +74,7 @@ class CustomCall:
 
 
 class _CustomRule:
-    """The user's backward function with the interface of a Rule that reads nothing."""
+    """The user's gradient function with the interface of a `Rule` that reads nothing."""
 
     reads = wants = ()
 
@@ -82,7 +82,7 @@ class _CustomRule:
         self._backward = backward
 
     def __call__(self, t: Sequence[Any], saved: Any, params: Any) -> list[Any]:
-        # A cotangent without axes may come as a scalar of NumPy's, which is no tensor to a tape.
+        # A cotangent without axes may be a NumPy scalar, which a tape cannot follow.
         upstream = [one if type(one) is Tensor else _as_tensor(one) for one in t]
         return self._backward(*upstream)  # type: ignore[no-any-return]
 
@@ -120,7 +120,7 @@ def custom_gradient(f: Function | None = None) -> Function:
 
 
 class CustomGradient:
-    """A function with a gradient of its own; in a class it becomes a method like any function."""
+    """A function with a custom gradient; it binds to instances like any function in a class."""
 
     def __init__(self, f: Function) -> None:
         functools.update_wrapper(self, f)
@@ -134,10 +134,10 @@ class CustomGradient:
 
 
 class _Slot:
-    """What a call remembers of an operand: how its gradient must look, and its vmap batches."""
+    """The shape, dtype and vmap levels of an operand, which its gradient must have."""
 
     def __init__(self, value: Any) -> None:
-        self.inside, self.levels = batching.peel(value)
+        self.inside, self.levels = batching.unwrap(value)
         self.is_tensor = isinstance(self.inside, Tensor)
         self.node = self.inside.node if self.is_tensor else None
         self.shape = tuple(value.shape) if self.is_tensor else ()
@@ -158,7 +158,7 @@ def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     variables = [v for number, v in sorted(log.read.items()) if number not in passed]
     _check_takes_variables(f, backward, variables)
     slots = [_Slot(x) for x in (*inputs, *(v.value() for v in variables))]
-    outputs = [batching.peel(_as_tensor(leaf)) for leaf in nest.flatten(value)]
+    outputs = [batching.unwrap(_as_tensor(leaf)) for leaf in nest.flatten(value)]
     fresh = tuple(wrap(inside.array) for inside, _ in outputs)
     levels = [levels for _, levels in outputs]
     name = getattr(f, "__name__", "custom_gradient")
@@ -171,12 +171,12 @@ def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rule = _Backward(name, backward, slots, variables, levels, sizes)
     call: Any = CustomCall(name, rule)
     record_many(active_stack(), call, {}, arrays, nodes, [x.array for x in fresh], fresh)
-    results = [batching.dress(new, own) for new, own in zip(fresh, levels, strict=True)]
+    results = [batching.wrap_levels(new, own) for new, own in zip(fresh, levels, strict=True)]
     return nest.pack_sequence_as(value, results)
 
 
 class _Backward:
-    """Calls the user's gradient function and checks what it returns."""
+    """Calls the user's gradient function and checks its results."""
 
     def __init__(
         self,
@@ -193,8 +193,8 @@ class _Backward:
         self.variables = variables
         self.levels = levels
         self.sizes = sizes
-        # Tapes that the function makes read variables per example where the call did, because of a
-        # tape around it inside vmap, and only there.
+        # If a tape inside vmap was active at the call, variables were read per example. Tapes in
+        # the gradient function must read them in the same way.
         framed = active_stack().framed
         self.frame = framed[-1].frame if framed else None
 
@@ -205,7 +205,7 @@ class _Backward:
             return self._gradients(*upstream)
 
     def _gradients(self, *upstream: Any) -> list[Any]:
-        upstream = tuple(batching.dress(t, own) for t, own in zip(upstream, self.levels))
+        upstream = tuple(batching.wrap_levels(t, own) for t, own in zip(upstream, self.levels))
         if self.variables:
             grads, of_variables = self.function(*upstream, variables=self.variables)
         else:
@@ -225,7 +225,7 @@ class _Backward:
             )
 
     def _fitted(self, grad: Any, k: int) -> Any:
-        """Bring a gradient to its operand's dtype and batches; refuse another shape."""
+        """Bring a gradient to the dtype and vmap levels of its operand; raise for another shape."""
         slot = self.slots[k]
         if grad is None or slot.dtype is None or not slot.dtype.is_differentiable:
             return None
@@ -240,8 +240,8 @@ class _Backward:
         return self._with_batches(grad, slot.levels)
 
     def _with_batches(self, grad: Any, wanted: tuple[int, ...]) -> Any:
-        """Sum over examples that the operand shares, repeat over those it has of its own."""
-        inside, own = batching.peel(grad, self.sizes)
+        """Sum over the levels that the operand does not have, repeat over those it has."""
+        inside, own = batching.unwrap(grad, self.sizes)
         shared = tuple(axis for axis, level in enumerate(own) if level not in wanted)
         if shared:
             inside = sum_p(inside, axis=shared, keepdims=False)
@@ -266,7 +266,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _as_input(leaf: Any) -> Any:
-    """Arrays and variables come in as tensors; numbers, text and other objects as they are."""
+    """Convert arrays and variables to tensors; leave numbers, text and other objects alone."""
     if batching.is_batched(leaf) or not hasattr(leaf, "__array__"):
         return leaf
     return to_tensor(leaf)
@@ -302,9 +302,9 @@ def _check_takes_variables(f: Function, backward: Function, variables: list[Vari
 
 
 def recompute_grad(f: Function) -> Function:
-    """Keep only the inputs of `f`; run it again when its gradient is needed.
+    """Keep only the inputs of `f` for the gradient, and run `f` again to compute it.
 
-    Trades time for memory. Random numbers drawn inside must come from an explicit seed.
+    This trades time for memory. Random numbers inside `f` must come from an explicit seed.
 
     >>> import tapegrad
     >>> x = tapegrad.Variable(2.0)
@@ -318,7 +318,7 @@ def recompute_grad(f: Function) -> Function:
     @custom_gradient
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with _quiet():
+        with _without_tapes():
             value = f(*args, **kwargs)
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
@@ -356,7 +356,7 @@ def _is_floating(value: Any) -> bool:
 
 
 class _ReadsPerExample(VariableLog):
-    """Stands for a silenced tape inside vmap: variables are read per example as they were by it."""
+    """Replaces an inactive tape inside vmap: reads variables per example as the tape would."""
 
     def __init__(self, frame: Any) -> None:
         super().__init__()
@@ -369,8 +369,8 @@ class _ReadsPerExample(VariableLog):
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence all tapes and accumulators, but let variable logs see the reads."""
+def _without_tapes() -> Iterator[None]:
+    """Deactivate all tapes and accumulators; variable logs stay active."""
     stack = active_stack()
     logs = [r for r in stack.recorders if isinstance(r, VariableLog) and r.frame is None]
     if stack.framed:
@@ -380,7 +380,7 @@ def _quiet() -> Iterator[None]:
 
 
 def grad_pass_through(f: Function) -> Function:
-    """Return a function that computes `f` and has the gradient of the identity.
+    """Return a function with the value of `f` and the gradient of the identity.
 
     >>> import tapegrad
     >>> x = tapegrad.Variable(1.4)

@@ -1,4 +1,4 @@
-"""Why is this gradient None? The tape's own account, in one sentence."""
+"""Explain in one sentence why a gradient is None."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from tapegrad.autodiff.plan import Plan
 from tapegrad.core.recorder import Node
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import UnconnectedGradientError
 
 CONNECTED = "The target depends on the source: this gradient is not None."
 
 
 class Cut(NamedTuple):
-    """A place where a followed value went out of the tape's sight.
+    """A place where the tape lost a followed value.
 
-    The value's node is held weakly: an explanation must not keep a whole computation alive.
+    The reference to the node is weak, so that explanations keep no computation alive.
     """
 
     reason: str
@@ -26,7 +26,7 @@ class Cut(NamedTuple):
 
 
 def explain(tape: Any, targets: list[Any], source: Any) -> str:
-    """Say why the gradient of `targets` by `source` is None (or that it is not)."""
+    """Return why the gradient of `targets` with respect to `source` is None, or that it is not."""
     if tape._used_up:
         return f"The tape is used up: {tape._used_up} Record the computation again."
     if not source.dtype.is_differentiable:
@@ -81,7 +81,7 @@ def _connected(tape: Any, ends: list[Node], starts: list[Node]) -> bool:
 
 
 def _cuts(tape: Any, starts: list[Node]) -> str:
-    """Where values made from the source ended: the last few places, the latest first."""
+    """Return where the tape lost values that depend on the source: the last three places."""
     certain: dict[str, None] = {}
     possible: dict[str, None] = {}
     for cut in reversed(tape.cuts):
@@ -98,9 +98,9 @@ def _cuts(tape: Any, starts: list[Node]) -> str:
 
 
 def report(sentence: str, on_none: str) -> None:
-    """Warn or raise with the explanation."""
+    """Warn or raise with an explanation."""
     if sentence == CONNECTED:
-        sentence = "The target depends on the source, but a gradient rule on the way gave none."
+        sentence = "The target depends on the source, but a gradient rule in between gave none."
     if on_none == "raise":
         raise UnconnectedGradientError(f"A gradient is None. {sentence}")
     warnings.warn(f"A gradient is None. {sentence}", stacklevel=4)

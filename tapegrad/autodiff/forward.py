@@ -1,4 +1,4 @@
-"""Forward mode: tangents that travel with the values (TensorFlow's ForwardAccumulator)."""
+"""Forward mode: TensorFlow's ForwardAccumulator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, as_unconnected, check_tensors
-from tapegrad.autodiff.follow import follow
 from tapegrad.autodiff.transpose import transposed_jvp
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
+from tapegrad.autodiff.watch import follow
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -20,12 +18,17 @@ from tapegrad.core.recorder import (
     leave_recorder,
     using_stack,
 )
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, MissingRuleError, ShapeError
-from tapegrad.ops import arithmetic, cast, creation, shape as shapes
-from tapegrad.ops.basic import broadcast_p
-from tapegrad.ops.diagonal import diagonal
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.shape import functions as shapes
+from tapegrad.ops.shape.diagonal import diagonal
+from tapegrad.ops.shape.primitives import broadcast_p
 
 
 class ForwardAccumulator:
@@ -69,7 +72,7 @@ class ForwardAccumulator:
             self._variables[primal.number] = tangent
             primal.forget_leaf()
         else:
-            node = follow(batching.peel(primal)[0], self.token)
+            node = follow(batching.unwrap(primal)[0], self.token)
             self._set(node, batching.align(tangent, primal))
 
     def _set(self, node: Node, tangent: Any) -> None:
@@ -97,7 +100,7 @@ class ForwardAccumulator:
             token.open = False
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """Return the tangents of values computed inside the block, None where there is none."""
+        """Return the tangents of values computed inside the block, None for values without one."""
         mode = as_unconnected(unconnected_gradients)
         flat = check_tensors(nest.flatten(primals), "primals")
         return nest.pack_sequence_as(primals, [self._lookup(value, mode) for value in flat])
@@ -107,15 +110,15 @@ class ForwardAccumulator:
         if isinstance(value, Variable):
             tangent = self._variables.get(value.number)
         else:
-            inside, levels = batching.peel(value)
+            inside, levels = batching.unwrap(value)
             tangent = self._of(inside.node)
         if tangent is None and mode is UnconnectedGradients.ZERO:
             return creation.zeros_like(value)
         if tangent is None or not levels:
             return tangent
-        return batching.dress(_of_own_examples(tangent, levels), levels)
+        return batching.wrap_levels(_of_own_examples(tangent, levels), levels)
 
-    # What the recorder stack asks of a recorder
+    # The interface to the recorder stack
 
     def follows_variable(self, variable: Variable, node: Node) -> bool:
         tangent = self._variables.get(variable.number)
@@ -125,7 +128,7 @@ class ForwardAccumulator:
         return True
 
     def hear(self, operation: Operation) -> None:
-        """Push the operands' tangents through; recorders entered earlier see the arithmetic."""
+        """Compute the tangents of results; recorders entered earlier record the arithmetic."""
         tangents = tuple(self._of(node) for node in operation.nodes)
         if all(tangent is None for tangent in tangents):
             return
@@ -144,24 +147,24 @@ def push(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
         result = rule(tangents, rule.read_again(operation), operation.params)
         return tuple(result) if primitive.many else (_fitted(result, operation.result),)
     if primitive.jvp_rules is not None:
-        return (_fitted(_sum_of_shares(operation, tangents), operation.result),)
+        return (_fitted(_sum_of_tangents(operation, tangents), operation.result),)
     if primitive.vjp_rules is None and primitive.joint_vjp is None:
         raise MissingRuleError(f"{primitive.name} has no rule for forward mode.")
     return transposed_jvp(operation, tangents)
 
 
-def _sum_of_shares(operation: Operation, tangents: tuple[Any, ...]) -> Any:
+def _sum_of_tangents(operation: Operation, tangents: tuple[Any, ...]) -> Any:
     total = None
     for rule, tangent in zip(operation.primitive.jvp_rules, tangents, strict=True):
         if tangent is None or rule is None:
             continue
-        share = rule(tangent, rule.read_again(operation), operation.params)
-        total = share if total is None else arithmetic.add(total, share)
+        part = rule(tangent, rule.read_again(operation), operation.params)
+        total = part if total is None else arithmetic.add(total, part)
     return total
 
 
 def _fitted(tangent: Any, result: Any) -> Any:
-    """Broadcast and cast a tangent to its result."""
+    """Broadcast and cast a tangent to the shape and dtype of its result."""
     if tangent is None:
         return None
     if tuple(tangent.shape) != tuple(result.shape):
@@ -185,11 +188,12 @@ def _fit_tangent(primal: Any, tangent: Any, position: int) -> Any:
 
 
 def _of_own_examples(tangent: Any, levels: tuple[int, ...]) -> Any:
-    """Along a tangent per example of a shared primal: what each example has of its own direction.
+    """Select for each example the tangent along its own direction.
 
-    Such a tangent is pushed along all directions for all examples of what is made from it.
+    If examples share a primal but each has its own tangent, the tangent of a result has all
+    directions for all examples. The diagonal is what remains.
     """
-    inside, directions = batching.peel(tangent)
+    inside, directions = batching.unwrap(tangent)
     others = list(directions)
     for level in directions:
         if level in levels:
@@ -197,4 +201,4 @@ def _of_own_examples(tangent: Any, levels: tuple[int, ...]) -> Any:
             own = diagonal(inside, axis1=first, axis2=second)
             inside = shapes.moveaxis(own, -1, second - 1)
             others.remove(level)
-    return batching.dress(inside, others)
+    return batching.wrap_levels(inside, others)

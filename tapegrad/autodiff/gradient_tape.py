@@ -1,12 +1,7 @@
-"""GradientTape: TensorFlow's class, thin over the recorder stack and the sweep."""
+"""GradientTape: TensorFlow's interface to the recording and the sweep."""
 
 from __future__ import annotations
 
-import warnings
-import weakref
-from collections import deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tapegrad.autodiff import batching, explain, jacobian, per_example
@@ -14,40 +9,25 @@ from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
     as_unconnected,
     check_tensors,
-    check_watchable,
     seeds_for,
-    warn_few_times,
-    warn_once,
 )
-from tapegrad.autodiff.follow import follow
 from tapegrad.autodiff.plan import Plan
-from tapegrad.autodiff.results import is_finished, total
-from tapegrad.autodiff.sweep import Sweep, release
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.recorder import (
-    Node,
-    Operation,
-    Stack,
-    Token,
-    active_stack,
-    enter_recorder,
-    leave_recorder,
-    make_leaf,
-    replace_recorder,
-    using_stack,
-)
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.autodiff.recording import Recording
+from tapegrad.autodiff.results import finished, is_finished, total
+from tapegrad.autodiff.sweep import Sweep
+from tapegrad.core.recorder import Node
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
-from tapegrad.ops import cast, creation
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
 
 
-class GradientTape:
+class GradientTape(Recording):
     """Record operations for automatic differentiation.
 
-    Trainable variables that are read inside the block are watched; other tensors by `watch`.
+    The tape watches trainable variables that are read inside its block. Use `watch` for other
+    tensors.
 
     >>> import tapegrad
     >>> x = tapegrad.constant(3.0)
@@ -57,11 +37,9 @@ class GradientTape:
     >>> float(tape.gradient(y, x))
     6.0
 
-    `on_none` says what happens when a gradient is None: nothing (None), "warn" or "raise", the
-    latter two with the reason that `explain` gives.
+    If a gradient is None, `on_none="warn"` warns and `on_none="raise"` raises with the reason that
+    `explain` gives.
     """
-
-    notes_cuts = True
 
     def __init__(
         self,
@@ -71,188 +49,8 @@ class GradientTape:
     ) -> None:
         if on_none not in (None, "warn", "raise"):
             raise ArgumentError(f"on_none must be None, 'warn' or 'raise'. Got {on_none!r}.")
-        self.token = Token(keeps_history=True)
-        self.listens = persistent
-        self.watches_variables = watch_accessed_variables
-        self.frame = batching.current_frame()
-        around = () if self.frame is None else batching.frames_around(self.frame)
-        self._levels = [frame.level for frame in around]
-        self._persistent = persistent
+        super().__init__(persistent, watch_accessed_variables)
         self._on_none = on_none
-        self._recording = False
-        self._entered = False
-        self._used_up = ""
-        self._variables: dict[int, tuple[Variable, list[Node]]] = {}
-        self._per_example: dict[Any, Tensor] = {}
-        self.cuts: deque[explain.Cut] = deque(maxlen=256)
-        if persistent:
-            self._history: weakref.WeakSet[Node] = weakref.WeakSet()
-
-    # Life cycle
-
-    def __enter__(self) -> GradientTape:
-        if self._recording:
-            raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
-        if self._used_up:
-            self._start_anew()
-        self._recording = self._entered = True
-        enter_recorder(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._recording:
-            self._stop()
-
-    def _stop(self) -> None:
-        leave_recorder(self)
-        self._recording = False
-
-    def _start_anew(self) -> None:
-        """Forget everything recorded: a new token makes all old nodes foreign."""
-        self.token.open = False
-        self.token = Token(keeps_history=True)
-        self._used_up = ""
-        self._variables.clear()
-        self._per_example.clear()
-        self.cuts.clear()
-
-    @contextmanager
-    def stop_recording(self) -> Iterator[None]:
-        """Silence this tape (and only this one) inside the block."""
-        if not self._recording:
-            raise TapeError("stop_recording() needs a tape that is recording: enter it first.")
-        try:
-            with using_stack(active_stack().without(self)):
-                yield
-        finally:
-            self._leave_if_stopped()
-
-    def _leave_if_stopped(self) -> None:
-        """A gradient() inside stop_recording() ends the recording for good."""
-        if not self._recording:
-            leave_recorder(self)
-
-    def reset(self) -> None:
-        """Throw away everything recorded and watched, and go on recording."""
-        if not self._recording:
-            raise ArgumentError("reset() needs a tape that is recording. Call it in its block.")
-        self._start_anew()
-        replace_recorder(self)
-
-    def clear(self) -> None:
-        """Release everything this tape has kept alive; it can be entered anew."""
-        if self._recording:
-            raise TapeError("clear() needs a tape that is not recording. Leave its block first.")
-        self._release_history()
-        self._start_anew()
-
-    def _release_history(self) -> None:
-        self.token.open = False
-        if not self._persistent:
-            return
-        for node in self._history:
-            if not any(token.open and token.keeps_history for token in node.tokens):
-                release(node)
-        self._history.clear()
-
-    def __del__(self) -> None:
-        token = getattr(self, "token", None)  # absent when __init__ raised
-        if token is not None:
-            token.open = False
-            self._release_history()
-
-    def __reduce__(self) -> Any:
-        raise ArgumentTypeError(
-            "A GradientTape cannot be pickled: it belongs to the computation it recorded. "
-            "Pickle the variables or the gradients instead."
-        )
-
-    # What the recorder stack asks of a recorder
-
-    def hear(self, operation: Operation) -> None:
-        """Remember weakly what a persistent tape must release when it ends."""
-        for node in operation.outputs:
-            if node is not None:
-                self._history.add(node)
-                self._history.update(source for source in node.inputs if source is not None)
-
-    def follows_variable(self, variable: Variable, node: Node) -> bool:
-        """Say whether reads of the variable are followed, and remember the leaf."""
-        known = self._variables.get(variable.number)
-        if known is not None:
-            known[1].append(node)
-        elif self.watches_variables and variable.trainable:
-            self._variables[variable.number] = (variable, [node])
-        else:
-            return False
-        return variable.dtype.is_differentiable
-
-    def read_per_example(self, variable: Variable) -> Any:
-        """Read a variable for a tape made inside vmap: one copy (a view) per example."""
-        stack = active_stack()
-        key = (variable.number, id(variable.array), stack.tokens)
-        known = self._per_example.get(key)
-        if known is None:
-            inside = [r for r in stack.recorders if r.frame is self.frame]
-            with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
-                known = batching.per_example(variable.value(), self.frame)
-            for recorder in inside:
-                node = follow(batching.peel(known)[0], recorder.token)
-                recorder.follows_variable(variable, node)
-            self._per_example[key] = known
-        return known
-
-    def note_cut(self, reason: str, node: Node, where: str) -> None:
-        """Remember where followed values ended, for `explain`."""
-        self.cuts.append(explain.Cut(reason, weakref.ref(node), where))
-
-    # Watching
-
-    def watch(self, tensor: Any) -> None:
-        """Follow a tensor, a variable, or every one in a nested structure."""
-        leaves = nest.flatten(tensor)
-        for position, leaf in enumerate(leaves):
-            check_watchable(leaf, position)
-        if not self._recording:
-            raise TapeError("watch() works while the tape records: enter the tape first.")
-        if not leaves:
-            warnings.warn("watch() got an empty structure: nothing is watched.", stacklevel=2)
-        for leaf in leaves:
-            self._watch_leaf(leaf)
-
-    def _watch_leaf(self, leaf: Any) -> None:
-        if not leaf.dtype.is_differentiable:
-            warn_few_times(
-                f"The dtype of the watched tensor must be floating (e.g. float32). "
-                f"Got {leaf.dtype}: its gradient will be None."
-            )
-            if isinstance(leaf, Variable):
-                self._variables.setdefault(leaf.number, (leaf, []))
-        elif isinstance(leaf, Variable):
-            self._variables.setdefault(leaf.number, (leaf, []))
-            leaf.forget_leaf()
-        else:
-            follow(self._inside(leaf), self.token)
-
-    def _inside(self, value: Any) -> Tensor:
-        """The tensor that this tape really records: with all examples of the vmaps around it."""
-        if type(value) is Tensor:
-            return value
-        inside, levels = batching.peel(value)
-        others = [level for level in levels if level not in self._levels]
-        # Others may be the rows of a jacobian that calls a custom gradient's function.
-        if others and batching.is_running(others):
-            raise TapeError(
-                "A tape made outside vmap cannot differentiate one example inside it. Make the "
-                "tape inside the mapped function, or differentiate what vmap returns."
-            )
-        return inside  # type: ignore[no-any-return]
-
-    def watched_variables(self) -> tuple[Variable, ...]:
-        """Return the variables this tape has seen, in the order of their creation."""
-        return tuple(self._variables[number][0] for number in sorted(self._variables))
-
-    # Differentiation
 
     def gradient(
         self,
@@ -263,8 +61,9 @@ class GradientTape:
     ) -> Any:
         """Return the gradient of the (summed) target with respect to each source.
 
-        The result has the structure of `sources`. `output_gradients` weighs the targets;
-        `unconnected_gradients` ("none" or "zero") says what stands for no connection.
+        The result has the structure of `sources`. `output_gradients` are the cotangents of the
+        targets, ones by default. `unconnected_gradients` is "none" or "zero": the gradient of a
+        source that the target does not depend on.
         """
         self._check_usable()
         unconnected = as_unconnected(unconnected_gradients)
@@ -279,7 +78,7 @@ class GradientTape:
         results = [
             grad
             if self.frame is None and is_finished(source, grad)
-            else self._finish(source, grad, unconnected)
+            else finished(source, grad, unconnected)
             for source, grad in zip(flat, grads, strict=True)
         ]
         self._end()
@@ -298,8 +97,8 @@ class GradientTape:
     ) -> Any:
         """Return d target / d source with shape target.shape + source.shape, per source.
 
-        All rows are swept together; `chunk_size` (or `parallel_iterations`) bounds how many at a
-        time, and so the memory.
+        All rows are computed in one sweep. `chunk_size` (or `parallel_iterations`) limits the
+        number of rows per sweep, which limits the memory.
         """
         self._check_usable()
         unconnected = as_unconnected(unconnected_gradients)
@@ -332,21 +131,9 @@ class GradientTape:
             chunk,
         )
         return [
-            self._finish_rows(source, grad, shape, tuple(sizes), unconnected)
+            jacobian.finished_rows(source, grad, shape, tuple(sizes), unconnected)
             for source, grad in zip(flat, rows, strict=True)
         ]
-
-    def _finish_rows(
-        self, source: Any, rows: Any, shape: tuple[int, ...], levels: tuple[int, ...], mode: Any
-    ) -> Any:
-        full = (*shape, *source.shape)
-        if rows is not None:
-            rows = cast.in_dtype(rows, source.dtype)
-            return batching.dress(jacobian.shaped(rows, full, len(levels)), levels)
-        if mode is UnconnectedGradients.NONE:
-            return None
-        example = source.value() if isinstance(source, Variable) else source
-        return creation.zeros_for(example, full, source.dtype.dtype)
 
     def batch_jacobian(
         self,
@@ -358,10 +145,10 @@ class GradientTape:
         chunk_size: int | None = None,
         check_independence: bool = False,
     ) -> Any:
-        """Return the per-example jacobian, shape [batch, target rest..., source rest...].
+        """Return the Jacobian of each example, shape [batch, target rest..., source rest...].
 
-        Examples must not influence each other; `check_independence=True` proves it (at the cost
-        of a full jacobian) or raises.
+        Examples must be independent. `check_independence=True` checks that, at the cost of a full
+        Jacobian.
         """
         self._check_usable()
         as_unconnected(unconnected_gradients)
@@ -385,9 +172,9 @@ class GradientTape:
         return result
 
     def hessian(self, target: Any, source: Any, chunk_size: int | None = None) -> Any:
-        """Return the second derivatives of a scalar target: shape source.shape twice.
+        """Return the Hessian of a scalar target, shape source.shape + source.shape.
 
-        Needs a persistent tape, and may be called inside or outside its block.
+        The tape must be persistent. The method may be called inside or outside its block.
 
         >>> import tapegrad
         >>> x = tapegrad.constant([1.0, 2.0])
@@ -405,7 +192,7 @@ class GradientTape:
         return outer.jacobian(grad, source, zero, chunk_size=chunk_size)
 
     def hvp(self, target: Any, source: Any, vector: Any) -> Any:
-        """Return the Hessian of a scalar target times `vector`. Needs a persistent tape.
+        """Return the Hessian of a scalar target times `vector`. The tape must be persistent.
 
         >>> import tapegrad
         >>> x = tapegrad.constant([1.0, 2.0])
@@ -421,7 +208,7 @@ class GradientTape:
         return outer.gradient(grad, source, vector, UnconnectedGradients.ZERO)
 
     def _recorded_gradient(self, target: Any, source: Any, method: str) -> tuple[Any, Any]:
-        """The gradient as a function on a tape: this one, entered again to record the sweep."""
+        """Return the tape that recorded the sweep (this one, entered again) and the gradient."""
         if not self._persistent:
             raise TapeError(f"{method}() needs GradientTape(persistent=True).")
         check_tensors([target], "target")
@@ -436,77 +223,11 @@ class GradientTape:
 
     def _quiet_gradient(self, target: Any, source: Any) -> Any:
         grad = self._gradients([target], [creation.ones_like(target)], [source])[0]
-        return self._finish(source, grad, UnconnectedGradients.NONE)
-
-    # Steps of a differentiation
-
-    def _check_usable(self) -> None:
-        if self._used_up:
-            raise TapeError(
-                "A non-persistent GradientTape can only be used to compute one set of gradients "
-                f"(or jacobians). {self._used_up} Create it with GradientTape(persistent=True) to "
-                "differentiate more than once, or record the computation again."
-            )
-
-    def _begin(self) -> None:
-        """Stop or warn as the kind of tape demands, before a differentiation."""
-        if not self._persistent:
-            if self._recording:
-                self._stop()
-            self._used_up = "An earlier call failed half-way."
-        elif self._recording:
-            warn_once(
-                "Calling gradient() on a persistent tape inside its block records the backward "
-                "pass too, which costs time and memory. Do it only for higher-order derivatives."
-            )
-
-    def _end(self) -> None:
-        """Mark a one-shot tape as used up."""
-        if not self._persistent:
-            self._used_up = "It was used up by an earlier call."
-            self.token.open = False
-
-    def _release_history_of(self, targets: list[Any]) -> None:
-        """Free what a one-shot tape kept for the targets; a gradient's sweep does so on its way."""
-        if self._persistent:
-            return
-        ends = [node for target in targets for node in self._source_nodes(target)]
-        for node in Plan(ends, (), self.token).nodes:
-            if not any(token.open and token.keeps_history for token in node.tokens):
-                release(node)
-
-    def _in_sight(self) -> AbstractContextManager[None]:
-        """Let this tape see what happens in the block, even after its own was left."""
-        stack = active_stack()
-        return using_stack(stack if self in stack.recorders else stack.with_recorder(self))
-
-    def _source_nodes(self, source: Any) -> list[Node]:
-        if isinstance(source, Variable):
-            return self._variables.get(source.number, (source, []))[1]
-        node = (source if type(source) is Tensor else self._inside(source)).node
-        return [node] if node is not None and self.token in node.tokens else []
-
-    def _target_node(self, target: Any, sources: list[Any]) -> Node | None:
-        """The node to start from; a target that is itself a source is one even unwatched."""
-        if not target.dtype.is_differentiable:
-            return None
-        nodes = self._source_nodes(target)
-        if isinstance(target, Variable):
-            nodes = [leaf for leaf in nodes if leaf.fit is None]  # not those of its casts
-        if nodes:
-            return nodes[0]
-        if not any(target is source for source in sources):
-            return None
-        if isinstance(target, Variable):
-            leaf = make_leaf((self.token,))
-            self._variables.setdefault(target.number, (target, []))[1].append(leaf)
-            return leaf
-        return follow(self._inside(target), self.token)
+        return finished(source, grad, UnconnectedGradients.NONE)
 
     def _gradients(self, targets: list[Any], seeds: list[Any], sources: list[Any]) -> list[Any]:
-        starts = []
+        starts, given = [], []
         has_examples = bool(self._levels)
-        given = []
         for one, seed in zip(targets, seeds, strict=True):
             node = self._target_node(one, sources)
             if node is not None:
@@ -526,13 +247,16 @@ class GradientTape:
     def _sweep(
         self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
     ) -> list[Any]:
-        """Run the sweep and return per source the sum over its nodes, or None."""
+        """Sweep and return per source the sum over its nodes, or None.
+
+        `keep` leaves the history for another sweep.
+        """
         everything = [node for nodes in wanted for node in nodes]
         plan = Plan([node for node, _ in starts], everything, self.token)
         sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
         if batching.current_frame() is None:
             found = sweep.run(starts)
-        else:  # nodes are of whole arrays, not of examples
+        else:  # nodes belong to whole arrays, not to single examples
             with batching.in_frame(None):
                 found = sweep.run(starts)
         return [
@@ -542,23 +266,12 @@ class GradientTape:
             for nodes in wanted
         ]
 
-    def _finish(self, source: Any, grad: Any, unconnected: UnconnectedGradients) -> Any:
-        if grad is None:
-            if not source.dtype.is_differentiable:
-                warn_few_times(f"A source has dtype {source.dtype}: its gradient is None.")
-            if unconnected is UnconnectedGradients.NONE:
-                return None
-            return creation.zeros_like(source)
-        if not isinstance(grad, IndexedSlices) and grad.dtype is not source.dtype:
-            grad = cast.cast(grad, source.dtype)
-        return grad
-
     def _report_none(self, reasons: list[str], results: list[Any]) -> None:
         for reason, result in zip(reasons, results, strict=True):
             if result is None and self._on_none is not None:
                 explain.report(reason, self._on_none)
 
     def explain(self, target: Any, source: Any) -> str:
-        """Say in one sentence why the gradient of target by source is None, or that it is not."""
+        """Return a sentence that says why the gradient is None, or that it is not."""
         targets = check_tensors(nest.flatten(target), "target", self._in_sight)
         return explain.explain(self, targets, check_tensors([source], "source")[0])

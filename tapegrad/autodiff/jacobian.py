@@ -1,4 +1,4 @@
-"""Jacobians as batched sweeps: many rows at once, in chunks that bound the memory."""
+"""Jacobians by batched sweeps: many rows at once, in chunks that limit the memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.autodiff.batching import Batched, is_batched, lift, new_level
-from tapegrad.core.host import place_like
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.autodiff.arguments import UnconnectedGradients
+from tapegrad.autodiff.batching import Batched, is_batched, lift, new_level, wrap_levels
+from tapegrad.core.values.host import place_like
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import creation, joining, shape as shapes
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
+from tapegrad.ops.shape import functions as shapes, joining
 
 CHUNK_BYTES = 256 * 2**20
-"""By default as many rows are swept at a time as keep the seeds below this size."""
+"""By default, the seeds of one sweep take at most this much memory."""
 
 
 def check_chunk(chunk_size: Any, parallel_iterations: Any = None) -> int | None:
-    """Return the number of rows to sweep at a time, from either of its names."""
+    """Return the number of rows per sweep, from either of its names."""
     for name, given in (("chunk_size", chunk_size), ("parallel_iterations", parallel_iterations)):
         if given is not None and (not isinstance(given, int) or given < 1):
             raise ArgumentError(f"{name} must be a positive integer. Got {given!r}.")
@@ -36,7 +40,7 @@ def by_rows(
 ) -> list[Any]:
     """Sweep one seed per element of a target; return the rows per source, or None.
 
-    `shape` is that of one example; axes of `target` before it are examples of a running vmap.
+    `shape` is that of one example. Axes of `target` before it are examples of a running vmap.
     """
     size = math.prod(shape)
     step = chunk or max(1, CHUNK_BYTES // max(1, target.nbytes))
@@ -53,11 +57,11 @@ def by_rows(
 def one_hot_rows(
     target: Tensor, start: int, rows: int, shape: tuple[int, ...] | None = None
 ) -> Tensor:
-    """Seeds number start ... start + rows of the identity, the same for all examples."""
+    """Return rows `start` to `start + rows` of the identity as seeds, for all examples."""
     shape = tuple(target.shape) if shape is None else shape
     size = math.prod(shape)
     seeds = np.zeros(rows * size, target.dtype.dtype)
-    seeds[start :: size + 1] = 1  # one step down and one to the right in each row
+    seeds[start :: size + 1] = 1  # the diagonal
     examples = target.ndim - len(shape)
     seeds = seeds.reshape(rows, *[1] * examples, *shape)
     if examples:
@@ -66,7 +70,7 @@ def one_hot_rows(
 
 
 def rows_of(grad: Any, rows: int, level: int) -> Any:
-    """The physical rows of a batched gradient; sparse ones are made dense."""
+    """Return the rows of a batched gradient; sparse gradients become dense."""
     if grad is None:
         return None
     if is_batched(grad) and grad.level == level:
@@ -79,7 +83,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def shaped(rows: Any, full: tuple[int, ...], examples: int) -> Any:
-    """Give stacked rows the jacobian's shape; axes of examples go to the front."""
+    """Bring stacked rows to the shape of the Jacobian, axes of examples first."""
     lead = tuple(rows.shape[1 : 1 + examples])
     if examples:
         order = (*range(1, 1 + examples), 0, *range(1 + examples, len(rows.shape)))
@@ -87,8 +91,26 @@ def shaped(rows: Any, full: tuple[int, ...], examples: int) -> Any:
     return shapes.reshape(rows, (*lead, *full))
 
 
+def finished_rows(
+    source: Any,
+    rows: Any,
+    shape: tuple[int, ...],
+    levels: tuple[int, ...],
+    unconnected: UnconnectedGradients,
+) -> Any:
+    """Return the Jacobian by one source from its rows; `shape` is that of the target."""
+    full = (*shape, *source.shape)
+    if rows is not None:
+        rows = cast.in_dtype(rows, source.dtype)
+        return wrap_levels(shaped(rows, full, len(levels)), levels)
+    if unconnected is UnconnectedGradients.NONE:
+        return None
+    example = source.value() if isinstance(source, Variable) else source
+    return creation.zeros_for(example, full, source.dtype.dtype)
+
+
 def check_batch(target: Any, source: Any) -> None:
-    """Both need a batch axis of the same length."""
+    """Raise unless both have a batch axis of the same length."""
     for name, value in (("target", target), ("source", source)):
         if len(value.shape) < 2:
             raise ShapeError(
@@ -108,7 +130,7 @@ def by_examples(
     chunk: int | None,
     check_independence: bool,
 ) -> Any:
-    """Jacobian per example: one seed per element of an example, in all examples at once."""
+    """Return the Jacobian of each example: one seed per element, for all examples at once."""
     batch, *rest = target.shape
     full = (batch, *rest, *source.shape[1:])
     width = int(np.prod(rest))

@@ -11,7 +11,10 @@ _by_order = attrgetter("order")
 
 
 class Plan:
-    """The nodes on the way from targets to sources, latest first."""
+    """The nodes between targets and sources, latest first.
+
+    `needed` are those that depend on a source; None if all do.
+    """
 
     __slots__ = ("needed", "nodes", "sources")
 
@@ -24,7 +27,7 @@ class Plan:
 def _reachable(
     targets: Iterable[Node], sources: frozenset[Node], token: Token
 ) -> tuple[list[Node], bool]:
-    """Nodes from which the targets were made, latest first; and whether all leaves are sources."""
+    """Return the history of the targets, latest first, and whether all its leaves are sources."""
     seen: dict[Node, None] = {}
     waiting = list(targets)
     only_sources = all([node.primitive is None for node in sources])
@@ -34,14 +37,14 @@ def _reachable(
         node: Node | None = take()
         while node is not None and node not in seen:
             if node.tokens is not usual and token not in node.tokens:
-                only_sources = False  # the way to an input that this tape does not follow
+                only_sources = False  # an input that this tape does not follow
                 break
             seen[node] = None
             if node.primitive is None:
                 only_sources = only_sources and node in sources
                 break
             inputs, node = node.inputs, None
-            for source in inputs:  # go on with one of them at once, let the others wait
+            for source in inputs:  # continue with one of them, the others wait
                 if source is not None:
                     if node is not None:
                         put(source)
@@ -51,7 +54,7 @@ def _reachable(
 
 
 def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:
-    """Those of `nodes` that were made from a source (the sources included)."""
+    """Return the sources and those of `nodes` that depend on one."""
     needed = set(sources)
     for node in reversed(nodes):
         if not needed.isdisjoint(node.inputs):

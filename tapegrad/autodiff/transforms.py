@@ -1,4 +1,4 @@
-"""Differentiation of functions: grad, vjp, jvp, jacobian, hessian and their kin."""
+"""Transformations of functions: grad, value_and_grad, vjp, jvp, jacobian, hessian, hvp."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
 from tapegrad.autodiff.batching import (
     Batched,
     current_frame,
-    dress,
     is_batched,
     new_level,
-    peel,
     per_example,
+    unwrap,
+    wrap_levels,
 )
 from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
-from tapegrad.core import nest
-from tapegrad.core.convert import NUMBERS, to_tensor
-from tapegrad.core.tensor import wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import NUMBERS, to_tensor
+from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import arithmetic, joining, shape as shapes
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.shape import functions as shapes, joining
 
 Function = Callable[..., Any]
 _ZERO = UnconnectedGradients.ZERO
@@ -34,9 +35,9 @@ _ZERO = UnconnectedGradients.ZERO
 def value_and_grad(
     f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Function:
-    """Return a function that gives the value of `f` and its gradient by the chosen arguments.
+    """Return a function that computes `f` and its gradient with respect to chosen arguments.
 
-    `f` must return a scalar (with `has_aux`, a scalar and anything else, which is passed on).
+    `f` must return a scalar; with `has_aux`, a scalar and auxiliary data.
 
     >>> import tapegrad
     >>> value, gradient = value_and_grad(lambda x: tapegrad.reduce_sum(x * x))([1.0, 2.0])
@@ -77,7 +78,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 
 
 def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
-    """Return `f(*primals)` and the function from output cotangents to input cotangents.
+    """Return `f(*primals)` and its pullback: from output cotangents to input cotangents.
 
     The cotangent of an integer argument is None.
 
@@ -124,10 +125,10 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 def jacobian(
     f: Function, argnums: int = 0, mode: str | None = None, chunk_size: int | None = None
 ) -> Function:
-    """Return the function that computes the Jacobian: shape output.shape + input.shape.
+    """Return the function that computes the Jacobian, shape output.shape + input.shape.
 
-    `mode` is "reverse" (a row per output), "forward" (a column per input), or None: whichever
-    has fewer rows to compute.
+    `mode` is "reverse" (one row per output element), "forward" (one column per input element), or
+    None for the one that needs fewer.
 
     >>> import tapegrad
     >>> jacobian(lambda x: x * x)(tapegrad.constant([1.0, 2.0])).tolist()
@@ -154,7 +155,7 @@ def jacobian(
 
 
 def _forward_pays(value: Any, source: Any) -> bool:
-    """Forward mode has to run the function again, so it must save clearly more than that."""
+    """Whether forward mode saves more than it costs to run the function again."""
     if nest.is_nested(value) or nest.is_nested(source):
         return False
     return bool(value.size > 4 * source.size)
@@ -163,29 +164,29 @@ def _forward_pays(value: Any, source: Any) -> bool:
 def _forward_jacobian(
     f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], source: Any, chunk: int | None
 ) -> Any:
-    """One tangent per element of the input, pushed through together."""
+    """Compute all columns by one batched tangent, in chunks that limit the memory."""
     if nest.is_nested(source):
         raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
-    inside, levels = peel(source.value() if isinstance(source, Variable) else source)
+    inside, levels = unwrap(source.value() if isinstance(source, Variable) else source)
     step = chunk or max(1, CHUNK_BYTES // max(1, inside.nbytes))
     columns, value, own = [], None, levels
     for start in range(0, max(source.size, 1), step):
         rows = min(step, source.size - start)
         level = new_level()
         seeds = one_hot_rows(inside, start, rows, tuple(source.shape))
-        with ForwardAccumulator(source, dress(Batched(seeds, level), levels)) as accumulator:
+        with ForwardAccumulator(source, wrap_levels(Batched(seeds, level), levels)) as accumulator:
             value = f(*args, **kwargs)
-        tangent, own = peel(accumulator.jvp(value, _ZERO), levels)
+        tangent, own = unwrap(accumulator.jvp(value, _ZERO), levels)
         columns.append(per_level(tangent, rows, level))
     joined = columns[0] if len(columns) == 1 else joining.concat(columns, axis=0)
     order = (*range(1, len(joined.shape)), 0)
     assert value is not None
     full = (*joined.shape[1 : 1 + len(own)], *value.shape, *source.shape)
-    return dress(shapes.reshape(shapes.permute_dims(joined, order), full), own)
+    return wrap_levels(shapes.reshape(shapes.permute_dims(joined, order), full), own)
 
 
 def per_level(value: Any, rows: int, level: int) -> Any:
-    """The stacked tangents behind a batched value; a value without one is repeated."""
+    """Return the stacked tangents of a batched value; repeat a value that is not batched."""
     if is_batched(value) and value.level == level:
         return value.tensor
     return shapes.broadcast_to(value, (rows, *value.shape))
@@ -202,13 +203,13 @@ def hessian(f: Function, argnums: int = 0, chunk_size: int | None = None) -> Fun
 
 
 def hvp(f: Function, x: Any, v: Any) -> Any:
-    """Return the Hessian of the scalar function `f` at `x` times `v`, without the Hessian.
+    """Return the Hessian of the scalar function `f` at `x` times `v`, without forming it.
 
     >>> import tapegrad
     >>> hvp(lambda x: tapegrad.reduce_sum(x * x * x), [1.0, 2.0], [1.0, 0.0]).tolist()
     [6.0, 0.0]
     """
-    # Reverse over reverse: its second sweep runs on raw arrays, which makes it the faster way.
+    # Reverse over reverse, because its second sweep runs on raw arrays.
     (source,), _ = _inputs((x,), 0)
     with GradientTape() as outer:
         outer.watch(source)
@@ -224,14 +225,14 @@ checkpoint = recompute_grad
 
 
 def _inputs(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[Any, ...], Any]:
-    """Give the chosen arguments identities of their own; return all arguments and those.
+    """Return all arguments and the chosen ones, which are new tensors.
 
-    A tensor that is passed in and also captured by the function is two different sources.
+    A tensor that is an argument and also captured by the function is two different sources.
     """
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for number in wanted:
         if not -len(args) <= number < len(args):
-            raise ArgumentError(f"argnums={number} is out of range: {len(args)} arguments came.")
+            raise ArgumentError(f"argnums={number} is out of range for {len(args)} arguments.")
     chosen = {number % len(args): None for number in wanted}
     fresh = tuple(
         nest.map_structure(_fresh, _array_like(arg)) if number in chosen else arg
@@ -243,7 +244,7 @@ def _inputs(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[
 
 
 def _array_like(arg: Any) -> Any:
-    """A list of plain numbers is one tensor; a list of tensors is a structure of several."""
+    """Convert a list of numbers to one tensor; a list of tensors stays a structure."""
     if isinstance(arg, list | tuple) and all(type(x) in NUMBERS for x in nest.flatten(arg)):
         return to_tensor(arg)
     return arg
@@ -261,7 +262,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _floating(sources: Any, f: Function) -> list[Any]:
-    """The arguments to differentiate by; integers have no derivative."""
+    """Return the leaves of the chosen arguments; raise for a dtype without derivatives."""
     leaves = nest.flatten(sources)
     for leaf in leaves:
         if not leaf.dtype.is_differentiable:

@@ -1,4 +1,4 @@
-"""Forward rules derived from reverse ones: transpose the VJP, which is linear in its cotangent."""
+"""JVPs by transposition of VJPs, which are linear in their cotangents."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.batching import in_frame
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.autodiff.sweep import pull
+from tapegrad.autodiff.pullback import operation_cotangents
 from tapegrad.core.recorder import Operation
-from tapegrad.core.tensor import wrap
+from tapegrad.core.values.tensor import wrap
 from tapegrad.ops import creation
 
 
 def transposed_jvp(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Differentiate the map from output cotangents to input cotangents by its cotangents."""
-    # Operations are on whole arrays, also inside vmap: the examples of a tape there are not theirs.
+    """Return the tangents of results: the VJP of the map from output to input cotangents."""
+    # Operations inside vmap are on whole arrays, so a tape for them belongs to no example.
     with in_frame(None):
         return _transposed(operation, tangents)
 
@@ -26,7 +26,9 @@ def _transposed(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, .
     with GradientTape(watch_accessed_variables=False) as tape:
         watched = [probe for probe in probes if probe.dtype.is_differentiable]
         tape.watch(watched)
-        cotangents = pull(operation, probes if operation.primitive.many else probes[0])
+        cotangents = operation_cotangents(
+            operation, probes if operation.primitive.many else probes[0]
+        )
     pairs = [
         (cotangent, tangent)
         for cotangent, tangent in zip(cotangents, tangents, strict=True)

@@ -1,4 +1,4 @@
-"""Other libraries' names over tapegrad's engine: scripts run with their import line changed."""
+"""Interfaces of other libraries, implemented by tapegrad: only the import line changes."""
 
 from __future__ import annotations
 
@@ -10,5 +10,6 @@ __all__ = ["autograd"]
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
+        # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
     raise AttributeError(f"module 'tapegrad.compat' has no attribute {name!r}")

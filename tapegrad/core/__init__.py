@@ -1,1 +1,1 @@
-"""Values, primitives and recorders: everything the rest of tapegrad stands on."""
+"""Values, primitives, recorders and backends: the base of all other modules."""

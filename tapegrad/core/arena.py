@@ -1,7 +1,7 @@
-"""Places in one block of memory for values that live from one step of a program to another.
+"""Static memory planning: offsets in one block for values with known lifetimes.
 
-Values that never live at once may share their place. Nothing is allocated here: a plan says at
-which offset each value lies, and how large the block must be.
+Values whose lifetimes do not overlap may share memory. Nothing is allocated here: a plan gives the
+offset of each value and the size of the block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tapegrad.errors import ArgumentError
 Array = np.ndarray
 
 ALIGNMENT = 256
-"""Offsets are multiples of so many bytes, which suits every device."""
+"""All offsets are multiples of this number of bytes, which suits every device."""
 
 
 class Request(NamedTuple):
-    """A value of `size` bytes that is there from step `first` to step `last`, both included."""
+    """A value of `size` bytes that is live from step `first` to step `last`, both included."""
 
     size: int
     first: int
@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where each value lies, how large the block is, and the most bytes that live at once."""
+    """The offset of each value, the size of the block, and the peak of live bytes."""
 
     offsets: tuple[int, ...]
     size: int
@@ -40,10 +40,10 @@ class Plan:
 
 
 def plan(requests: Sequence[Request]) -> Plan:
-    """Return places for values such that no two that live at once overlap.
+    """Return offsets such that values that are live at the same time do not overlap.
 
-    The block is at least as large as the lower bound, and seldom much larger: values are placed
-    by size and by time, and the smaller of the two blocks is taken.
+    Two heuristics are tried, by time and by size, and the smaller block is returned. It is at
+    least as large as the lower bound, and seldom much larger.
 
     >>> plan([Request(1000, 0, 1), Request(500, 1, 2), Request(1000, 2, 3)])
     Plan(offsets=(0, 1024, 0), size=1536, lower_bound=1536)
@@ -63,7 +63,7 @@ def plan(requests: Sequence[Request]) -> Plan:
 
 
 def check(requests: Sequence[Request], plan: Plan) -> None:
-    """Raise if two values that live at once overlap, or one lies outside of the block.
+    """Raise ArgumentError if two live values overlap or one lies outside the block.
 
     >>> check([Request(8, 0, 1), Request(8, 1, 1)], Plan((0, 256), 512, 512))
     """
@@ -105,10 +105,10 @@ def _most_at_once(requests: Sequence[Request], sizes: Sequence[int]) -> int:
 
 
 def _by_time(requests: Sequence[Request], sizes: Sequence[int]) -> list[int]:
-    """Place values as they appear, each in the smallest hole that takes it."""
+    """Place values in order of first use, each in the smallest hole that is large enough."""
     offsets = [0] * len(requests)
     holes = _Holes()
-    # Of those that appear together, the large ones have fewer holes to choose from.
+    # Values that become live in the same step: large ones first, since they fit fewer holes.
     order = sorted(range(len(requests)), key=lambda k: (requests[k].first, -sizes[k]))
     ending = sorted(range(len(requests)), key=lambda k: requests[k].last)
     gone = 0
@@ -124,7 +124,7 @@ def _by_time(requests: Sequence[Request], sizes: Sequence[int]) -> list[int]:
 
 
 class _Holes:
-    """Free places between those in use, in their order, and the end of all."""
+    """The free list: holes sorted by offset, and the end of the used block."""
 
     def __init__(self) -> None:
         self._holes: list[tuple[int, int]] = []
@@ -142,7 +142,7 @@ class _Holes:
             return offset
         offset = self._end
         if self._holes and sum(self._holes[-1]) == self._end:
-            offset = self._holes.pop()[0]  # the last hole grows
+            offset = self._holes.pop()[0]  # extend the last hole
         self._end = offset + size
         return offset
 
@@ -157,10 +157,10 @@ class _Holes:
 
 
 def _by_size(requests: Sequence[Request], sizes: Sequence[int]) -> list[int]:
-    """Place the largest values first, each in the smallest gap between those it lives with."""
+    """Place the largest values first, each in the smallest gap between the values it overlaps."""
     offsets = [0] * len(requests)
     count = len(requests)
-    # What is placed already, in the order of the offsets.
+    # The values placed so far, sorted by offset.
     begins, ends, firsts, lasts = (np.zeros(count, np.int64) for _ in range(4))
     order = sorted(range(count), key=lambda k: (-sizes[k], requests[k].first))
     placed = 0
@@ -185,7 +185,7 @@ def _by_size(requests: Sequence[Request], sizes: Sequence[int]) -> list[int]:
 
 
 def _best_gap(begins: Array, ends: Array, size: int) -> int:
-    """The offset of the smallest gap that takes `size` bytes, or the end of all."""
+    """The offset of the smallest gap of at least `size` bytes, or the end of all values."""
     if not len(begins):
         return 0
     reached = np.maximum.accumulate(ends)

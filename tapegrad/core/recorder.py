@@ -1,10 +1,9 @@
-"""The stack of active recorders and the nodes that say how a value was made.
+"""The stack of active recorders, and the nodes of the recorded computation graph.
 
-Every value that some recorder follows carries a `Node`. A node refers to the nodes of the
-inputs, never to tensors or tapes, so that a result nobody uses frees its whole history by
-reference counting alone, and nothing here forms a cycle. Tapes find their way back through the
-nodes; who else wants to hear of each operation (forward accumulators, persistent tapes) is a
-listener.
+Every value that a recorder tracks has a `Node`. A node refers to the nodes of its inputs, never to
+tensors or tapes. The graph therefore has no cycles, and the history of an unused result is freed
+by reference counting alone. Tapes traverse the nodes backwards. Recorders that must see each
+operation when it runs (forward accumulators, persistent tapes) are listeners.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ NO_PARAMS: dict[str, Any] = {}
 
 
 class Token:
-    """A recorder's mark on the values it follows; `open` until that recorder is used up.
+    """Marks the values that a recorder tracks; `open` until that recorder is used up.
 
-    `keeps_history` says that the recorder will walk back through the nodes later.
+    `keeps_history` is true if the recorder will traverse the nodes later.
     """
 
     __slots__ = ("keeps_history", "open")
@@ -35,14 +34,17 @@ class Token:
 
 
 class Node:
-    """How one value was made, as far as the recorders in `tokens` need to know.
+    """The operation that produced a value, for the recorders in `tokens`.
 
-    `inputs` holds the inputs' nodes (None where an input is not followed); `saved` holds, per
-    followed input, the arrays that its rule reads; `fit` holds, per input, the shape and dtype
-    its gradient must be brought to, or is None where nothing has to be done. A leaf (a watched
-    value) has no primitive; one for a variable in another dtype has the variable's dtype as its
-    `fit`. `tangents` holds a value's tangent per accumulator's token; the node
-    of a primitive with several outputs holds one such table per output.
+    - `inputs`: the nodes of the inputs, None for an input that is not tracked.
+    - `saved`: per tracked input, the arrays that its rule reads.
+    - `fit`: per input, the shape and dtype that its gradient is reduced and cast to. None if no
+      input needs this.
+    - `tangents`: the value's tangents by the accumulators' tokens. The node of a primitive with
+      several outputs has one such table per output.
+
+    A leaf (a watched value) has no primitive. The leaf of a variable that is read in another dtype
+    has the variable's dtype as its `fit`.
     """
 
     __slots__ = (
@@ -67,22 +69,22 @@ class Node:
     tangents: dict[Any, Any] | None
 
     def release(self) -> None:
-        """Let go of everything that only a sweep needs."""
+        """Drop everything that only the backward pass needs."""
         self.inputs = ()
         self.saved = self.fit = None
 
 
 class Listener(Protocol):
-    """A recorder that is told about each operation whose inputs it follows."""
+    """A recorder that is notified of each operation on values that it tracks."""
 
     token: Token
 
     def hear(self, operation: Operation) -> None:
-        """Take note of an operation."""
+        """Handle an operation that has just run."""
 
 
 class Operation:
-    """What a listener hears: a primitive with its operands, its results and their nodes.
+    """An operation that has just run: a primitive, its operands, its results and their nodes.
 
     `outputs` has one node per result, None for a result that has no derivative.
     """
@@ -107,14 +109,14 @@ class Operation:
 
 
 class Stack:
-    """The recorders that are active now, in the order in which they were entered."""
+    """The active recorders in the order in which they were entered."""
 
-    __slots__ = ("cutters", "framed", "listeners", "parent", "recorders", "tokens")
+    __slots__ = ("cut_listeners", "framed", "listeners", "parent", "recorders", "tokens")
 
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
-        tokens, listeners, framed, cutters = [], [], [], []
+        tokens, listeners, framed, cut_listeners = [], [], [], []
         for recorder in recorders:
             tokens.append(recorder.token)
             if recorder.listens:
@@ -122,38 +124,38 @@ class Stack:
             if recorder.frame is not None:
                 framed.append(recorder)
             if recorder.notes_cuts:
-                cutters.append(recorder)
+                cut_listeners.append(recorder)
         self.tokens: tuple[Token, ...] = tuple(tokens)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.framed: tuple[Any, ...] = tuple(framed)
-        self.cutters: tuple[Any, ...] = tuple(cutters)
+        self.cut_listeners: tuple[Any, ...] = tuple(cut_listeners)
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)
 
     def without(self, recorder: Any) -> Stack:
-        # The parent is reused so that nodes made before and after an inner block share tokens.
+        # Reuse the parent so that nodes made before and after an inner block share tokens.
         if self.parent is not None and self.recorders[-1] is recorder:
             return self.parent
         return Stack(tuple(r for r in self.recorders if r is not recorder))
 
     def below(self, recorder: Any) -> Stack:
-        """The recorders entered before `recorder`: those that see its own arithmetic."""
+        """The recorders entered before `recorder`, which record its arithmetic."""
         return Stack(self.recorders[: self.recorders.index(recorder)])
 
 
 EMPTY = Stack(())
-"""Nobody records."""
+"""No recorders."""
 
 RAW = Stack(())
-"""Nobody records, and primitives called with raw arrays answer with raw arrays (the fast sweep)."""
+"""No recorders, and primitives map raw arrays to raw arrays (used by the backward pass)."""
 
 _stack: ContextVar[Stack] = ContextVar("tapegrad_recorders", default=EMPTY)
 active_stack = _stack.get
 
 
-class using_stack:  # noqa: N801  # a function to its users; as a generator it costs twice
-    """Let exactly the recorders of `stack` listen inside the block."""
+class using_stack:  # noqa: N801  # used like a function; a generator would be twice as slow
+    """Make `stack` the active stack inside the block."""
 
     __slots__ = ("_stack", "_token")
 
@@ -168,12 +170,12 @@ class using_stack:  # noqa: N801  # a function to its users; as a generator it c
 
 
 def enter_recorder(recorder: Any) -> None:
-    """Put `recorder` on top of the active recorders."""
+    """Push `recorder` on the active stack."""
     _stack.set(_stack.get().with_recorder(recorder))
 
 
 def leave_recorder(recorder: Any) -> None:
-    """Take `recorder` off the active recorders, wherever it stands."""
+    """Remove `recorder` from the active stack, wherever it is."""
     _stack.set(_stack.get().without(recorder))
 
 
@@ -211,10 +213,10 @@ def make_node(
 
 
 def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ...]:
-    """Tokens of the active recorders that follow at least one of the nodes.
+    """Return the tokens of the active recorders that track at least one of the nodes.
 
-    When all of them do, the stack's own tuple is returned, so that the common case (every value
-    followed by every recorder) is recognised by identity further on.
+    If all of them do, the result is `stack.tokens` itself, so that callers recognise this common
+    case by identity.
     """
     followed: set[Token] = set()
     for node in nodes:
@@ -227,9 +229,10 @@ def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ..
 
 
 def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
-    """Let each listener among `tokens` hear of the operation, outermost first.
+    """Notify each listener among `tokens` of the operation, outermost first.
 
-    The order matters: an inner accumulator's arithmetic reads what outer ones know of the result.
+    The order matters: the arithmetic of an inner accumulator reads the tangents that outer ones
+    have set on the result.
     """
     for listener in stack.listeners:
         if listener.token in tokens:
@@ -237,19 +240,19 @@ def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
 
 
 def note_cut(reason: str, nodes: Sequence[Node | None]) -> None:
-    """Tell the active tapes that followed values end here, so they can explain a None later."""
+    """Record in the active tapes that tracked values end here, to explain a None gradient."""
     stack = _stack.get()
-    if not stack.cutters:
+    if not stack.cut_listeners:
         return
     for node in nodes:
         if node is not None:
-            for recorder in stack.cutters:
+            for recorder in stack.cut_listeners:
                 if recorder.token in node.tokens:
                     recorder.note_cut(reason, node, call_site())
 
 
 def call_site() -> str:
-    """File and line of the innermost caller outside tapegrad."""
+    """Return the file and line of the innermost caller outside tapegrad."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         module = frame.f_globals.get("__name__", "")
@@ -264,7 +267,7 @@ def replace_recorder(recorder: Any) -> None:
     _stack.set(Stack(_stack.get().recorders))
 
 
-# Computing again
+# Recomputation
 
 _region: ContextVar[int] = ContextVar("tapegrad_region", default=0)
 _next_region = count(1).__next__
@@ -272,9 +275,9 @@ _next_region = count(1).__next__
 
 @contextmanager
 def computing_again() -> Iterator[None]:
-    """Mark what runs inside as computed a second time on purpose, to save memory.
+    """Mark operations as a deliberate recomputation that saves memory.
 
-    A recorded program must not compute it once for both.
+    A recorded program must not merge them with the first computation.
     """
     token = _region.set(_next_region())
     try:
@@ -284,5 +287,5 @@ def computing_again() -> Iterator[None]:
 
 
 def current_region() -> int:
-    """A number for the innermost block of `computing_again`, 0 outside."""
+    """Return the number of the innermost `computing_again` block, 0 outside."""
     return _region.get()

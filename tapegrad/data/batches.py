@@ -1,4 +1,4 @@
-"""Elements put together: batches of equal shapes, and of shapes that are filled up."""
+"""Batching: stack elements of equal shapes, or pad them to a common shape."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
-from tapegrad.data.choosing import inner
+from tapegrad.core.values import nest
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.functions import noting
+from tapegrad.data.functions import annotate_errors
 from tapegrad.data.plan import END, Above, Plan, Run, Source, State
+from tapegrad.data.selection import inner
 from tapegrad.data.structure import combined, map_spec, stacked
 from tapegrad.data.threads import Applied, Parallel
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.program.signature import TensorSpec
+from tapegrad.program.record.signature import TensorSpec
 
 Join = Callable[[Sequence[Any]], Any]
-"""Makes one element of several."""
+"""Combines several elements into one."""
 
 
 def groups(size: int, count: int, drop_remainder: bool) -> int:
-    """Return how many groups of `count` a dataset of the given cardinality has."""
+    """Return the number of groups of `count` in a dataset of the given cardinality."""
     if size in (INFINITE_CARDINALITY, UNKNOWN_CARDINALITY):
         return size
     return size // count if drop_remainder else -(-size // count)
@@ -32,7 +32,7 @@ def groups(size: int, count: int, drop_remainder: bool) -> int:
 
 
 class Batch(Plan):
-    """Elements in groups of `count`; by `join` into one, or stacked if that is None."""
+    """Combines groups of `count` elements by `join`; None stacks them."""
 
     def __init__(
         self, plan: Plan, count: int, drop_remainder: bool, workers: int, join: Padding | None
@@ -85,10 +85,10 @@ class _Grouped(Above):
 
 
 class _Blocks(_Grouped):
-    """Batches that the input puts together itself, which arrays do at once."""
+    """Batches that the input assembles itself; arrays do this by one slice."""
 
     def next(self) -> Any:
-        with noting(self._step):
+        with annotate_errors(self._step):
             found, block = self._source.block(self._count, self._step, self._like)
         return block if found >= self._least else END
 
@@ -97,7 +97,7 @@ class _Blocks(_Grouped):
 
 
 class _Groups(_Grouped):
-    """Lists of elements that are still to be joined."""
+    """Lists of elements that a later step joins."""
 
     def next(self) -> Any:
         found: list[Any] = []
@@ -107,10 +107,10 @@ class _Groups(_Grouped):
 
 
 class Padding:
-    """Joins arrays of different shapes, each filled up at its ends to a common shape.
+    """Joins arrays of different shapes, each padded at its ends to a common shape.
 
-    `shapes` holds a shape per leaf, with None or -1 for the longest of the group; `values` holds
-    what to fill with. Either may be None: for the longest everywhere, and for zeros.
+    `shapes` holds one shape per leaf; None or -1 stands for the longest length in the group.
+    `values` holds the padding values. None means the longest length everywhere, and zeros.
     """
 
     def __init__(self, shapes: Any, values: Any) -> None:
@@ -118,7 +118,7 @@ class Padding:
         self._values = values
 
     def __call__(self, elements: Sequence[Any]) -> Any:
-        with noting("padded_batch"):
+        with annotate_errors("padded_batch"):
             first = elements[0]
             ranks = [leaf.ndim for leaf in nest.flatten(first) if isinstance(leaf, np.ndarray)]
             plans = iter(zip(self._shapes_for(first, ranks), self._values_for(first)))
@@ -137,7 +137,7 @@ class Padding:
         return [0 if value is None else value for value in values]
 
     def spec(self, spec: Any) -> Any:
-        """Return the spec of one padded element, given that of elements as they come."""
+        """Return the spec of a padded element, given the spec of the input."""
         ranks = [0 if one.shape is None else len(one.shape) for one in nest.flatten(spec)]
         shapes = iter(self._shapes_for(spec, ranks))
         return map_spec(lambda one: TensorSpec(next(shapes), one.dtype), spec)
@@ -148,12 +148,12 @@ def _free(length: Any) -> int | None:
 
 
 def _flat_like(like: Any, given: Any, name: str, leaf_type: Any) -> list[Any]:
-    """The entries of `given` for each leaf of an element; shapes are lists, and no structures."""
+    """Return the entry of `given` for each leaf of an element; a list is a shape."""
     if isinstance(like, tuple | dict):
         fits = isinstance(given, type(like)) and len(given) == len(like)
         if not fits or (isinstance(like, dict) and set(given) != set(like)):
             raise ArgumentError(
-                f"{name} must be built like the elements: {_keys(like)}. Got {given!r}."
+                f"{name} must have the structure of the elements: {_keys(like)}. Got {given!r}."
             )
         places: Any = sorted(like) if isinstance(like, dict) else range(len(like))
         return [leaf for k in places for leaf in _flat_like(like[k], given[k], name, leaf_type)]
@@ -176,7 +176,7 @@ def _padded(leaves: Sequence[np.ndarray], shape: Sequence[int | None], value: An
     room = [found if wanted is None else wanted for found, wanted in zip(longest, shape)]
     if any(found > wanted for found, wanted in zip(longest, room)):
         raise ShapeError(
-            f"padded_batch cannot cut: an array of the batch is {tuple(longest)} long, and "
+            f"padded_batch cannot truncate: an array of the batch has shape {tuple(longest)}, and "
             f"padded_shapes allows {tuple(room)}."
         )
     batch = np.full((len(leaves), *room), value, leaves[0].dtype)

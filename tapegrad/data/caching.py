@@ -1,6 +1,6 @@
-"""Caches: the elements of the first whole pass, kept in memory or in a file.
+"""Caches: the elements of the first complete pass, kept in memory or in a file.
 
-The file is NumPy's .npz, one entry per array: it holds numbers only and runs no code when read.
+The file is a NumPy .npz archive with one entry per array; reading it runs no code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values import nest
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.data.plan import (
     END,
     ListRows,
@@ -37,14 +37,14 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 _FORMAT = "tapegrad dataset 1"
 _DAMAGE = (EOFError, OSError, NotImplementedError, zipfile.BadZipFile)
-"""What reading an archive raises where its bytes are not as they were written."""
+"""The exceptions that reading a damaged archive raises."""
 
 
 class Cache(Passing):
-    """The input's elements, which are computed once only.
+    """Passes on the elements of the input and computes them only once.
 
-    It offers no `rows`, not even when all elements are there: what states mean must not depend
-    on how much is cached when they are used.
+    It has no `rows`, even when all elements are cached: the meaning of a state must not depend on
+    how much is cached when the state is used.
     """
 
     step = "cache"
@@ -63,10 +63,10 @@ class Cache(Passing):
         if rows is not None:
             return RowSource(self.step, rows, at, {"first": first})
         if state is not None and state.get("input") is not None:
-            # The elements before are not here, so this pass cannot fill the cache.
-            return _Kept(self, self._input.start(host, state["input"]), None, at, first)
+            # The earlier elements are missing, so this pass cannot fill the cache.
+            return _CachingSource(self, self._input.start(host, state["input"]), None, at, first)
         begun = self._input.start(host, first)
-        source = _Kept(self, begun, self._store.begin(), 0, begun.state())
+        source = _CachingSource(self, begun, self._store.begin(), 0, begun.state())
         for _ in range(at):
             if source.next() is END:
                 refuse_beyond(self.step)
@@ -77,8 +77,8 @@ class Cache(Passing):
         return self._input.size() if rows is None else len(rows)
 
 
-class _Kept(Source):
-    """Passes elements on and has them kept; `first` is where the input stood before the pass."""
+class _CachingSource(Source):
+    """Passes elements on and stores them; `first` is the state of the input before the pass."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Kept(Source):
             if element is not END and self._keeper is not None:
                 self._keeper.add(element)
         except BaseException:
-            self._abandon()  # a pass that lacks an element is not kept
+            self._abandon()  # an incomplete pass is not kept
             raise
         if element is not END:
             self._at += 1
@@ -129,7 +129,7 @@ class _Kept(Source):
 
 
 class InMemory:
-    """Keeps elements in a list; has `rows` when there was a whole pass."""
+    """Keeps elements in a list; has `rows` after a complete pass."""
 
     kept: Rows | None = None
 
@@ -141,7 +141,7 @@ class InMemory:
 
 
 class _ListKeeper:
-    """Takes the elements of one pass, which are kept when that has been all."""
+    """Collects the elements of one pass, and stores them when it is complete."""
 
     def __init__(self, store: InMemory) -> None:
         self._store = store
@@ -161,7 +161,7 @@ class _ListKeeper:
 
 
 class InFile:
-    """Keeps elements in a .npz file, which later programs find."""
+    """Keeps elements in a .npz file, which later processes reuse."""
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         path = Path(os.fspath(filename))
@@ -180,7 +180,7 @@ class InFile:
 
 
 class _FileKeeper:
-    """Writes to a file beside the one that is wanted, and renames it when it is whole."""
+    """Writes to a temporary file next to the cache, and renames it when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -197,7 +197,7 @@ class _FileKeeper:
             self._structure = structure
         elif structure != self._structure:
             raise ArgumentError(
-                "cache to a file needs elements that are built alike. Element 0 is "
+                "cache to a file needs elements of one structure. Element 0 is "
                 f"{self._structure}, element {self._count} is {structure}."
             )
         for place, leaf in enumerate(nest.flatten(element)):
@@ -205,7 +205,7 @@ class _FileKeeper:
         self._count += 1
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        if array.dtype.name == "bfloat16":  # NumPy's files know it as two bytes only
+        if array.dtype.name == "bfloat16":  # NumPy's files store it as two raw bytes
             array = array.view(np.uint16)
         with self._archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
             np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
@@ -234,21 +234,21 @@ def _remove(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def _described(element: Any) -> Any:
-    """The structure of an element as JSON can hold it: a leaf is the name of its dtype."""
+    """Return the structure of an element for JSON; a leaf becomes the name of its dtype."""
     if type(element) is tuple:
         return [_described(part) for part in element]
     if type(element) is dict and all(isinstance(key, str) for key in element):
         return {key: _described(part) for key, part in element.items()}
     if isinstance(element, Nested | tuple | dict):
         raise ArgumentTypeError(
-            "cache to a file takes tuples of arrays, and dictionaries whose keys are texts. An "
-            f"element holds a {type(element).__name__}; use cache() to keep it in memory."
+            "cache to a file takes tuples of arrays, and dictionaries whose keys are strings. An "
+            f"element holds a {type(element).__name__}; use cache() to keep the elements in memory."
         )
     return str(element.dtype.name)
 
 
 class _FileRows(Rows):
-    """The elements in a file, each read when it is asked for."""
+    """The elements of a file, each read on demand."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -271,8 +271,8 @@ class _FileRows(Rows):
         except (ValueError, LookupError, TypeError, *_DAMAGE) as error:
             self._close()
             raise ArgumentError(
-                f"{self._path} is no cache of a tapegrad dataset, or a damaged one. Remove it, or "
-                "give cache another name."
+                f"{self._path} is not a cache of a tapegrad dataset, or it is damaged. Remove it, "
+                "or give cache another filename."
             ) from error
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Dataset: TensorFlow's names for the steps of a pipeline. Reading it: see iterator.py."""
+"""Dataset: pipeline steps under TensorFlow's names. For reading a dataset, see iterator.py."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.data import origins
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.data import sources
 from tapegrad.data.batches import Batch, Padding
 from tapegrad.data.caching import Cache, InFile, InMemory
-from tapegrad.data.choosing import Concatenate, Part, Repeat, Zip
 from tapegrad.data.constants import AUTOTUNE, checked_count
 from tapegrad.data.functions import Call
 from tapegrad.data.iterator import Readable
 from tapegrad.data.mapping import Filter, Interleave, Map
 from tapegrad.data.plan import Plan
+from tapegrad.data.selection import Concatenate, Part, Repeat, Zip
 from tapegrad.data.shuffling import Shuffle
 from tapegrad.data.structure import mapped, to_host
 from tapegrad.data.threads import Prefetch, workers_for
@@ -24,14 +24,14 @@ from tapegrad.data.windows import Unbatch, Window
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 _CYCLE = 4
-"""Datasets that interleave reads by turns; one number, so that machines agree on the order."""
+"""How many datasets `interleave` reads at once; fixed, so that the order is reproducible."""
 
 
 class Dataset(Readable):
-    """Elements that are read one after the other, as often as wanted, and steps on them.
+    """A sequence of elements that can be read repeatedly, with methods that transform it.
 
-    Elements are tensors in tuples and dictionaries. Steps work on the host; what comes out of
-    the last one is placed on the current device.
+    Elements are tensors in tuples and dictionaries. Steps work on the host; the elements of the
+    last one are placed on the current device.
 
     >>> from tapegrad.data import Dataset
     >>> dataset = Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [0, 1, 0]))
@@ -42,20 +42,20 @@ class Dataset(Readable):
     ([30.0], [0])
     """
 
-    # Where elements come from
+    # Sources
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Make a dataset of the slices of arrays along their first axis.
 
-        NumPy's arrays are not copied, so that memory-mapped files stay where they are: do not
-        change them while the dataset is in use. For batches on a GPU, arrays of up to 256 MB
-        together are copied there once, and rows are gathered there.
+        NumPy arrays are not copied, so memory-mapped files stay on disk: do not change the arrays
+        while the dataset is in use. For batches on a GPU, arrays of up to 256 MB in total are
+        copied to the device once, and batches are gathered there.
 
         >>> [int(x) for x in Dataset.from_tensor_slices([3, 1, 2])]
         [3, 1, 2]
         """
-        return Dataset(origins.slices(tensors))
+        return Dataset(sources.slices(tensors))
 
     @staticmethod
     def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
@@ -64,7 +64,7 @@ class Dataset(Readable):
         >>> [x.shape for x in Dataset.from_tensors([3, 1, 2])]
         [(3,)]
         """
-        return Dataset(origins.listed("from_tensors", [to_host(tensors, "from_tensors")]))
+        return Dataset(sources.listed("from_tensors", [to_host(tensors, "from_tensors")]))
 
     @staticmethod
     def from_generator(
@@ -73,29 +73,30 @@ class Dataset(Readable):
         args: Sequence[Any] | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Make a dataset of what a generator yields; it is called with `args` for each pass.
+        """Make a dataset of the values that a generator yields.
 
-        An output_signature of TensorSpecs says which dtypes and shapes elements must have.
+        Each pass calls the generator with `args`. An `output_signature` of TensorSpecs gives the
+        dtypes and shapes that elements must have.
 
         >>> def squares(count):
         ...     yield from (float(n * n) for n in range(count))
         >>> [float(x) for x in Dataset.from_generator(squares, args=(3,))]
         [0.0, 1.0, 4.0]
         """
-        return Dataset(origins.FromGenerator(generator, output_signature, args))
+        return Dataset(sources.FromGenerator(generator, output_signature, args))
 
     @staticmethod
     def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
-        """Make a dataset of numbers, from arguments as Python's range takes them.
+        """Make a dataset of integers; the arguments are those of Python's range.
 
         >>> [int(x) for x in Dataset.range(1, 10, 3)]
         [1, 4, 7]
         """
-        return Dataset(origins.numbers(args, output_type))
+        return Dataset(sources.numbers(args, output_type))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
-        """Read several datasets side by side, until one of them ends.
+        """Iterate over several datasets in parallel, until one of them ends.
 
         >>> pairs = Dataset.zip(Dataset.range(3), Dataset.range(5, 9))
         >>> [(int(a), int(b)) for a, b in pairs]
@@ -113,11 +114,11 @@ class Dataset(Readable):
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Replace each element by what a function makes of it.
+        """Apply a function to each element.
 
-        The function gets tensors on the host, the entries of a tuple as arguments of their own.
-        With num_parallel_calls it runs in that many threads; results keep their order unless
-        deterministic=False.
+        The function gets tensors on the host; the entries of a tuple become separate arguments.
+        With `num_parallel_calls` it runs in that many threads. Results keep their order unless
+        `deterministic=False`.
 
         >>> [int(x) for x in Dataset.range(3).map(lambda n: n * n)]
         [0, 1, 4]
@@ -142,10 +143,10 @@ class Dataset(Readable):
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Read datasets, which a function makes of the elements, by turns.
+        """Map each element to a dataset, and interleave the elements of these datasets.
 
-        With num_parallel_calls the datasets that are being read prepare elements in threads; the
-        order is the same.
+        With `num_parallel_calls`, threads prepare the elements of the open datasets. The order
+        stays the same.
 
         >>> rows = Dataset.range(2).interleave(lambda n: Dataset.range(10 * n, 10 * n + 2))
         >>> [int(x) for x in rows]
@@ -159,7 +160,7 @@ class Dataset(Readable):
         return self._interleaved("interleave", map_func, (cycle, block), workers)
 
     def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
-        """Read datasets, which a function makes of the elements, one after the other.
+        """Map each element to a dataset, and concatenate these datasets.
 
         >>> [int(x) for x in Dataset.range(3).flat_map(lambda n: Dataset.range(n))]
         [0, 0, 1]
@@ -177,7 +178,7 @@ class Dataset(Readable):
         return Dataset(Interleave(step, self.plan, planned, lengths, workers))
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Any:
-        """Return what a function makes of this dataset.
+        """Return `transformation_func(self)`.
 
         >>> [int(x) for x in Dataset.range(5).apply(lambda dataset: dataset.take(2))]
         [0, 1]
@@ -187,7 +188,7 @@ class Dataset(Readable):
     def reduce(
         self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None
     ) -> Any:
-        """Return the last of the states that a function makes of a state and each element.
+        """Fold a function over the elements: each call gets the state and one element.
 
         >>> int(Dataset.range(5).map(lambda n: n + 1).reduce(0, lambda total, n: total + n))
         15
@@ -197,7 +198,7 @@ class Dataset(Readable):
             state = reduce_func(state, element)
         return state
 
-    # Which elements, and in which order
+    # Selection and order
 
     def shuffle(
         self,
@@ -206,9 +207,9 @@ class Dataset(Readable):
         reshuffle_each_iteration: bool | None = True,
         name: str | None = None,
     ) -> Dataset:
-        """Draw elements at random from a buffer of the next `buffer_size` ones.
+        """Draw elements at random from a buffer of the next `buffer_size` elements.
 
-        The order depends on the seed and the number of the pass alone.
+        The order depends only on the seed and the number of the pass.
 
         >>> dataset = Dataset.range(5).shuffle(5, seed=0)
         >>> sorted(int(x) for x in dataset)
@@ -219,7 +220,7 @@ class Dataset(Readable):
         return Dataset(Shuffle(self.plan, size, seed, reshuffles))
 
     def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
-        """Repeat the dataset, without an end by default.
+        """Repeat the dataset `count` times, or indefinitely.
 
         >>> [int(x) for x in Dataset.range(2).repeat(2)]
         [0, 1, 0, 1]
@@ -228,7 +229,7 @@ class Dataset(Readable):
         return Dataset(Repeat(self.plan, None if times == -1 else times))
 
     def take(self, count: int, name: str | None = None) -> Dataset:
-        """Keep the first elements; a count of -1 keeps all.
+        """Keep the first `count` elements; -1 keeps all.
 
         >>> [int(x) for x in Dataset.range(5).take(2)]
         [0, 1]
@@ -237,7 +238,7 @@ class Dataset(Readable):
         return Dataset(Part("take", self.plan, stop=None if most == -1 else most))
 
     def skip(self, count: int, name: str | None = None) -> Dataset:
-        """Leave out the first elements; a count of -1 leaves out all.
+        """Skip the first `count` elements; -1 skips all.
 
         >>> [int(x) for x in Dataset.range(5).skip(3)]
         [3, 4]
@@ -248,7 +249,7 @@ class Dataset(Readable):
         return Dataset(Part("skip", self.plan, start=fewest))
 
     def shard(self, num_shards: int, index: int, name: str | None = None) -> Dataset:
-        """Keep every `num_shards`-th element from `index` on, e.g. one share per worker.
+        """Keep every `num_shards`-th element, starting at `index`, e.g. one shard per worker.
 
         >>> [int(x) for x in Dataset.range(7).shard(3, 1)]
         [1, 4]
@@ -260,7 +261,7 @@ class Dataset(Readable):
         return Dataset(Part("shard", self.plan, start=first, stride=shards))
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
-        """Go on with the elements of another dataset.
+        """Append the elements of another dataset.
 
         >>> [int(x) for x in Dataset.range(2).concatenate(Dataset.range(5, 7))]
         [0, 1, 5, 6]
@@ -268,15 +269,15 @@ class Dataset(Readable):
         return Dataset(Concatenate(self.plan, _plan_of(dataset, "concatenate")))
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
-        """Pair each element with its number.
+        """Pair each element with its index.
 
         >>> [(int(n), float(x)) for n, x in Dataset.from_tensor_slices([0.5, 0.25]).enumerate()]
         [(0, 0.5), (1, 0.25)]
         """
-        count = origins.counting(checked_count(start, "enumerate", "start", -(2**62)))
+        count = sources.counting(checked_count(start, "enumerate", "start", -(2**62)))
         return Dataset(Zip((count, self.plan), "enumerate"))
 
-    # Groups
+    # Batches and windows
 
     def batch(
         self,
@@ -286,7 +287,7 @@ class Dataset(Readable):
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Stack elements in groups of `batch_size`, with a smaller one at the end if need be.
+        """Stack elements in groups of `batch_size`; the last group may be smaller.
 
         >>> [x.tolist() for x in Dataset.range(5).batch(2)]
         [[0, 1], [2, 3], [4]]
@@ -303,7 +304,7 @@ class Dataset(Readable):
         drop_remainder: bool = False,
         name: str | None = None,
     ) -> Dataset:
-        """Stack elements of different shapes, each filled up to the longest or a given shape.
+        """Stack elements of different shapes, each padded to the longest or to a given shape.
 
         >>> rows = Dataset.from_generator(lambda: ([1], [2, 3]))
         >>> next(iter(rows.padded_batch(2))).tolist()
@@ -314,7 +315,7 @@ class Dataset(Readable):
         return Dataset(Batch(self.plan, size, drop_remainder, 0, padding))
 
     def unbatch(self, name: str | None = None) -> Dataset:
-        """Cut each element along its first axis.
+        """Split each element along its first axis.
 
         >>> [int(x) for x in Dataset.range(4).batch(3).unbatch()]
         [0, 1, 2, 3]
@@ -329,7 +330,7 @@ class Dataset(Readable):
         drop_remainder: bool = False,
         name: str | None = None,
     ) -> Dataset:
-        """Make datasets of `size` neighbours, `stride` apart, each `shift` after the last.
+        """Make datasets of `size` elements, `stride` apart; each begins `shift` after the previous.
 
         >>> windows = Dataset.range(5).window(3, shift=1, drop_remainder=True)
         >>> [x.tolist() for x in windows.flat_map(lambda window: window.batch(3))]
@@ -340,10 +341,10 @@ class Dataset(Readable):
         limits = (length, by, checked_count(stride, "window", "stride", 1))
         return Dataset(Window(self.plan, limits, drop_remainder, _windowed))
 
-    # Work done ahead, and once only
+    # Prefetching and caching
 
     def cache(self, filename: str | os.PathLike[str] = "", name: str | None = None) -> Dataset:
-        """Keep the elements of the first whole pass, in memory or in a .npz file.
+        """Keep the elements of the first complete pass, in memory or in a .npz file.
 
         >>> dataset = Dataset.range(3).map(lambda n: n + 1).cache()
         >>> [int(x) for x in dataset], len(dataset)
@@ -352,7 +353,7 @@ class Dataset(Readable):
         return Dataset(Cache(self.plan, InFile(filename) if filename else InMemory()))
 
     def prefetch(self, buffer_size: int, name: str | None = None) -> Dataset:
-        """Let a thread prepare elements ahead, and begin their copy to the device.
+        """Prepare elements in a background thread, and begin their copy to the device.
 
         >>> [int(x) for x in Dataset.range(3).prefetch(2)]
         [0, 1, 2]
@@ -362,14 +363,14 @@ class Dataset(Readable):
 
 
 def _windowed(elements: Sequence[Any]) -> Dataset:
-    return Dataset(origins.listed("window", elements))
+    return Dataset(sources.listed("window", elements))
 
 
 def _plan_of(value: Any, step: str) -> Plan:
     if not isinstance(value, Dataset):
         raise ArgumentTypeError(
             f"{step} needs datasets. Got {type(value).__name__}; "
-            "Dataset.from_tensor_slices makes one of arrays."
+            "Dataset.from_tensor_slices makes a dataset of arrays."
         )
     return value.plan
 

@@ -1,4 +1,4 @@
-"""The user's functions in a pipeline: how they are called, and what is said if they fail."""
+"""Calls of user functions in a pipeline, and notes about them in errors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
-from tapegrad.core.device import device
+from tapegrad.core.values.device import device
 from tapegrad.data.structure import to_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.program.turns import working
+from tapegrad.program.record.recording_lock import working
 
 _NOTE = "This happened in the step"
 
 
-class noting:  # noqa: N801  # a function to its users
-    """Add the name of the step to errors, whichever thread they are raised in."""
+class annotate_errors:  # noqa: N801  # a function to its users
+    """Add the name of the step to errors, in whichever thread they are raised."""
 
     __slots__ = ("_step",)
 
@@ -27,23 +27,23 @@ class noting:  # noqa: N801  # a function to its users
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, StopIteration):
-            # It would end the loop of whoever reads the dataset, as if all had been read.
+            # StopIteration would end the loop that reads the dataset, as if it were complete.
             message = f"The step {self._step} of a tapegrad dataset raised StopIteration."
             raise RuntimeError(message) from error
-        # The innermost step is where it happened; those around it only passed it on.
-        if isinstance(error, Exception) and not is_noted(error):
+        # Only the innermost step adds a note; the error passes through the outer ones.
+        if isinstance(error, Exception) and not is_annotated(error):
             error.add_note(f"{_NOTE} {self._step} of a tapegrad dataset.")
 
 
-def is_noted(error: Exception) -> bool:
-    """Tell whether an error has been seen by a step, as those of the user's functions are."""
+def is_annotated(error: Exception) -> bool:
+    """Return whether an error carries the note of a step."""
     return any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
 
 
 class Call:
-    """A function of the user's, run eagerly on the host, unseen by tapes and recordings.
+    """A user function, run eagerly on the host, without tapes and recordings.
 
-    It gets the entries of a tuple as arguments, and anything else as one argument.
+    The entries of a tuple become separate arguments; any other element is one argument.
     """
 
     def __init__(self, step: str, function: Callable[..., Any]) -> None:
@@ -57,13 +57,13 @@ class Call:
         self._context = Context().run(_host_context)
 
     def raw(self, element: Any) -> Any:
-        """Return what the function returns for a host element, as it is."""
-        with noting(self._name):
+        """Return the function's result for a host element, unconverted."""
+        with annotate_errors(self._name):
             return self._context.copy().run(self._called, element)
 
     def __call__(self, element: Any) -> Any:
-        """Return what the function returns as a host element."""
-        with noting(self._name):
+        """Return the function's result, converted to a host element."""
+        with annotate_errors(self._name):
             return to_host(self._context.copy().run(self._called, element), self._step)
 
     def _called(self, element: Any) -> Any:
@@ -73,6 +73,6 @@ class Call:
 
 
 def _host_context() -> Context:
-    """A context without recorders, in which new tensors are placed on the host."""
+    """Return a context without recorders, in which new tensors are placed on the host."""
     with device("cpu"):
         return copy_context()

@@ -1,4 +1,4 @@
-"""Reading a dataset: the iterator that users hold, and what is known without reading."""
+"""Iteration over datasets, and the properties that need no iteration."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import host
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.functions import is_noted
-from tapegrad.data.plan import END, Plan, Run, Source, State, remembering
+from tapegrad.data.functions import is_annotated
+from tapegrad.data.plan import END, Plan, Run, Source, State, plans_with_memory
 from tapegrad.data.structure import Nested, to_numpy, to_tensors
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError, TapegradError
-from tapegrad.program.recording import current_recording
+from tapegrad.program.record.recording import current_recording
 
 
 class DatasetIterator:
@@ -29,22 +29,22 @@ class DatasetIterator:
     """
 
     def __init__(self, plan: Plan, state: State | None, as_numpy: bool = False) -> None:
-        # The device by an example of what lies there: its name would be looked up each time.
+        # An array on the device stands for the device: looking up its name each time is slow.
         self._like = None if as_numpy else host.place(np.zeros(1, np.float32))
         self._plan = plan
         self._source = self._started(state)
         self._last: State | None = None
 
     def _started(self, state: State | None) -> Source:
-        before = {"memories": [one.memory for one in remembering(self._plan)]}
+        before = {"memories": [one.memory for one in plans_with_memory(self._plan)]}
         try:
             return self._plan.start(Run(self._like), state)
         except Exception as error:
-            remembering(self._plan, before)
-            if state is None or isinstance(error, TapegradError) or is_noted(error):
+            plans_with_memory(self._plan, before)
+            if state is None or isinstance(error, TapegradError) or is_annotated(error):
                 raise
             raise ArgumentError(
-                f"The state is damaged, or that of another dataset: {error!r}."
+                f"The state is damaged, or belongs to another dataset: {error!r}."
             ) from error
 
     def __iter__(self) -> DatasetIterator:
@@ -55,8 +55,8 @@ class DatasetIterator:
             raise StopIteration
         if current_recording() is not None:
             raise RecordingError(
-                "A dataset is read inside a tapegrad.function, whose recording would repeat the "
-                "same elements for ever. Read it outside, and pass the elements as arguments."
+                "A dataset is read inside a tapegrad.function, so every call would repeat the same "
+                "elements. Read it outside, and pass the elements as arguments."
             )
         element = self._source.next()
         if element is END:
@@ -65,28 +65,28 @@ class DatasetIterator:
         return to_numpy(element) if self._like is None else to_tensors(element, self._like)
 
     def state(self) -> State:
-        """Return where this iterator stands, in values that JSON can hold.
+        """Return the position of this iterator, in values that JSON can hold.
 
-        `dataset.iterator(state)` goes on from there, also in another process, if the dataset is
+        `dataset.iterator(state)` continues from there, also in another process, if the dataset is
         built in the same way.
         """
         return self._source.state() if self._last is None else self._last
 
     def set_state(self, state: State) -> None:
-        """Go on where another iterator over the same dataset stood; checkpoints do this."""
+        """Move to the position of another iterator over the same dataset; checkpoints do this."""
         source = self._started(state)
         self.close()
         self._source, self._last = source, None
 
     def close(self) -> None:
-        """End the threads that prepare elements; those that were forgotten end by themselves."""
+        """Stop the threads that prepare elements; an iterator that is deleted stops its own."""
         if self._last is None:
             self._last = self._source.state()
             self._source.close()
 
 
 class Readable(Nested):
-    """A plan that can be read, once or many times."""
+    """A dataset that can be iterated any number of times."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -95,11 +95,11 @@ class Readable(Nested):
         return self.iterator()
 
     def iterator(self, state: State | None = None) -> DatasetIterator:
-        """Return an iterator at the start, or where the one stood whose `state()` is given.
+        """Return an iterator at the start, or at the position that `state` describes.
 
-        Slices are found again at once, and functions run again only for what the buffer of a
-        shuffle held. A generator is run up to where it stood, and so is what comes before the
-        shuffle of a filter, an interleave or another shuffle.
+        Slices are restored directly. Functions run again only for the elements in the buffer of a
+        shuffle. Generators run again up to the position, and so does the input of a shuffle that
+        follows a filter, an interleave or another shuffle.
 
         >>> from tapegrad.data import Dataset
         >>> dataset = Dataset.range(4)
@@ -112,7 +112,7 @@ class Readable(Nested):
         return DatasetIterator(self.plan, state)
 
     def as_numpy_iterator(self) -> DatasetIterator:
-        """Return an iterator that gives NumPy arrays and numbers.
+        """Return an iterator over NumPy arrays and scalars.
 
         >>> from tapegrad.data import Dataset
         >>> Dataset.range(3).map(lambda n: n / 2).as_numpy_iterator().__next__().item()
@@ -122,9 +122,9 @@ class Readable(Nested):
 
     @property
     def element_spec(self) -> Any:
-        """The structure of TensorSpecs that elements fit; None is a length that may differ.
+        """The TensorSpecs that elements match; None is a length that may vary.
 
-        What a function or a generator gives is learnt by running it for one element.
+        If a function or a generator produces the elements, it runs once to find out.
 
         >>> from tapegrad.data import Dataset
         >>> Dataset.range(5).batch(2).element_spec
@@ -141,14 +141,14 @@ class Readable(Nested):
         >>> int(Dataset.range(5).batch(2).cardinality())
         3
         """
-        # On the host, where it is read.
+        # On the host, because Python code reads it.
         return wrap(np.asarray(self.plan.size(), np.int64))
 
     def __len__(self) -> int:
         size = self.plan.size()
         reasons = {
             INFINITE_CARDINALITY: "is infinite",
-            UNKNOWN_CARDINALITY: "is known only when all is read",
+            UNKNOWN_CARDINALITY: "is known only after reading it",
         }
         if size in reasons:
             raise ArgumentTypeError(f"This dataset has no len(): its length {reasons[size]}.")

@@ -1,14 +1,14 @@
-"""Steps that run the user's functions: map, filter and interleave."""
+"""Steps that call user functions: map, filter and interleave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tapegrad.data.choosing import inner
 from tapegrad.data.constants import UNKNOWN_CARDINALITY
-from tapegrad.data.functions import Call, noting
+from tapegrad.data.functions import Call, annotate_errors
 from tapegrad.data.plan import END, Above, Passing, Plan, Rows, Run, Source, State, first_of, peek
+from tapegrad.data.selection import inner
 from tapegrad.data.structure import to_host
 from tapegrad.data.threads import Applied, Parallel, Prefetch
 from tapegrad.errors import ArgumentError, ShapeError
@@ -17,7 +17,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 
 
 class Map(Plan):
-    """What a function makes of each element."""
+    """Applies a function to each element."""
 
     step = "map"
 
@@ -47,7 +47,7 @@ class Map(Plan):
 
 
 class _MappedRows(Rows):
-    """Results of a function, computed when asked for: to fill a buffer anew, not to iterate."""
+    """Results of a function, computed on demand: used to refill a buffer, not to iterate."""
 
     ready = False
 
@@ -66,7 +66,7 @@ class _MappedRows(Rows):
 
 
 class Filter(Passing):
-    """The elements for which a function returns true."""
+    """Keeps the elements for which a function returns true."""
 
     step = "filter"
 
@@ -90,17 +90,17 @@ class _Filtered(Above):
 
     def next(self) -> Any:
         while (element := self._source.next()) is not END:
-            if self._wants(element):
+            if self._accepts(element):
                 return element
         return END
 
-    def _wants(self, element: Any) -> bool:
+    def _accepts(self, element: Any) -> bool:
         answer = self._call.raw(element)
-        with noting("filter"):
+        with annotate_errors("filter"):
             found = to_host(answer, "filter")
             if getattr(found, "size", 0) != 1:
                 raise ShapeError(
-                    "filter needs a function that returns one truth value per element. "
+                    "filter needs a function that returns one boolean per element. "
                     f"Got {type(answer).__name__} of shape {getattr(found, 'shape', None)}."
                 )
         return bool(found)
@@ -110,9 +110,9 @@ class _Filtered(Above):
 
 
 class Interleave(Plan):
-    """The elements of several datasets by turns; a function makes one from each element.
+    """Interleaves the datasets that a function makes of the elements.
 
-    `planned` calls it and returns the plan of the dataset.
+    `planned` calls the function and returns the plan of its dataset.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Interleave(Plan):
 
 
 class _Turn(NamedTuple):
-    """One of the datasets that are being read: its source, and where the input stood before."""
+    """A dataset that is being read: its source, and the state of the input before its element."""
 
     before: State
     source: Source
@@ -174,15 +174,15 @@ class _Interleaved(Source):
         saved = [None] * self._cycle if state is None else state["turns"]
         self._place: int = 0 if state is None else state["place"]
         if len(saved) != self._cycle or self._place >= self._cycle:
-            raise ArgumentError(f"The state of {step} is of another cycle_length.")
-        self._turns = [None if turn is None else self._again(turn) for turn in saved]
-        # After those that were opened where it stood before: the last says what shuffles count.
+            raise ArgumentError(f"The state of {step} has another cycle_length.")
+        self._turns = [None if turn is None else self._reopen(turn) for turn in saved]
+        # Opened last, because the last opening decides how many passes shuffles count.
         self._source = self._opened(inner(state))
         self._given: int = 0 if state is None else state["given"]
         self._ended = False
 
-    def _again(self, saved: State) -> _Turn:
-        """Open one of the datasets where it stood; its element is read from the input again."""
+    def _reopen(self, saved: State) -> _Turn:
+        """Reopen a dataset at its saved position; its element is read from the input again."""
         source = self._opened(saved["before"])
         element = source.next()
         source.close()
@@ -195,12 +195,12 @@ class _Interleaved(Source):
             if element is not END:
                 self._given += 1
                 if self._given == self._block:
-                    self._pass_on()
+                    self._advance()
                 return element
             if turn is not None:
                 turn.source.close()
                 self._turns[self._place] = None
-            self._pass_on()
+            self._advance()
         return END
 
     def _begin(self) -> _Turn | None:
@@ -214,7 +214,7 @@ class _Interleaved(Source):
         turn = self._turns[self._place] = _Turn(before, self._begun(element, None))
         return turn
 
-    def _pass_on(self) -> None:
+    def _advance(self) -> None:
         self._place = (self._place + 1) % self._cycle
         self._given = 0
 

@@ -1,6 +1,6 @@
-"""Plans and sources: a plan says what a dataset is made of, a source reads through it once.
+"""Plans and sources: a plan describes a dataset, and a source is one pass over it.
 
-Everything here deals in elements on the host; `Dataset` is the face of plans for users.
+Elements are on the host throughout. `Dataset` is the public interface to plans.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.data.resident import Resident
 from tapegrad.data.structure import mapped, spec_of, stacked
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 State = dict[str, Any]
-"""Where a source stands, in values that JSON can hold."""
+"""The position of a source, in values that JSON can hold."""
 
 
 _COUNTS = {"at", "given", "pass", "place", "round", "taken", "turn"}
-"""What is a number in the states of all steps that have it."""
+"""Keys whose values are integers in the state of every step."""
 
-_AS_IT_WAS = "Build the dataset as it was when the state was taken."
+_REBUILD = "Build the dataset in the same way as when the state was saved."
 
 
 class End:
-    """What a source returns instead of an element when there is none left."""
+    """Returned by sources in place of an element after the last one."""
 
     def __repr__(self) -> str:
         return "END"
@@ -39,11 +39,11 @@ END = End()
 
 @dataclass(frozen=True)
 class Run:
-    """For whom a source is opened.
+    """Options for opening a source.
 
-    `like` is an array that lies where a step that works ahead may put the elements: only the last
-    steps know, because what comes before works on the host. `peeks` is set by those who look at
-    one element to learn its shape: nothing is counted, kept or started for them.
+    `like` is an array on the target device, to which a step that prefetches may copy elements.
+    Only the last steps receive it; the earlier ones work on the host. `peeks` is set to inspect one
+    element for its shape: then nothing is counted, cached or started.
     """
 
     like: Any = None
@@ -58,16 +58,16 @@ class Source(ABC):
 
     @abstractmethod
     def next(self) -> Any:
-        """Return the next element, or END, and END again from then on."""
+        """Return the next element, or END; after the end, END again."""
 
     @abstractmethod
     def state(self) -> State:
-        """Return where this pass stands, for `Plan.start`."""
+        """Return the position of this pass, for `Plan.start`."""
 
     def block(self, count: int, step: str, like: Any = None) -> tuple[int, Any]:
-        """Return how many elements there were, at most `count`, and these as one.
+        """Return up to `count` elements as one, and their number.
 
-        They may be tensors where the array `like` lies, if it is given.
+        If the array `like` is given, they may be tensors on its device.
         """
         elements: list[Any] = []
         while len(elements) < count and (element := self.next()) is not END:
@@ -75,19 +75,19 @@ class Source(ABC):
         return len(elements), stacked(elements, step) if elements else None
 
     def gathers(self, like: Any) -> bool:
-        """Tell whether blocks are gathered where the array `like` lies, so that none is copied."""
+        """Return whether blocks are gathered on the device of `like`, so that none is copied."""
         return False
 
     def is_gathered(self) -> bool:
-        """Tell whether elements are such blocks."""
+        """Return whether the elements are gathered blocks."""
         return False
 
     def close(self) -> None:  # noqa: B027  # arrays and numbers have nothing to close
-        """End the threads that work for this pass."""
+        """Stop the threads of this pass."""
 
 
 class Above(Source):
-    """A source that reads another one."""
+    """A source that reads another source."""
 
     _step: str
 
@@ -102,9 +102,9 @@ class Above(Source):
 
 
 class Rows(ABC):
-    """Elements that can be read in any order.
+    """Elements with random access.
 
-    They are `ready` if reading one runs no function of the user's.
+    They are `ready` if reading one calls no user function.
     """
 
     ready = True
@@ -117,16 +117,16 @@ class Rows(ABC):
         """Return one element."""
 
     def block(self, indices: range | Sequence[int], step: str, like: Any = None) -> Any:
-        """Return several elements as one, perhaps as tensors where the array `like` lies."""
+        """Return several elements as one, perhaps as tensors on the device of `like`."""
         return stacked([self.at(index) for index in indices], step)
 
     def gathers(self, like: Any) -> bool:
-        """Tell whether blocks are gathered where the array `like` lies, so that none is copied."""
+        """Return whether blocks are gathered on the device of `like`, so that none is copied."""
         return False
 
 
 class ListRows(Rows):
-    """Elements of a list, whose shapes may differ."""
+    """The elements of a list, whose shapes may differ."""
 
     def __init__(self, elements: Sequence[Any]) -> None:
         self._elements = elements
@@ -139,21 +139,21 @@ class ListRows(Rows):
 
 
 def refuse_beyond(step: str) -> NoReturn:
-    """Say that a state is not of this dataset, but of a longer one."""
-    raise ArgumentError(f"The state stands beyond the last element of {step}. {_AS_IT_WAS}")
+    """Raise because a state belongs to a longer dataset."""
+    raise ArgumentError(f"The state points beyond the last element of {step}. {_REBUILD}")
 
 
 class Plan(ABC):
-    """A dataset: a source of its own, or a step on top of others."""
+    """A description of a dataset: a data source, or a step that reads other plans."""
 
     step: str
-    """TensorFlow's name of the step."""
+    """TensorFlow's name for the step."""
 
     memory: Any = None
-    """What later passes go by: a shuffle's seed and how many began; which one a cache keeps."""
+    """State shared by passes: the seed and pass count of a shuffle, or the pass a cache keeps."""
 
     def start(self, run: Run, state: State | None = None) -> Source:
-        """Return a source at the start of a pass, or where another one stood."""
+        """Return a source at the start of a pass, or at the position of `state`."""
         if state is not None:
             self._check(state)
         rows = self.rows()
@@ -164,19 +164,19 @@ class Plan(ABC):
     def _check(self, state: Any) -> None:
         if not isinstance(state, dict):
             raise ArgumentTypeError(
-                "A state is the dictionary that an iterator's state() returned. "
+                "A state must be the dictionary that an iterator's state() returned. "
                 f"Got {type(state).__name__}."
             )
         if state.get("step") != self.step:
             raise ArgumentError(
-                f"The state belongs to a dataset with the step {state.get('step')!r} where this "
-                f"one has {self.step!r}. {_AS_IT_WAS}"
+                f"The state belongs to a dataset with the step {state.get('step')!r}, but this "
+                f"dataset has {self.step!r} there. {_REBUILD}"
             )
         for key in _COUNTS & state.keys():
             if type(state[key]) is not int or state[key] < 0:
                 raise ArgumentError(
-                    f"The state of {self.step} is damaged: {key!r} is {state[key]!r:.50}, which is "
-                    "no number from 0 on."
+                    f"The state of {self.step} is damaged: {key!r} must be an integer >= 0. "
+                    f"Got {state[key]!r:.50}."
                 )
 
     def remember(self, memory: Any) -> None:
@@ -184,23 +184,23 @@ class Plan(ABC):
 
     @abstractmethod
     def open(self, run: Run, state: State | None) -> Source:
-        """Return a source; `start` has checked that the state is for this step."""
+        """Return a source; `start` has checked that the state belongs to this step."""
 
     @abstractmethod
     def size(self) -> int:
-        """Return the number of elements, or what stands for those without one."""
+        """Return the number of elements, or the sentinel for an infinite or unknown number."""
 
     @abstractmethod
     def spec(self) -> Any:
-        """Return a structure of TensorSpecs that all elements fit."""
+        """Return the TensorSpecs that all elements match."""
 
     def rows(self) -> Rows | None:
-        """Return the elements for reading in any order, if that can be done."""
+        """Return the elements with random access, if possible."""
         return None
 
 
 class RowSource(Source):
-    """Reads rows from the first to the last; a state takes it anywhere at once."""
+    """Reads rows from first to last; a state restores any position directly."""
 
     def __init__(self, step: str, rows: Rows, at: int, more: State | None = None) -> None:
         if at > len(rows):
@@ -235,7 +235,7 @@ class ArrayRows(Rows):
     """The slices of arrays along their first axis."""
 
     def __init__(self, arrays: Any) -> None:
-        # A memory-mapped file gives its own kind of array; as a plain one it still reads lazily.
+        # A memory-mapped array becomes a plain one, which still reads lazily.
         self._arrays = mapped(np.asarray, arrays)
         self._length = int(nest.flatten(arrays)[0].shape[0])
         self._resident = Resident(self._arrays)
@@ -260,7 +260,7 @@ class ArrayRows(Rows):
 
 
 class Passing(Plan):
-    """A step that passes elements on as they come."""
+    """A step that passes elements on unchanged."""
 
     def __init__(self, plan: Plan) -> None:
         self._input = plan
@@ -272,23 +272,23 @@ class Passing(Plan):
         return self._input.spec()
 
 
-def within(plan: Plan) -> list[Plan]:
-    """Return a plan and all that it is made of, in the same order in every process."""
+def plan_and_inputs(plan: Plan) -> list[Plan]:
+    """Return a plan and all its inputs, in the same order in every process."""
     held = [v if isinstance(v, list | tuple) else [v] for v in vars(plan).values()]
     inputs = [one for group in held for one in group if isinstance(one, Plan)]
-    return [plan, *[deeper for one in inputs for deeper in within(one)]]
+    return [plan, *[deeper for one in inputs for deeper in plan_and_inputs(one)]]
 
 
-def remembering(plan: Plan, state: State | None = None) -> list[Plan]:
-    """Return the shuffles and caches in a plan, with the memories that they had in a state."""
-    found = [one for one in within(plan) if one.step in ("shuffle", "cache")]
+def plans_with_memory(plan: Plan, state: State | None = None) -> list[Plan]:
+    """Return the shuffles and caches in a plan, with their memories restored from a state."""
+    found = [one for one in plan_and_inputs(plan) if one.step in ("shuffle", "cache")]
     for one, memory in zip(found, state["memories"], strict=True) if state else ():
         one.remember(memory)
     return found
 
 
 def first_of(plan: Plan) -> Any:
-    """Return the first element of a plan, without counting this as a pass."""
+    """Return the first element of a plan, without counting a pass."""
     source = plan.start(Run(peeks=True))
     try:
         element = source.next()
@@ -296,12 +296,12 @@ def first_of(plan: Plan) -> Any:
         source.close()
     if element is END:
         raise ArgumentError(
-            f"The elements that {plan.step} gives are known only by looking at one, and there is "
-            "none."
+            f"The shape of the elements of {plan.step} is only known from an element, and the "
+            "dataset is empty."
         )
     return element
 
 
 def peek(plan: Plan) -> Any:
-    """Return the spec of a plan whose elements must be looked at."""
+    """Return the spec of a plan, found by inspecting its first element."""
     return spec_of(first_of(plan))

@@ -1,32 +1,28 @@
-"""Small arrays that stay on a device, where batches are gathered from their rows.
+"""Data sets whose arrays stay on the device where batches are used.
 
-To gather rows on the host and to copy them takes longer than the step of a small network. So arrays
-that are small beside the memory of a device are copied there once, when a batch is first asked for.
-Rows of larger ones a backend may put together where its device reads them.
+Arrays that are small beside the memory of a device are copied there once, with the first batch.
+Rows of larger arrays are copied by the device if it can read them from the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host, nest
-from tapegrad.core.backend import backend_of
-from tapegrad.core.recovery import run_again
-from tapegrad.core.tensor import wrap
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.out_of_memory import attempt
+from tapegrad.core.values import host, nest
 from tapegrad.data.structure import mapped
-from tapegrad.ops.gather import gather
-from tapegrad.program.turns import working
+from tapegrad.engine.resident_rows import can_stay_beside, rows_from_host, rows_on_device
+from tapegrad.program.record.recording_lock import working
 
 MOST_BYTES = 256 << 20
-"""Larger arrays stay on the host: memory is for the network."""
+"""Larger arrays stay on the host, to leave the memory of the device to the network."""
 
 
 class Resident:
-    """Arrays of the host, and their copies on the devices where batches were asked for."""
+    """Arrays on the host, and their copies on the devices where batches were used."""
 
     def __init__(self, arrays: Any) -> None:
         self._arrays = arrays
@@ -34,30 +30,25 @@ class Resident:
         self._copies: dict[str, Any] = {}
 
     def is_for(self, like: Any) -> bool:
-        """Tell whether the arrays may stay where the array `like` lies."""
-        return self._is_small and _is_on_device(like)
+        """Whether the arrays may stay on the device of the array `like`."""
+        return self._is_small and can_stay_beside(like)
 
     def rows(self, indices: np.ndarray, like: Any) -> Any:
         """Return rows as tensors beside the array `like`; None if the host has to gather them."""
-        if not _is_on_device(like):
+        if not can_stay_beside(like):
             return None
-        attempt = partial(self._rows, indices, like)
         with working():
-            try:
-                return attempt()
-            except MemoryError as error:
-                return run_again("A batch", (like,), attempt, error)
+            return attempt("A batch", self._rows, indices, like, on=like)
 
     def _rows(self, indices: np.ndarray, like: Any) -> Any:
-        kernels = backend_of(like).kernels
-        if not self._is_small:
-            place = kernels.get("rows.place")
-            return place and _of_all(self._arrays, lambda all: place(all, indices, like))
-        copies, take = self._copies_beside(like), kernels.get("rows.take")
-        if take is not None:
-            return _of_all(copies, lambda all: take(all, indices))
-        chosen = host.place_like(indices, like)
-        return mapped(lambda array: gather(wrap(array), wrap(chosen)), copies)
+        if self._is_small:
+            found: Any = rows_on_device(_leaves(self._copies_beside(like)), indices)
+        else:
+            found = rows_from_host(_leaves(self._arrays), indices, like)
+        if found is None:
+            return None
+        made = iter(found)
+        return mapped(lambda _: next(made), self._arrays)
 
     def _copies_beside(self, like: Any) -> Any:
         device = backend_of(like).device_of(like)
@@ -69,16 +60,7 @@ class Resident:
         return copies
 
 
-def _is_on_device(like: Any) -> bool:
-    return like is not None and not isinstance(like, np.ndarray)
-
-
-def _of_all(arrays: Any, function: Callable[[list[Any]], list[Any] | None]) -> Any:
-    """Return tensors in the structure of some arrays, made of all of them; None if they are not."""
+def _leaves(arrays: Any) -> list[Any]:
     leaves: list[Any] = []
     mapped(leaves.append, arrays)
-    found = function(leaves)
-    if found is None:
-        return None
-    made = iter(found)
-    return mapped(lambda _: wrap(next(made)), arrays)
+    return leaves

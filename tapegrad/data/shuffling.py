@@ -1,7 +1,7 @@
-"""Shuffles: a buffer from which elements are drawn at random and which is filled up again.
+"""Shuffles: elements are drawn at random from a buffer that is refilled from the input.
 
-The draws depend on the seed and the number of the pass alone. So a pass that resumes need only
-repeat the draws, on positions instead of elements.
+The draws depend only on the seed and the number of the pass. A pass that resumes therefore only
+repeats the draws, on positions instead of elements.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.device import device
+from tapegrad.core.values.device import device
 from tapegrad.data.plan import END, Above, Passing, Plan, Rows, Run, Source, State, refuse_beyond
-from tapegrad.ops.random_generator import get_global_generator
+from tapegrad.ops.random.generator import get_global_generator
 
 
 class Shuffle(Passing):
-    """The elements in an order that changes with each pass, or one order for all passes."""
+    """Passes on the elements in a random order: a new one for each pass, or one for all."""
 
     step = "shuffle"
 
     def __init__(self, plan: Plan, buffer_size: int, seed: int | None, reshuffles: bool) -> None:
         super().__init__(plan)
         self._buffer_size = buffer_size
-        # With the seed: one that nobody chose would be another after a restart.
+        # Saved with the seed: a seed chosen at random would differ after a restart.
         self.memory = [_new_seed() if seed is None else seed % 2**64, 0]
         self._reshuffles = reshuffles
         self._lock = threading.Lock()
@@ -72,9 +72,9 @@ class Order:
         self._generator = np.random.default_rng([plan.memory[0], number])
 
     def places(self, size: int, kept: int, count: int) -> list[int]:
-        """Draw places in a buffer that stays `size` long for `kept` draws, then shrinks with each.
+        """Draw places in a buffer that holds `size` elements for `kept` draws and then shrinks.
 
-        Whether they are drawn together or one by one does not change them.
+        Drawing them together or one by one gives the same places.
         """
         if count == 1:
             return [int(self._generator.random() * size)]
@@ -89,14 +89,14 @@ class Order:
 
 
 class _Buffer:
-    """Holds elements, or the positions of elements, and gives them away at random."""
+    """Holds elements, or positions of elements, and returns them in random order."""
 
     def __init__(self, order: Order) -> None:
         self.held: list[Any] = []
         self._order = order
 
     def exchange(self, arriving: Iterator[Any], count: int) -> list[Any]:
-        """Return so many elements, each replaced by one that arrives while there are any."""
+        """Return `count` elements; each is replaced by an arriving one while there are any."""
         held = self.held
         new = list(islice(arriving, count))
         total = min(count, len(new) + len(held))
@@ -131,7 +131,7 @@ class _Positions:
 
 
 class _ShuffledRows(Source):
-    """Reads rows in a random order: only their positions are in the buffer."""
+    """Reads rows in a random order; the buffer holds only their positions."""
 
     def __init__(self, rows: Rows, buffer_size: int, order: Order, taken: int) -> None:
         self._rows = rows
@@ -154,10 +154,10 @@ class _ShuffledRows(Source):
 
 
 class _Shuffled(Above):
-    """Shuffles what comes from a source.
+    """Shuffles the elements of a source.
 
-    To resume, the buffer is filled anew: one by one where the input can be read in any order,
-    else by reading it again from where the pass began.
+    To resume, the buffer is refilled: element by element if the input has random access,
+    otherwise by reading it again from the start of the pass.
     """
 
     def __init__(self, plan: Plan, run: Run, buffer_size: int, order: Order, state: State) -> None:

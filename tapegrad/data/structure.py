@@ -1,6 +1,6 @@
-"""Elements: tuples and mappings of NumPy arrays on the host, and how they become tensors.
+"""Elements: tuples and mappings of NumPy arrays on the host, and their conversion to tensors.
 
-As in TensorFlow's datasets a list is an array, not a container.
+As in TensorFlow's datasets, a list is an array, not a container.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host, nest
-from tapegrad.core.convert import adapted, device_array, to_host_array
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import host, nest
+from tapegrad.core.values.convert import adapted, device_array, to_host_array
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops.joining import concat
-from tapegrad.program.signature import TensorSpec
-from tapegrad.program.turns import working
+from tapegrad.ops.shape.joining import concat
+from tapegrad.program.record.recording_lock import working
+from tapegrad.program.record.signature import TensorSpec
 
 
 class Nested(ABC):
-    """What may stand in an element besides arrays: a dataset (see Dataset.window).
+    """Base class of objects other than arrays in an element: datasets (see Dataset.window).
 
-    A class of its own, so that elements need not know what a dataset is.
+    It exists so that this module need not import Dataset.
     """
 
     @property
     @abstractmethod
     def nested_spec(self) -> Any:
-        """The spec of the elements inside."""
+        """The spec of the elements of this dataset."""
 
 
 class DatasetSpec:
-    """Stands in an `element_spec` for a dataset, whose elements are of this spec."""
+    """Represents a dataset in an `element_spec`; holds the spec of its elements."""
 
     def __init__(self, element_spec: Any) -> None:
         self.element_spec = element_spec
@@ -44,9 +44,9 @@ class DatasetSpec:
 
 
 def mapped(function: Callable[[Any], Any], element: Any) -> Any:
-    """Return an element with each leaf replaced by what a function makes of it.
+    """Apply a function to each leaf of an element.
 
-    Elements are tuples and dictionaries only, which is less to ask about than `nest` has to.
+    Faster than `nest.map_structure`, because elements contain only tuples and dictionaries.
     """
     kind = type(element)
     if kind is tuple:
@@ -62,7 +62,7 @@ def mapped(function: Callable[[Any], Any], element: Any) -> Any:
 
 
 def to_host(value: Any, how: str) -> Any:
-    """Return what a user gave as an element: arrays of the host in tuples and mappings."""
+    """Convert a user's value to an element: host arrays in tuples and mappings."""
     if isinstance(value, tuple):
         parts = [to_host(part, how) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
@@ -72,9 +72,9 @@ def to_host(value: Any, how: str) -> Any:
 
 
 def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
-    """Return a number, list, array or tensor as an array of the host, not copied if it is one."""
+    """Convert a number, list, array or tensor to a host array; host arrays are not copied."""
     if isinstance(value, np.ndarray) and dtype is None:
-        return to_host_array(value)  # type: ignore[no-any-return]  # refuses text and objects
+        return to_host_array(value)  # type: ignore[no-any-return]  # raises for strings and objects
     value = adapted(value)
     if isinstance(value, Variable):
         value = value.value()
@@ -93,17 +93,17 @@ def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
 
 
 def to_tensors(element: Any, like: Any) -> Any:
-    """Return a host element as tensors where the array `like` is; tensors stay as they are."""
+    """Convert a host element to tensors on the device of `like`; tensors are returned as is."""
     return mapped(lambda leaf: _placed(leaf, like), element)
 
 
 def to_host_tensors(element: Any) -> Any:
-    """Return a host element as tensors that share its memory, for functions run on the host."""
+    """Convert a host element to tensors that share its memory, for functions on the host."""
     return mapped(lambda leaf: wrap(leaf) if isinstance(leaf, np.ndarray) else leaf, element)
 
 
 def to_numpy(element: Any) -> Any:
-    """Return a host element as arrays that the user may change, and NumPy numbers."""
+    """Convert a host element to writable arrays and NumPy scalars."""
     return mapped(
         lambda leaf: np.array(leaf)[()] if isinstance(leaf, np.ndarray) else leaf, element
     )
@@ -113,16 +113,16 @@ def _placed(leaf: Any, like: Any) -> Any:
     return wrap(host.place_like(leaf, like)) if isinstance(leaf, np.ndarray) else leaf
 
 
-# Several elements
+# Joining elements
 
 
 def stacked(elements: Sequence[Any], step: str) -> Any:
-    """Return one element whose leaves have the given elements' leaves along a new first axis."""
+    """Stack the leaves of several elements along a new first axis."""
     return combined(elements, step, lambda leaves: _stack(leaves, step))
 
 
 def concatenated(blocks: Sequence[Any], step: str) -> Any:
-    """Return one block with the rows of several, one block alone as it is."""
+    """Concatenate blocks along their first axis; a single block is returned as is."""
     if len(blocks) == 1:
         return blocks[0]
 
@@ -137,7 +137,7 @@ def concatenated(blocks: Sequence[Any], step: str) -> Any:
 
 
 def combined(elements: Sequence[Any], step: str, join: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return the element whose leaves are joined from those of equally built elements."""
+    """Join the leaves of several elements of one structure."""
     first = elements[0]
     if isinstance(first, tuple):
         _refuse_unlike(elements, step, lambda e: type(e) is type(first) and len(e) == len(first))
@@ -145,13 +145,13 @@ def combined(elements: Sequence[Any], step: str, join: Callable[[Sequence[Any]],
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
     if isinstance(first, dict):
         _refuse_unlike(elements, step, lambda e: type(e) is dict and e.keys() == first.keys())
-        # In the order of `nest`, which those who join by turns count on.
+        # In the order of `nest`, because `join` may depend on the order of its calls.
         found = {key: combined([e[key] for e in elements], step, join) for key in sorted(first)}
         return {key: found[key] for key in first}
     if isinstance(first, Nested):
         raise ArgumentError(
-            f"{step} joins arrays, but an element holds a dataset, as window makes them. Turn "
-            "it into arrays before: dataset.flat_map(lambda window: window.batch(size))."
+            f"{step} joins arrays, but an element holds a dataset, as window returns them. Convert "
+            "it to arrays first: dataset.flat_map(lambda window: window.batch(size))."
         )
     _refuse_unlike(elements, step, lambda e: isinstance(e, np.ndarray | Tensor))
     return join(elements)
@@ -161,12 +161,12 @@ def _refuse_unlike(elements: Sequence[Any], step: str, fits: Callable[[Any], boo
     for element in elements:
         if not fits(element):
             raise ArgumentTypeError(
-                f"{step} needs elements that are built alike. Got {_built(elements[0])} and "
-                f"{_built(element)}."
+                f"{step} needs elements of one structure. Got {_described_as(elements[0])} and "
+                f"{_described_as(element)}."
             )
 
 
-def _built(element: Any) -> str:
+def _described_as(element: Any) -> str:
     if isinstance(element, tuple):
         return f"a {type(element).__name__} of {len(element)} entries"
     if isinstance(element, dict):
@@ -186,7 +186,7 @@ def _refuse_differing(leaves: Sequence[Any], step: str) -> None:
             raise ShapeError(
                 f"{step} needs elements of one shape and dtype. Got {first.dtype}"
                 f"{list(first.shape)} and {leaf.dtype}{list(leaf.shape)}. Use padded_batch for "
-                "shapes that differ, and map with tapegrad.cast for dtypes."
+                "different shapes, and map with tapegrad.cast for different dtypes."
             )
 
 
@@ -194,7 +194,7 @@ def _refuse_differing(leaves: Sequence[Any], step: str) -> None:
 
 
 def spec_of(element: Any) -> Any:
-    """Return the structure of TensorSpecs that describes one host element."""
+    """Return the TensorSpecs of one host element."""
     return mapped(_leaf_spec, element)
 
 
@@ -205,7 +205,7 @@ def _leaf_spec(leaf: Any) -> Any:
 
 
 def map_spec(function: Callable[[TensorSpec], TensorSpec], spec: Any) -> Any:
-    """Return a structure of specs with each one changed; specs of datasets stay."""
+    """Apply a function to each TensorSpec of a structure; specs of datasets stay unchanged."""
     leaves = [
         function(leaf) if isinstance(leaf, TensorSpec) else leaf for leaf in nest.flatten(spec)
     ]

@@ -1,7 +1,7 @@
-"""Work in the background: functions in a pool of threads, and elements prepared ahead.
+"""Background work: functions in a thread pool, and prefetching.
 
-A thread refers to what it works on, never to those who read its results. So when the reader is
-gone its thread ends, whether it was closed, forgotten or stopped by an error.
+A thread refers to its input, never to the reader of its results. So a thread ends when its reader
+is closed, deleted or stopped by an error.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from tapegrad.data.choosing import inner
 from tapegrad.data.constants import AUTOTUNE
 from tapegrad.data.plan import END, Above, Passing, Plan, Run, Source, State, refuse_beyond
+from tapegrad.data.selection import inner
 from tapegrad.data.structure import to_tensors
 
 _AHEAD = 2
-"""Elements that are prepared ahead if nobody says how many."""
+"""Number of elements to prefetch by default."""
 
 _PATIENCE = 1.0
-"""Seconds after which a waiting reader looks up, so that Ctrl-C works on every system."""
+"""Timeout in seconds after which a waiting reader wakes up, so that Ctrl-C works everywhere."""
 
 
 def workers_for(num_parallel_calls: int | None) -> int:
-    """Return the number of threads for an argument; none means that no pool is wanted."""
+    """Return the number of threads for `num_parallel_calls`; 0 means no pool."""
     if num_parallel_calls == AUTOTUNE:
         return os.cpu_count() or 1
     return num_parallel_calls or 0
 
 
-# A pool of threads
+# Thread pool
 
 
 class _Job:
-    """One element under way: the call, where the input stood before it, and if it is passed on."""
+    """A call in progress: its future, the state of the input before it, and whether it is done."""
 
     __slots__ = ("before", "future", "is_gone")
 
@@ -48,7 +48,7 @@ class _Job:
 
 
 class Applied(Above):
-    """Calls a function on elements when they are asked for; the state is that of `Parallel`."""
+    """Calls a function on elements one by one; its state is compatible with `Parallel`."""
 
     def __init__(self, step: str, source: Source, call: Callable[[Any], Any]) -> None:
         super().__init__(source)
@@ -64,10 +64,10 @@ class Applied(Above):
 
 
 class Parallel(Source):
-    """Calls a function on elements in a pool; results come in order, or as they are ready.
+    """Calls a function on elements in a thread pool; results come in order, or when ready.
 
-    `opened` opens the input. The state says where the oldest job began, and which of the jobs
-    after it have been passed on already.
+    `opened` opens the input. The state holds the position of the oldest job, and which of the
+    later jobs have already been passed on.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Parallel(Source):
         before = self._source.state()
         try:
             element = self._source.next()
-        except Exception as error:  # raised again when it is this element's turn
+        except Exception as error:  # raised again when this element is due
             failed: Future[Any] = Future()
             failed.set_exception(error)
             self._jobs.append(_Job(before, failed))
@@ -148,14 +148,14 @@ def _shut_down(pool: ThreadPoolExecutor) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
 
 
-# Elements ahead
+# Prefetching
 
 
 class Prefetch(Passing):
-    """Lets a thread prepare elements ahead, and begin their copy to the device.
+    """Prepares elements in a thread, and begins their copy to the device.
 
-    On CUDA the copies take their turn on the default stream, which is the thread's. Who reads on
-    a stream of their own that does not wait for the default one has to see to that.
+    On CUDA the copies run on the default stream of the thread. A reader on another stream that
+    does not wait for the default stream must synchronize itself.
     """
 
     step = "prefetch"
@@ -167,7 +167,7 @@ class Prefetch(Passing):
     def open(self, run: Run, state: State | None) -> Source:
         source = self._input.start(run, inner(state))
         if run.peeks or not self._buffer_size or source.is_gathered():
-            # A thread that only asks the device to gather would take the time it is to save.
+            # Gathering on the device is cheap for the host; a thread would cost more than it saves.
             return _Passed(source)
         return _Prefetched(source, self._buffer_size, run.like)
 
@@ -203,7 +203,7 @@ class _Prefetched(Source):
             try:
                 raise error
             finally:
-                # The error refers to this frame: the cycle would keep the thread alive.
+                # The error refers to this frame: the reference cycle would keep the thread alive.
                 del error, ready
         self._ended = element is END
         return element
@@ -212,7 +212,7 @@ class _Prefetched(Source):
         return {"step": "prefetch", "input": self._state}
 
     def close(self) -> None:
-        """End the thread, and wait until it has let go of the element it is working on."""
+        """Stop the thread, and wait until it has released its current element."""
         self._stop()
         self._ended = True
         if self._thread is not threading.current_thread():
@@ -220,7 +220,7 @@ class _Prefetched(Source):
 
 
 class _Ready(NamedTuple):
-    """What the thread made, and where its source stood then."""
+    """A prepared element, and the state of the source after it."""
 
     state: State
     element: Any
@@ -228,7 +228,7 @@ class _Ready(NamedTuple):
 
 
 class _Worker:
-    """The thread's side: a source, and room for a few elements."""
+    """The part of a prefetch that runs in the thread: a source and a queue of few elements."""
 
     def __init__(self, source: Source, size: int, like: Any) -> None:
         self._source = source
@@ -239,7 +239,7 @@ class _Worker:
         self._stopped = False
 
     def work(self) -> None:
-        """Prepare elements until there are no more, or nobody wants them."""
+        """Prepare elements until the source ends or the reader is gone."""
         try:
             while self._has_room():
                 ready = self._prepared()
@@ -248,7 +248,7 @@ class _Worker:
                     self._change.notify_all()
                 if ready.element is END:
                     break
-                del ready  # else the last element would live until there is room for another
+                del ready  # otherwise the last element would live until there is room for another
         finally:
             self._source.close()
 
@@ -264,11 +264,11 @@ class _Worker:
             if element is not END and self._like is not None:
                 element = to_tensors(element, self._like)
             return _Ready(self._source.state(), element)
-        except BaseException as error:  # raised again where the element is asked for
+        except BaseException as error:  # raised again in the reader
             return _Ready(self._source.state(), None, error)
 
     def take(self) -> _Ready | None:
-        """Wait for the next element; None if the thread was stopped."""
+        """Wait for the next element; return None if the thread was stopped."""
         with self._change:
             while not self._ready:
                 if self._stopped:
@@ -278,7 +278,7 @@ class _Worker:
             return self._ready.popleft()
 
     def stop(self) -> None:
-        """Let the thread end, and forget what it has prepared."""
+        """Let the thread end, and drop the prepared elements."""
         with self._change:
             self._stopped = True
             self._ready.clear()

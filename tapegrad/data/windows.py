@@ -1,4 +1,4 @@
-"""Elements taken apart, and seen through a window: unbatch and window."""
+"""Unbatching and windows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.data.choosing import inner
+from tapegrad.core.values import nest
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from tapegrad.data.plan import END, Above, ArrayRows, Plan, Run, Source, State, peek, within
+from tapegrad.data.plan import (
+    END,
+    Above,
+    ArrayRows,
+    Plan,
+    Run,
+    Source,
+    State,
+    peek,
+    plan_and_inputs,
+)
+from tapegrad.data.selection import inner
 from tapegrad.data.structure import Nested, map_spec
 from tapegrad.errors import ShapeError
-from tapegrad.program.signature import TensorSpec
+from tapegrad.program.record.signature import TensorSpec
 
 # Unbatch
 
@@ -32,8 +42,8 @@ class Unbatch(Plan):
         size = self._input.size()
         if size in (0, INFINITE_CARDINALITY):
             return size
-        # Their elements may have other lengths than the first.
-        steps = {plan.step for plan in within(self._input)}
+        # Other elements may have other lengths than the first.
+        steps = {plan.step for plan in plan_and_inputs(self._input)}
         if size < 0 or steps & {"map", "window", "concatenate"}:
             return UNKNOWN_CARDINALITY
         lengths = {one.shape[0] if one.shape else None for one in nest.flatten(self._input.spec())}
@@ -65,7 +75,7 @@ class _Unbatched(Above):
         lengths = {leaf.shape[0] if leaf.ndim else None for leaf in nest.flatten(element)}
         if len(lengths) > 1 or None in lengths:
             raise ShapeError(
-                "unbatch needs arrays with first axes of one length. Got the shapes "
+                "unbatch needs arrays whose first axes have the same length. Got the shapes "
                 f"{', '.join(str(leaf.shape) for leaf in nest.flatten(element))}."
             )
         return ArrayRows(element)
@@ -89,7 +99,7 @@ class _Unbatched(Above):
 
 
 class Window(Plan):
-    """Datasets of neighbouring elements; `wrapped` makes one from a list of elements."""
+    """Makes datasets of neighbouring elements; `wrapped` makes one from a list of elements."""
 
     step = "window"
 

@@ -1,4 +1,4 @@
-"""Finding out what a program does: copies from a device to the host, memory, wrong indices."""
+"""Debugging tools: copies from a device to the host, memory use, indices out of range."""
 
 from tapegrad.debug.indices import check_indices
 from tapegrad.debug.memory import memory_info, reset_peak_memory

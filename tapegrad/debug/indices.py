@@ -1,20 +1,21 @@
-"""`check_indices`: find indices out of range on devices, where they are not checked otherwise."""
+"""`check_indices`: find indices out of range on devices, which do not check them by default."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tapegrad.core.index_check import checking
+from tapegrad.core.primitive.index_check import checking
 
 
 def check_indices(on: bool = True) -> AbstractContextManager[None]:
-    """Check indices on devices from now on, or until the end of a `with` block; or stop that.
+    """Switch the check of indices on devices on or off; in a `with` block, until its end.
 
-    On the CPU an index out of range is always an error. On a device it is not looked for, because
-    the host would have to wait: reading there gives zeros (a label out of range a loss of NaN),
-    and what is written there is dropped. With this switch `gather`, `take`, `embedding_lookup`,
-    `x[i]`, scatters, segments and sparse labels raise an IndexOutOfRangeError that names the
-    function, the index and what is allowed. Each check copies the indices to the host.
+    On the CPU an index out of range is always an error. On a device the check is off by default,
+    because it makes the host wait: reads out of range give zeros, a label out of range gives a
+    loss of NaN, and writes out of range are dropped. With this switch `gather`, `take`,
+    `embedding_lookup`, `x[i]`, scatters, segments and sparse labels raise an IndexOutOfRangeError
+    that names the function, the index and the allowed range. Each check copies the indices to the
+    host.
 
     >>> import tapegrad
     >>> with check_indices():

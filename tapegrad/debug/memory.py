@@ -1,19 +1,19 @@
-"""`memory_info`: how much memory a device has in use, and had at most."""
+"""`memory_info`: the current and the peak memory use of a device."""
 
 from __future__ import annotations
 
-from tapegrad.core.backend import Memory
-from tapegrad.core.device import backend_for, current_device, resolve_device
+from tapegrad.core.backend.protocol import Memory
+from tapegrad.core.values.device import backend_for, current_device, resolve_device
 
 
 def memory_info(device: str | None = None) -> dict[str, int | None]:
-    """Return the bytes in use now ("current") and at most ("peak") on a device.
+    """Return the bytes in use now ("current") and the maximum so far ("peak") on a device.
 
-    Without a name it is the current device. On CUDA devices the numbers are those of CuPy's
-    memory pool, with sizes rounded up to 512 bytes; on the CPU those of Python's `tracemalloc`,
-    which sees NumPy's arrays. What nobody counted is None: on the CPU both, until
+    The default is the current device. On CUDA devices the numbers are those of CuPy's memory pool,
+    with sizes rounded up to 512 bytes. On the CPU they come from Python's `tracemalloc`, which
+    tracks NumPy arrays. A number that was not tracked is None: on the CPU both, until
     `tracemalloc.start()`; on CUDA the peak, until the first `reset_peak_memory()`, because
-    counting it makes every allocation a little slower.
+    tracking it slows down each allocation.
 
     >>> import tracemalloc
     >>> tracemalloc.start()
@@ -27,9 +27,9 @@ def memory_info(device: str | None = None) -> dict[str, int | None]:
 
 
 def reset_peak_memory(device: str | None = None) -> None:
-    """Count the peak of a device (by default the current one) anew from now on.
+    """Reset the peak of a device (by default the current one) and track it from now on.
 
-    On CUDA devices only what this thread allocates can raise the peak.
+    On CUDA devices only allocations of this thread raise the peak.
 
     >>> reset_peak_memory("cpu")
     """

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tapegrad.core import host
+from tapegrad.core.out_of_memory import readable
 from tapegrad.core.recorder import call_site
-from tapegrad.core.recovery import readable
+from tapegrad.core.values import host
 from tapegrad.errors import ArgumentError, TransferError
 
 MOST_PLACES = 20
 
 
 class Transfers:
-    """What `transfers` saw: how many copies, their bytes, and where the first ones were made.
+    """The copies that `transfers` recorded: count, bytes, and the source lines of the first ones.
 
     >>> with transfers("count") as seen:
     ...     pass
@@ -33,7 +33,7 @@ class Transfers:
         return f"<tapegrad.debug.Transfers: count={self.count}, {readable(self.bytes)}>{places}"
 
     def note(self, transfer: host.Transfer, innermost: bool) -> None:
-        """Count a copy, or refuse it if the innermost block is one that forbids copies."""
+        """Count a copy, or raise if the innermost block forbids copies."""
         place = call_site()
         if self.mode == "raise" and innermost and transfer.waits:
             raise TransferError(
@@ -51,13 +51,13 @@ class Transfers:
 
 @contextmanager
 def transfers(mode: str = "count") -> Iterator[Transfers]:
-    """Forbid ("raise") or count ("count") what this thread copies from devices to the host.
+    """Forbid ("raise") or count ("count") the copies of this thread from devices to the host.
 
-    A copy waits for all work on the device before it, so a training step should make none:
-    `numpy()`, `float()`, `bool()` (also an `if`), printing, and operations whose result has a
-    shape that depends on values (`x[mask]`, `where(condition)`, `unique`). Blocks can be nested:
-    the innermost says what is allowed, and all of them count. The CPU is the host itself.
-    `numpy_later()` does not wait for the device, so it is counted and never forbidden.
+    A copy waits for all earlier work on the device, so a training step should make none. Copies are
+    made by `numpy()`, `float()`, `bool()` (also in an `if`), printing, and operations whose result
+    has a shape that depends on values (`x[mask]`, `where(condition)`, `unique`). Blocks can be
+    nested: the innermost decides what is allowed, and all of them count. The CPU is the host
+    itself. `numpy_later()` does not wait for the device, so it is counted but never forbidden.
 
     >>> import tapegrad
     >>> with tapegrad.device("cpu"), transfers("raise") as seen:

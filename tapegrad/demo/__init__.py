@@ -1,1 +1,1 @@
-"""What `tapegrad demo` runs, and the data for it."""
+"""The program and the data of `tapegrad demo`."""

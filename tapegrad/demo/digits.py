@@ -1,6 +1,6 @@
-"""Train a classifier of handwritten digits: what `tapegrad demo` runs.
+"""Train a classifier of handwritten digits (`tapegrad demo`).
 
-`examples/digits.py` holds the same loop as a user of TensorFlow would write it.
+`examples/digits.py` has the same loop in the form that a TensorFlow user would write.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.device import current_device, device
-from tapegrad.core.host import Later
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.device import current_device, device
+from tapegrad.core.values.host import Later
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.demo.progress import track
 from tapegrad.math import argmax, reduce_mean
 from tapegrad.nn import relu, sparse_softmax_cross_entropy_with_logits
@@ -30,17 +30,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 HIDDEN = 256
 LEARNING_RATE = 0.01
-# The rate falls by this factor per epoch: large steps first, then settle.
+# Decay of the learning rate per epoch.
 DECAY = 0.9
-# Noise on the pixels, so that the network does not learn the few images by heart.
+# Noise on the pixels, so that the network does not memorize the few images.
 NOISE = 0.3
 
 
 def load_digits() -> tuple[Array, Array, Array, Array]:
     """Return (train_images, train_labels, test_images, test_labels).
 
-    Images are float32 of shape (count, 64) in 0 to 1, labels int64. Every fifth image of each
-    digit is held out for the test, always the same ones.
+    Images are float32 of shape (count, 64) in 0 to 1; labels are int64. Every fifth image of each
+    digit belongs to the test set, always the same ones.
 
     >>> train_images, train_labels, test_images, test_labels = load_digits()
     >>> train_images.shape, test_images.shape
@@ -48,7 +48,7 @@ def load_digits() -> tuple[Array, Array, Array, Array]:
     """
     with files("tapegrad.demo").joinpath("digits.npz").open("rb") as file, np.load(file) as data:
         labels = data["labels"].astype(np.int64)
-        # The file has the images sorted by digit: like pixels side by side take fewer bytes.
+        # The file stores the images sorted by digit, because it then compresses better.
         images = np.empty((len(labels), 64), np.float32)
         images[np.argsort(labels, kind="stable")] = data["pixels"].T / 16
     held_out = np.zeros(len(labels), dtype=bool)
@@ -61,7 +61,7 @@ class Network:
     """Two dense layers with a relu between them."""
 
     def __init__(self, generator: Generator) -> None:
-        # He's initialisation: the variance 2 / inputs keeps the size of activations through relu.
+        # He initialization: the variance 2 / inputs preserves the scale of activations.
         self.w1 = Variable(generator.normal(shape=(64, HIDDEN), stddev=(2 / 64) ** 0.5))
         self.b1 = Variable(np.zeros(HIDDEN, np.float32))
         self.w2 = Variable(generator.normal(shape=(HIDDEN, 10), stddev=(2 / HIDDEN) ** 0.5))
@@ -77,7 +77,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Result:
-    """What a training run has to show."""
+    """The results of a training run."""
 
     device: str
     loss: float
@@ -87,7 +87,7 @@ class Result:
 
 
 class Losses:
-    """Losses on their way to the host: the loop goes on, and the bar shows the last one there."""
+    """Losses that are copied to the host asynchronously; the bar shows the latest one."""
 
     def __init__(self) -> None:
         self._waiting: deque[Later] = deque()
@@ -102,12 +102,12 @@ class Losses:
         return "" if self._last is None else f"loss {self._last:.3f}"
 
     def wait(self) -> float:
-        """Return the last loss when it is there."""
+        """Wait for the last loss and return it."""
         return float(self._waiting[-1].result()) if self._waiting else self._last or 0.0
 
 
 def train(epochs: int, batch: int, seed: int) -> Result:
-    """Train on the current device and measure on the digits held out."""
+    """Train on the current device and evaluate on the test set."""
     train_images, train_labels, test_images, test_labels = load_digits()
     generator = Generator.from_seed(seed)
     network = Network(generator)
@@ -130,7 +130,7 @@ def train(epochs: int, batch: int, seed: int) -> Result:
             optimizer.apply_gradients(zip(gradients, network.variables))
             steps += 1
         losses.add(loss)
-    # The last value arrives after all work on the device, so that the clock stops then.
+    # The last value arrives after all work on the device, so the clock stops after it.
     network.b2.numpy_later().result()
     seconds = time.perf_counter() - start
     predicted = argmax(network(test_images), axis=1).numpy_later().result()
@@ -145,7 +145,7 @@ def _batches(count: int, batch: int, shuffler: np.random.Generator) -> Iterator[
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train as the command line asks and print device, accuracy and time per step."""
+    """Train with the given options and print device, accuracy and time per step."""
     options = _parser().parse_args(argv)
     with device(options.device):
         print(f"Training on {current_device()}: 1442 digits, {options.epochs} epochs.")
@@ -173,5 +173,5 @@ def _parser() -> argparse.ArgumentParser:
 def _positive(text: str) -> int:
     value = int(text) if text.isdecimal() else 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
     return value

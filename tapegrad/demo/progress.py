@@ -1,4 +1,4 @@
-"""A progress bar around a loop: rich's if it is installed, else one line of text."""
+"""A progress bar for a loop: by rich if it is installed, else one line of text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WIDTH = 40
 def track(
     items: Sequence[Item], title: str, stream: TextIO | None = None, note: Note = str
 ) -> Iterator[Item]:
-    """Yield the items and show on the terminal how far the loop is, and what `note` returns.
+    """Yield the items and show the progress on the terminal, with the text that `note` returns.
 
-    Where the output is no terminal (a file, a pipe), nothing is shown.
+    If the output is not a terminal (a file, a pipe), nothing is shown.
 
     >>> list(track("abc", "Spelling"))
     ['a', 'b', 'c']

@@ -1,4 +1,4 @@
-"""Functions of tensors under the names that losses for earlier versions of Keras use.
+"""keras.backend: tensor functions under the names of earlier Keras versions.
 
 from tapegrad.keras import backend as K
 

@@ -1,4 +1,4 @@
-"""What a batch is to a step, and data that a class of one's own gives batch by batch."""
+"""The structure of a batch, and PyDataset, the base class of user-defined data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Batch = tuple[Any, Any, Any]
 
 
 def unpack(data: Any) -> Batch:
-    """Return input, target and sample weights of a batch; what is not there is None.
+    """Return the input, target and sample weights of a batch; missing parts are None.
 
     >>> unpack((1, 2)), unpack(3)
     ((1, 2, None), (3, None, None))
@@ -20,14 +20,16 @@ def unpack(data: Any) -> Batch:
         return data, None, None
     if len(data) > 3:
         raise ArgumentError(
-            "A batch is an input, (input, target) or (input, target, sample weights). "
+            "A batch must be an input, (input, target) or (input, target, sample weights). "
             f"Got {len(data)} entries."
         )
     return (*data, *[None] * (3 - len(data)))
 
 
 def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    """Return what a step is given for a batch: an input alone, unless it has parts, as it is.
+    """Return the argument of a step for a batch; a single input is not put into a tuple.
+
+    An input that is a list or tuple is put into a tuple.
 
     >>> pack(1, 2), pack(3), pack([4, 5])
     ((1, 2), 3, ([4, 5],))
@@ -38,9 +40,9 @@ def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
 
 
 class PyDataset:
-    """Base of data that is made batch by batch: subclasses define `__len__` and `__getitem__`.
+    """Base class of data by batches: subclasses define `__len__` and `__getitem__`.
 
-    `workers`, `use_multiprocessing` and `max_queue_size` are kept and change nothing.
+    `workers`, `use_multiprocessing` and `max_queue_size` are stored but ignored.
 
     >>> class Squares(PyDataset):
     ...     def __len__(self):
@@ -58,20 +60,24 @@ class PyDataset:
         self.max_queue_size = max_queue_size
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} must define __len__: how many batches.")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __len__, the number of batches."
+        )
 
     def __getitem__(self, index: int) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must define __getitem__: a batch.")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __getitem__, which returns a batch."
+        )
 
     @property
     def num_batches(self) -> int:
         return len(self)
 
     def on_epoch_end(self) -> None:
-        """Do what comes after an epoch, as shuffling; subclasses say what."""
+        """Run after each epoch. Subclasses may override this, for example to shuffle."""
 
     def in_order(self, order: Any) -> Iterator[Any]:
-        """Yield the batches of these numbers; the epoch ends then."""
+        """Yield the batches with these indices, then end the epoch."""
         for index in order:
             yield self[int(index)]
         self.on_epoch_end()

@@ -1,12 +1,12 @@
-"""What holds for all of `tapegrad.keras`; only the dtype policy can be set."""
+"""Global settings of `tapegrad.keras`; only the dtype policy can be set."""
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.losses.crossentropy_functions import EPSILON
 
 
 def backend() -> str:
-    """Return the name of what computes, which is always tapegrad.
+    """Return the name of the backend, which is always "tapegrad".
 
     >>> backend()
     'tapegrad'
@@ -24,7 +24,7 @@ def epsilon() -> float:
 
 
 def floatx() -> str:
-    """Return the dtype of weights where nothing else is said.
+    """Return the default dtype of weights.
 
     >>> floatx()
     'float32'
@@ -33,7 +33,7 @@ def floatx() -> str:
 
 
 def set_floatx(value: str) -> None:
-    """Set the dtype of weights and results where nothing else is said.
+    """Set the default dtype of weights and results.
 
     >>> set_floatx("float64")
     >>> floatx()
@@ -45,7 +45,7 @@ def set_floatx(value: str) -> None:
 
 
 def image_data_format() -> str:
-    """Return where images have their channels where nothing else is said.
+    """Return the default data format of images.
 
     >>> image_data_format()
     'channels_last'

@@ -1,7 +1,7 @@
-"""Objects that know how they were made, and tables in which they are found by name.
+"""Objects that store their constructor arguments, and tables that look up objects by name.
 
-Whatever Keras lets users name by a word (an activation, an initializer, a loss) is found in a
-`Table`: by that word, by a configuration, or as the object itself.
+A `Table` looks up everything that users may give by name (an activation, an initializer, a loss):
+by that name, by a configuration, or as the object itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ keeps_objects: ContextVar[bool] = ContextVar("keeps_objects", default=False)
 
 
 class Configured:
-    """Base of objects that remember the arguments of their constructor.
+    """Base class of objects that store the arguments of their constructor.
 
     >>> class Scale(Configured):
     ...     def __init__(self, factor=2.0, name=None):
@@ -35,7 +35,7 @@ class Configured:
     """
 
     needs_own_config: ClassVar[bool] = False
-    """Whether more than the arguments of a subclass's constructor makes its objects."""
+    """Whether a subclass with a constructor must define `get_config` to be saved."""
     _arguments: dict[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -44,18 +44,18 @@ class Configured:
         return self
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an object like this one."""
+        """Return the constructor arguments of this object."""
         return {name: plain(value) for name, value in self._arguments.items()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make an object from what `get_config` returned."""
+        """Create an object from the result of `get_config`."""
         return cls(**config)
 
 
 @contextmanager
 def keeping_objects() -> Iterator[None]:
-    """Let `get_config` return objects as they are, for one who writes them in another way."""
+    """Make `get_config` return objects instead of configurations, for another serializer."""
     token = keeps_objects.set(True)
     try:
         yield
@@ -71,7 +71,7 @@ def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str
     try:
         found = _signature(cls).bind(None, *args, **kwargs)
     except TypeError:
-        return dict(kwargs)  # the constructor itself will say what is wrong
+        return dict(kwargs)  # the constructor raises the error
     found.apply_defaults()
     arguments = dict(list(found.arguments.items())[1:])
     for name, parameter in _signature(cls).parameters.items():
@@ -82,17 +82,17 @@ def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str
 
 @cache
 def _signature(cls: type) -> inspect.Signature:
-    # Not of the class itself: that would be the signature of `__new__` above.
+    # The signature of the class would be that of `__new__` above.
     return inspect.signature(inspect.getattr_static(cls, "__init__"))
 
 
 def arguments_in(names: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a constructor, from its `locals()` at the beginning."""
+    """Return the arguments of a constructor from `locals()` at its first line."""
     return {name: value for name, value in names.items() if name not in ("self", "__class__")}
 
 
 def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the name, trainable and dtype that a constructor refuses."""
+    """Drop name, trainable and dtype from a configuration if the constructor does not take them."""
     parameters = _signature(cls).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     refused = {"name", "trainable", "dtype"} - ({*config} if takes_all else {*parameters})
@@ -100,7 +100,7 @@ def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(**defaults: Any) -> Callable[[type[Kind]], type[Kind]]:
-    """Give a class the constructor of its base, with defaults of its own.
+    """Give a class the constructor of its base class with other defaults.
 
     >>> class Scale(Configured):
     ...     def __init__(self, factor=2.0, name=None):
@@ -128,7 +128,7 @@ def with_defaults(**defaults: Any) -> Callable[[type[Kind]], type[Kind]]:
 def computing(
     function: Callable[..., Any], name: str | None = None
 ) -> Callable[[type[Kind]], type[Kind]]:
-    """Let objects of a class compute a `_function`, after which they are named by default."""
+    """Set the `_function` of a class; its name is the default name of instances."""
 
     def decorated(cls: Any) -> Any:
         cls._function = staticmethod(function)
@@ -138,15 +138,15 @@ def computing(
 
 
 def described(value: Any) -> dict[str, Any]:
-    """Return the name of the class of an object, and its configuration."""
+    """Return the class name and the configuration of an object."""
     if keeps_objects.get():
-        kept: dict[str, Any] = value  # whoever asked to keep objects knows that it is none
+        kept: dict[str, Any] = value  # under keeping_objects(), callers expect the object
         return kept
     return {"class_name": type(value).__name__, "config": value.get_config()}
 
 
 def plain(value: Any) -> Any:
-    """A value as it can be written to JSON: objects as their class and configuration."""
+    """Return a value as JSON values: objects become their class name and configuration."""
     if keeps_objects.get():
         return value
     if isinstance(value, Configured):
@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 
 
 def subclasses(base: type, names: Mapping[str, Any]) -> dict[str, type]:
-    """Return the classes made of a base among the names of a module, by their own names.
+    """Return the subclasses of a base among the names of a module, by class name.
 
     >>> subclasses(int, {"bool": bool, "int": int, "float": float})
     {'bool': <class 'bool'>}
@@ -171,20 +171,20 @@ def subclasses(base: type, names: Mapping[str, Any]) -> dict[str, type]:
 
 
 def in_small_letters(names: Iterable[str], module: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a module lists in small letters, except for the functions of its table."""
+    """Return the lower-case entries of a module, except for the functions of its table."""
     known = [name for name in names if name.islower()]
     return {name: module[name] for name in known if name not in ("deserialize", "get", "serialize")}
 
 
 class Table(Mapping[str, Any]):
-    """Classes or functions of one kind, by all names under which users may ask for them.
+    """Classes or functions of one kind by name; case and underscores are ignored.
 
     >>> colours = Table("colour", {"red": str.upper})
     >>> colours.get("Red")("x")
     'X'
     >>> colours.get("rod")
     Traceback (most recent call last):
-    tapegrad.errors.ArgumentError: There is no colour 'rod'. Did you mean 'red'? There are: red.
+    tapegrad.errors.ArgumentError: There is no colour 'rod'. Did you mean 'red'? Known: red.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, Any]) -> None:
@@ -203,15 +203,18 @@ class Table(Mapping[str, Any]):
         return len(self._entries)
 
     def add(self, name: str, entry: Any) -> None:
-        """Let users ask for something by another name."""
+        """Add an entry under a name."""
         self._entries[name] = self._known[_key(name)] = entry
 
     def with_more(self, entries: Mapping[str, Any] | None) -> Table:
-        """Return a table that has some entries besides, or in the place of, those of this one."""
+        """Return a table with more entries, which override entries of the same name."""
         return Table(self._kind, {**self._entries, **entries}) if entries else self
 
     def get(self, identifier: Any, default: Any = None) -> Any:
-        """Return what a name, a configuration, a class or an object stands for; None for None."""
+        """Return the object for a name, a configuration, a class or an object.
+
+        None gives the default.
+        """
         if identifier is None:
             return default
         if isinstance(identifier, Mapping):
@@ -224,9 +227,8 @@ class Table(Mapping[str, Any]):
         if callable(identifier) or isinstance(identifier, Configured):
             return identifier
         raise ArgumentTypeError(
-            f"{self._article.capitalize()} {self._kind} is given by a name, a configuration or an "
-            "object. "
-            f"Got {type(identifier).__name__}: {identifier!r}."
+            f"{self._article.capitalize()} {self._kind} must be a name, a configuration or an "
+            f"object. Got {type(identifier).__name__}: {identifier!r}."
         )
 
     def _from_config(self, config: Mapping[str, Any]) -> Any:
@@ -248,10 +250,10 @@ class Table(Mapping[str, Any]):
             close = get_close_matches(_key(name), list(by_key), 1, 0.5)
             hint = f" Did you mean {by_key[close[0]]!r}?" if close else ""
             names = ", ".join(sorted(self._entries))
-            raise ArgumentError(f"There is no {self._kind} {name!r}.{hint} There are: {names}.")
+            raise ArgumentError(f"There is no {self._kind} {name!r}.{hint} Known: {names}.")
         return found
 
 
 def _key(name: str) -> str:
-    """Names with capitals, and with or without underscores, are the same."""
+    """Return a name without underscores in lower case, as the lookup key."""
     return name.replace("_", "").lower()

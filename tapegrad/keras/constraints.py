@@ -1,4 +1,4 @@
-"""Limits that weights are brought back to after a step, under the names of `keras.constraints`."""
+"""Weight constraints: projections that are applied after each optimizer step."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.configured import Configured, Table, described
-from tapegrad.ops.activations import relu
-from tapegrad.ops.selection import clip
-from tapegrad.ops.squares import euclidean_norm
+from tapegrad.ops.elementwise.activations import relu
+from tapegrad.ops.elementwise.selection import clip
+from tapegrad.ops.reduction.squares import euclidean_norm
 
-# Added to norms that are divided by, so that vectors of zeros stay zeros.
+# Added to norms in denominators, so that vectors of zeros stay zeros.
 _EPSILON = 1e-7
 
 Axis = int | Sequence[int]
 
 
 class Constraint(Configured, ABC):
-    """Base of constraints: callables that return the weights, brought back to what is allowed.
+    """Base class of constraints: callables that project weights onto the allowed set.
 
     >>> class Rounded(Constraint):
     ...     def __call__(self, w):
@@ -31,7 +31,7 @@ class Constraint(Configured, ABC):
     """
 
     def __init__(self) -> None:
-        # Without it, Python would let subclasses that take no arguments be given some.
+        # Without this, Python would accept arguments for subclasses that take none.
         super().__init__()
 
     @abstractmethod
@@ -40,10 +40,10 @@ class Constraint(Configured, ABC):
 
 
 class MaxNorm(Constraint):
-    """Shorten vectors along `axis` to a norm of at most `max_value`.
+    """Scale vectors along `axis` to a norm of at most `max_value`.
 
-    `axis=0` takes the inputs of each unit of a dense layer; for filters [*window, inputs, outputs]
-    of an image use `axis=[0, 1, 2]`.
+    `axis=0` constrains the input weights of each unit of a dense layer. For convolution filters
+    [height, width, inputs, outputs] use `axis=[0, 1, 2]`.
 
     >>> MaxNorm(1.0)([[3.0, 0.5], [4.0, 0.0]]).round(4).tolist()
     [[0.6000000238418579, 0.5], [0.800000011920929, 0.0]]
@@ -60,7 +60,7 @@ class MaxNorm(Constraint):
 
 
 class MinMaxNorm(Constraint):
-    """Bring norms along `axis` into an interval, or with a `rate` below 1 only nearer to it.
+    """Scale norms along `axis` into an interval; a `rate` below 1 moves them only part of the way.
 
     >>> w = [[3.0, 0.3], [4.0, 0.4]]
     >>> MinMaxNorm(1.0, 2.5)(w).round(4).tolist()
@@ -115,7 +115,7 @@ class UnitNorm(Constraint):
 
 def _limit(name: str, value: float) -> float:
     if not value >= 0:
-        raise ArgumentError(f"{name} is a norm and must be a number from 0 on. Got {value!r}.")
+        raise ArgumentError(f"{name} is a norm and must be 0 or more. Got {value!r}.")
     return value
 
 
@@ -131,7 +131,7 @@ CONSTRAINTS = Table(
 
 
 def get(identifier: Any) -> Any:
-    """Return the constraint that a name, a configuration, a class or an object stands for.
+    """Return the constraint for a name, a configuration or a class; return a constraint unchanged.
 
     >>> get("max_norm").get_config()
     {'max_value': 2, 'axis': 0}
@@ -140,7 +140,7 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(constraint: Constraint) -> dict[str, Any]:
-    """Return a constraint as its class and configuration.
+    """Return the class name and configuration of a constraint.
 
     >>> serialize(UnitNorm(axis=1))
     {'class_name': 'UnitNorm', 'config': {'axis': 1}}
@@ -151,7 +151,7 @@ def serialize(constraint: Constraint) -> dict[str, Any]:
 def deserialize(
     config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the constraint that `serialize` described; `custom_objects` adds classes by name.
+    """Create a constraint from the result of `serialize`; `custom_objects` adds classes by name.
 
     >>> deserialize({"class_name": "UnitNorm", "config": {"axis": 1}}).axis
     1

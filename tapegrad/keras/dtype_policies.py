@@ -1,10 +1,10 @@
-"""In which dtype layers keep their weights, and in which they compute."""
+"""Dtype policies: the dtype of weights and the dtype of computation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.configured import Configured
 
@@ -12,9 +12,9 @@ _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
 class DTypePolicy(Configured):
-    """Names two dtypes: that of the variables, and that of the computation.
+    """The dtype of variables and the dtype of computation.
 
-    A dtype's name stands for both; "mixed_bfloat16" and "mixed_float16" keep variables in float32.
+    The name of a dtype sets both. "mixed_bfloat16" and "mixed_float16" keep variables in float32.
 
     >>> policy = DTypePolicy("mixed_bfloat16")
     >>> policy.variable_dtype, policy.compute_dtype
@@ -30,13 +30,14 @@ class DTypePolicy(Configured):
             self.variable_dtype = self.compute_dtype = as_dtype(name).name
         except TypeError as error:
             raise ArgumentError(
-                f"A dtype policy is a dtype's name, or one of {', '.join(sorted(_MIXED))}. "
+                f"A dtype policy must be the name of a dtype or one of "
+                f"{', '.join(sorted(_MIXED))}. "
                 f"Got {name!r}."
             ) from error
 
     @property
     def is_mixed(self) -> bool:
-        """Whether variables are kept in another dtype than that of the computation."""
+        """Whether the dtype of variables differs from the dtype of computation."""
         return self.variable_dtype != self.compute_dtype
 
     def __repr__(self) -> str:
@@ -54,7 +55,7 @@ class _Global:
 
 
 def set_dtype_policy(policy: Any) -> None:
-    """Let all layers that are made from now on have this policy.
+    """Set the default policy of layers that are created from now on.
 
     >>> set_dtype_policy("mixed_bfloat16")
     >>> dtype_policy()
@@ -65,12 +66,12 @@ def set_dtype_policy(policy: Any) -> None:
 
 
 def dtype_policy() -> DTypePolicy:
-    """Return the policy of layers that are given none."""
+    """Return the default policy of layers."""
     return _Global.policy
 
 
 def get(identifier: Any) -> DTypePolicy:
-    """Return the policy of a name, a dtype or a configuration; None stands for the global one."""
+    """Return the policy for a name, a dtype or a configuration; None gives the default policy."""
     if identifier is None:
         return _Global.policy
     if isinstance(identifier, DTypePolicy):

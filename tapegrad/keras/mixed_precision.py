@@ -1,4 +1,4 @@
-"""Computing in half precision with variables in float32, under the names of Keras 3.
+"""Mixed precision: computation in half precision with variables in float32.
 
 keras.mixed_precision.set_global_policy("mixed_bfloat16")
 """

@@ -1,4 +1,4 @@
-"""Names of layers and models that were given none: dense, dense_1, dense_2."""
+"""Automatic names of layers and models: dense, dense_1, dense_2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _used: Counter[str] = Counter()
 
 
 def automatic_name(kind: str) -> str:
-    """Return the next free name for an object of a class called `kind`.
+    """Return the next unused name for an object of a class called `kind`.
 
     >>> clear_session()
     >>> automatic_name("Conv2D"), automatic_name("Conv2D"), automatic_name("BatchNormalization")
@@ -25,14 +25,16 @@ def automatic_name(kind: str) -> str:
 
 
 def checked_name(name: Any) -> str:
-    """Return a name that a user has given; it becomes part of paths, so it may hold no slash."""
+    """Check the name of a layer: it is part of paths, so it must not contain a slash."""
     if not isinstance(name, str) or not name or "/" in name:
-        raise ArgumentError(f"The name of a layer is a text without a slash. Got {name!r}.")
+        raise ArgumentError(
+            f"The name of a layer must be a nonempty string without a slash. Got {name!r}."
+        )
     return name
 
 
 def snake_case(kind: str) -> str:
-    """Return a class's name as Keras writes it in names of layers.
+    """Return a class name in the form that Keras uses in layer names.
 
     >>> snake_case("MaxPooling2D"), snake_case("LSTM"), snake_case("ReLU")
     ('max_pooling2d', 'lstm', 're_lu')
@@ -42,7 +44,7 @@ def snake_case(kind: str) -> str:
 
 
 def clear_session() -> None:
-    """Forget all names that were given so far.
+    """Reset the automatic names.
 
     >>> clear_session()
     >>> automatic_name("Dense")

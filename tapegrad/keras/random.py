@@ -1,23 +1,23 @@
-"""Random numbers as Keras draws them.
+"""Random numbers with the interface of Keras.
 
-A whole number for a `seed` gives the same numbers at every call, a `SeedGenerator` others at each
-one, and None takes them from the global generator, which `keras.utils.set_random_seed` sets.
+An integer `seed` gives the same numbers at every call. A `SeedGenerator` gives new numbers at every
+call. None uses the global generator, which `keras.utils.set_random_seed` seeds.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.keras.config import floatx
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.dropout import apply_dropout
-from tapegrad.ops.random_generator import Generator, get_global_generator
-from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.nn.dropout import apply_dropout
+from tapegrad.ops.random import primitives as draws
+from tapegrad.ops.random.generator import Generator, get_global_generator
+from tapegrad.ops.shape.functions import moveaxis
 
 
 class SeedGenerator(Generator):
-    """A stream of random numbers; layers that hold one save where it stands.
+    """A stream of random numbers; layers with a SeedGenerator save its state.
 
     >>> seeds = SeedGenerator(1)
     >>> float(normal((), seed=seeds)) == float(normal((), seed=seeds))
@@ -31,7 +31,7 @@ class SeedGenerator(Generator):
         self.name = name or "seed_generator"
 
     def next(self, ordered: bool = True) -> Any:
-        """Return a pair of numbers that is another one at each call."""
+        """Return a new pair of integers."""
         return draws.draw_full_int(self, (2,), "uint32")
 
 
@@ -55,7 +55,7 @@ def normal(
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
 ) -> Any:
-    """Draw from normal distributions cut off at two standard deviations.
+    """Draw from normal distributions truncated at two standard deviations.
 
     >>> bool(abs(truncated_normal((100,)).numpy()).max() <= 2)
     True
@@ -75,7 +75,7 @@ def uniform(
 
 
 def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: Any = None) -> Any:
-    """Draw whole numbers from minval to maxval - 1.
+    """Draw integers from minval to maxval - 1.
 
     >>> randint((2,), 3, 4).tolist()
     [3, 3]
@@ -84,7 +84,7 @@ def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: An
 
 
 def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Any:
-    """Draw numbers of classes with the probabilities softmax(logits).
+    """Draw class numbers with the probabilities softmax(logits).
 
     >>> categorical([[0.0, -float("inf")]], 3).tolist()
     [[0, 0, 0]]
@@ -93,7 +93,7 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
 
 
 def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
-    """Draw from gamma distributions of rate 1; alpha stretches to the shape.
+    """Draw from gamma distributions of rate 1; alpha broadcasts to the shape.
 
     >>> gamma((5, 2), [0.5, 1.5]).shape
     (5, 2)
@@ -102,7 +102,7 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
 
 
 def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Any:
-    """Draw from beta distributions; alpha and beta stretch to the shape.
+    """Draw from beta distributions; alpha and beta broadcast to the shape.
 
     >>> bool(0 < float(beta((), 2.0, 3.0)) < 1)
     True
@@ -113,7 +113,7 @@ def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None)
 
 
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
-    """Return what lies along an axis in random order.
+    """Shuffle the entries along an axis.
 
     >>> sorted(shuffle([3, 1, 2]).tolist())
     [1, 2, 3]

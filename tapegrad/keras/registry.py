@@ -1,4 +1,4 @@
-"""Classes and functions of users by the names under which files and configurations know them."""
+"""Registry of user-defined classes and functions for files and configurations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _scope: ContextVar[Mapping[str, Any]] = ContextVar("custom_objects", default=_NO
 def register_keras_serializable(
     package: str = "Custom", name: str | None = None
 ) -> Callable[[Any], Any]:
-    """Let files name a class or a function, as "package>name".
+    """Register a class or a function as "package>name", so that files can refer to it.
 
     >>> @register_keras_serializable("Mine")
     ... def cubed(x):
@@ -31,7 +31,7 @@ def register_keras_serializable(
     def register(value: Any) -> Any:
         if isinstance(value, type) and not hasattr(value, "get_config"):
             raise ArgumentTypeError(
-                f"A registered class has a method get_config. {value.__name__} has none."
+                f"A registered class must have a get_config method. {value.__name__} has none."
             )
         _names[value] = f"{package}>{name or value.__name__}"
         _registered[_names[value]] = value
@@ -41,7 +41,7 @@ def register_keras_serializable(
 
 
 def get_registered_name(obj: Any) -> str:
-    """Return the name under which a class or a function is registered, or else its own.
+    """Return the name under which a class or a function is registered, or else its `__name__`.
 
     >>> get_registered_name(len)
     'len'
@@ -54,7 +54,7 @@ def get_registered_object(
     custom_objects: Mapping[str, Any] | None = None,
     module_objects: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return what has this name in the scope, among all registered, or in the mappings; or None.
+    """Return the object of this name in the scope, the registry or the mappings, or None.
 
     >>> get_registered_object("size", {"size": len}) is len, get_registered_object("size")
     (True, None)
@@ -65,7 +65,7 @@ def get_registered_object(
 
 @contextmanager
 def custom_object_scope(custom_objects: Mapping[str, Any] | None) -> Iterator[None]:
-    """Let names stand for classes and functions of yours within a block.
+    """Make user-defined classes and functions available by name inside a block.
 
     >>> from tapegrad.keras import activations
     >>> with custom_object_scope({"cubed": lambda x: x**3}):

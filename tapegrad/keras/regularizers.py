@@ -1,4 +1,4 @@
-"""Penalties on weights and activities, under the names of `keras.regularizers`."""
+"""Regularizers: penalties on weights and activities."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import Configured, Table, described
 from tapegrad.ops.creation import zeros_for
-from tapegrad.ops.diagonal import triu
+from tapegrad.ops.elementwise.magnitude import abs as absolute
 from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduce import reduce_sum
-from tapegrad.ops.squares import sum_of_squares
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction.functions import reduce_sum
+from tapegrad.ops.reduction.squares import sum_of_squares
+from tapegrad.ops.shape.diagonal import triu
 
 
 class Regularizer(Configured, ABC):
-    """Base of regularizers: callables that return the penalty of a tensor, a number to add.
+    """Base class of regularizers: callables that return the penalty of a tensor.
 
     >>> class Mean(Regularizer):
     ...     def __call__(self, x):
@@ -32,7 +32,7 @@ class Regularizer(Configured, ABC):
     """
 
     def __init__(self) -> None:
-        # Without it, Python would let subclasses that take no arguments be given some.
+        # Without this, Python would accept arguments for subclasses that take none.
         super().__init__()
 
     @abstractmethod
@@ -43,12 +43,12 @@ class Regularizer(Configured, ABC):
 def _factor(name: str, value: Any, default: float | None = None) -> float:
     value = default if value is None else value
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
-        raise ArgumentError(f"{name} must be a finite number from 0 on. Got {value!r}.")
+        raise ArgumentError(f"{name} must be a finite number of 0 or more. Got {value!r}.")
     return float(value)
 
 
 class L1(Regularizer):
-    """Add up absolute values: `l1 * sum(|x|)`.
+    """Sum of absolute values: `l1 * sum(|x|)`.
 
     >>> float(L1(0.5)([-1.0, 3.0]))
     2.0
@@ -63,7 +63,7 @@ class L1(Regularizer):
 
 
 class L2(Regularizer):
-    """Add up squares: `l2 * sum(x²)`.
+    """Sum of squares: `l2 * sum(x²)`.
 
     >>> float(L2(0.5)([-1.0, 3.0]))
     5.0
@@ -78,7 +78,7 @@ class L2(Regularizer):
 
 
 class L1L2(Regularizer):
-    """Add up absolute values and squares: `l1 * sum(|x|) + l2 * sum(x²)`.
+    """Sum of absolute values and squares: `l1 * sum(|x|) + l2 * sum(x²)`.
 
     >>> float(L1L2(l1=1.0, l2=0.5)([-1.0, 3.0]))
     9.0
@@ -99,9 +99,9 @@ class L1L2(Regularizer):
 
 
 class OrthogonalRegularizer(Regularizer):
-    """Penalise rows (or columns) of a matrix that are not at right angles to each other.
+    """Penalize rows or columns of a matrix that are not orthogonal to each other.
 
-    The penalty is `factor` times the mean of |cos| of the angle over all pairs.
+    The penalty is `factor` times the mean of |cos(angle)| over all pairs.
 
     >>> float(OrthogonalRegularizer(factor=1.0)([[1.0, 0.0], [3.0, 4.0]]))
     0.6000000238418579
@@ -137,7 +137,7 @@ REGULARIZERS = Table(
 
 
 def get(identifier: Any) -> Any:
-    """Return the regularizer that a name, a configuration, a class or an object stands for.
+    """Return the regularizer for a name, a configuration or a class; return an object unchanged.
 
     >>> get("l2").get_config()
     {'l2': 0.01}
@@ -146,7 +146,7 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(regularizer: Regularizer) -> dict[str, Any]:
-    """Return a regularizer as its class and configuration.
+    """Return the class name and configuration of a regularizer.
 
     >>> serialize(L1(0.5))
     {'class_name': 'L1', 'config': {'l1': 0.5}}
@@ -157,7 +157,7 @@ def serialize(regularizer: Regularizer) -> dict[str, Any]:
 def deserialize(
     config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the regularizer that `serialize` described; `custom_objects` adds classes by name.
+    """Create a regularizer from the result of `serialize`; `custom_objects` adds classes by name.
 
     >>> deserialize({"class_name": "L1", "config": {"l1": 0.5}}).l1
     0.5

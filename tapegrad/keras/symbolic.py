@@ -1,7 +1,7 @@
-"""Tensors without values, which remember the layers that would compute them.
+"""Symbolic tensors, which record the layer calls that compute them.
 
-A call of a layer on a `KerasTensor` is a `Node`; from the nodes between its inputs and its outputs
-a functional model is made.
+A call of a layer on a `KerasTensor` creates a `Node`. The nodes between inputs and outputs define a
+functional model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.creation import zeros
 
@@ -25,7 +25,7 @@ _operation_layer: list[Callable[..., Any]] = []
 
 
 class KerasTensor:
-    """A tensor with a shape and a dtype, and no value yet; sizes that are not known are None.
+    """A symbolic tensor: a shape and a dtype without a value; unknown sizes are None.
 
     >>> KerasTensor((None, 3), "float32", name="x")
     <KerasTensor shape=(None, 3), dtype=float32, name=x>
@@ -50,14 +50,14 @@ class KerasTensor:
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(
-            "A KerasTensor has no value while the model is put together, so nothing can depend on "
-            "it. Put such code into the `call` of a layer."
+            "A KerasTensor has no value while the model is defined, so code cannot branch on it. "
+            "Put such code into the `call` of a layer."
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise ArgumentTypeError(
-            "A KerasTensor has no value while the model is put together. Wrap functions of "
-            "tensors in a Lambda layer, or in the `call` of a layer of your own."
+            "A KerasTensor has no value while the model is defined. Put functions of tensors into "
+            "a Lambda layer, or into the `call` of a layer."
         )
 
     def __getitem__(self, index: Any) -> Any:
@@ -90,17 +90,17 @@ for _name in _COMPARISONS:
 
 
 def apply(function: Callable[..., Any], *operands: Any, options: Any = None) -> Any:
-    """Return what a function gives on tensors without values; options are no tensors."""
+    """Apply a function to symbolic tensors; `options` holds arguments that are not tensors."""
     return _operation_layer[0](function, options)(*operands)
 
 
 def set_operation_layer(make: Callable[..., Any]) -> None:
-    """Say which layer applies an operator; the module of layers does."""
+    """Set the layer class that applies operators; layers/core.py calls this."""
     _operation_layer[:] = [make]
 
 
 class Node:
-    """One call of a layer: its arguments, with tensors without values among them, and results."""
+    """A call of a layer: its arguments, which contain symbolic tensors, and its outputs."""
 
     def __init__(self, layer: Any, args: Any, kwargs: Any) -> None:
         self.layer, self.args, self.kwargs = layer, args, kwargs
@@ -116,32 +116,33 @@ class Node:
 
 
 def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
-    """Note a call of a layer on tensors without values, and return its results."""
+    """Record a call of a layer on symbolic tensors, and return its outputs."""
     node = Node(layer, args, kwargs)
     first = args[0] if args else next(iter(kwargs.values()))
     more = len(node.inputs) > sum(isinstance(x, KerasTensor) for x in nest.flatten(first))
-    spec = partial(tried_outputs, layer) if more and _is_tried(layer) else layer.compute_output_spec
+    infer = more and _has_no_output_shape(layer)
+    spec = partial(inferred_outputs, layer) if infer else layer.compute_output_spec
     outputs = node.set_outputs(spec(*args, **kwargs))
-    layer.__dict__.setdefault("input", first)  # of the first call, as in Keras
+    layer.__dict__.setdefault("input", first)  # that of the first call, as in Keras
     layer.__dict__.setdefault("output", outputs)
     layer.last_output_shape = nest.map_structure(lambda x: x.shape, outputs)
     return outputs
 
 
-def _is_tried(layer: Any) -> bool:
-    """Whether a layer says nothing of its outputs, so that it is called to learn of them."""
-    said = type(layer).compute_output_shape, type(layer).compute_output_spec
-    return all(method.__qualname__.startswith("Layer.") for method in said)
+def _has_no_output_shape(layer: Any) -> bool:
+    """Whether a layer defines no output shape, so that a trial call must determine it."""
+    methods = type(layer).compute_output_shape, type(layer).compute_output_spec
+    return all(method.__qualname__.startswith("Layer.") for method in methods)
 
 
-def tried_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return tensors without values like what a call on zeros of two sizes gives."""
+def inferred_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return symbolic outputs, inferred from calls on zeros with unknown sizes set to 2 and 3."""
     one, other = (called_on_zeros(layer, (args, kwargs), size) for size in (2, 3))
     return nest.map_structure(_common, one, other)
 
 
 def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
-    """Call a layer on zeros for tensors without values; sizes that are None become `size`."""
+    """Call a layer on zeros in place of symbolic tensors, with `size` for unknown sizes."""
 
     def zeros_for(x: Any) -> Any:
         if not isinstance(x, KerasTensor):
@@ -149,7 +150,7 @@ def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
         return zeros([size if n is None else n for n in x.shape], x.dtype)
 
     args, kwargs = nest.map_structure(zeros_for, given)
-    with np.errstate(all="ignore"):  # zeros are not what the layer was made for
+    with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
         return layer(*args, **{"training": False, **kwargs})
 
 
@@ -159,7 +160,7 @@ def _common(one: Any, other: Any) -> KerasTensor:
 
 
 def nodes_between(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> list[Node]:
-    """Return the calls that lead from inputs to outputs, each after those it needs."""
+    """Return the calls between inputs and outputs in topological order."""
     known = {id(tensor) for tensor in inputs}
     ordered: dict[int, Node] = {}
     waiting: list[tuple[KerasTensor, bool]] = [(tensor, False) for tensor in reversed(outputs)]
@@ -184,12 +185,13 @@ def nodes_between(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor])
 def layers_by_depth(
     inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor], nodes: Sequence[Node]
 ) -> list[Any]:
-    """Return layers as Keras lists them: farthest from an output first, so that weights fit.
+    """Return layers in the order of Keras, so that lists of weights match.
 
-    Of those that are equally far, the one that a walk back from the outputs meets first.
+    Layers that are farthest from an output come first. Layers at equal distance are in the order of
+    a depth-first search from the outputs.
     """
     known = {id(tensor) for tensor in inputs}
-    met = _order_of_walk(known, outputs)
+    met = _depth_first_order(known, outputs)
     distance: dict[Node, int] = {}
     depths: dict[int, int] = {}
     starts = [x.node for x in inputs if x.node is not None and not x.node.inputs]
@@ -204,8 +206,8 @@ def layers_by_depth(
     return sorted(layers.values(), key=lambda one: (-depths[id(one)], met.get(id(one), -1)))
 
 
-def _order_of_walk(known: set[int], outputs: Sequence[KerasTensor]) -> dict[int, int]:
-    """The number of each layer in a walk from the outputs back, each path to its end."""
+def _depth_first_order(known: set[int], outputs: Sequence[KerasTensor]) -> dict[int, int]:
+    """Return the position of each layer in a depth-first search from the outputs."""
     met: dict[int, int] = {}
     seen: set[Node] = set()
     waiting = list(reversed(outputs))

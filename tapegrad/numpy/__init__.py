@@ -1,12 +1,12 @@
-"""NumPy's names, and the Array API standard's, for tensors that record their gradients.
+"""NumPy's and the Array API standard's functions for tensors, with gradients.
 
     import tapegrad.numpy as np
 
     x = np.linspace(0.0, 1.0, 5)
     np.sin(x).sum()
 
-An array is a `tapegrad.Tensor`, on whichever device `tapegrad.device` says. Python's floats are
-float64 here, as they are in NumPy. This module is the door: every name is defined elsewhere.
+An array is a `tapegrad.Tensor` on the device that `tapegrad.device` selects. Python floats become
+float64, as in NumPy. This module defines nothing; it exports the names of other modules.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tapegrad.core.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
+from tapegrad.core.values.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import emath, fft, lib, linalg, polynomial, random, special
 
-# Packed, so that the groups can be seen at a glance.
+# Packed, so that the groups are visible at a glance.
 # fmt: off
 # isort: off
 from tapegrad.numpy.constants import (
     e, euler_gamma, inf, little_endian, nan, newaxis, pi,
 )
-from tapegrad.core.dtypes import (
+from tapegrad.core.values.dtypes import (
     bool_, complex128, complex64, float16, float32, float64, int16, int32, int64, int8, uint16,
     uint32, uint64, uint8,
 )
@@ -147,7 +147,7 @@ from tapegrad.numpy.info import (
 # fmt: on
 
 __array_api_version__ = "2025.12"
-__version__ = "2.4.0"  # of the NumPy whose names these are
+__version__ = "2.4.0"  # the NumPy release whose names these are
 
 
 def checked(api_version: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`x.at[index].set(v)`: changed copies, in place of writing into an array."""
+"""`x.at[index].set(v)`: updated copies of an array, without writing into it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from tapegrad.numpy.values import as_array, dtype_of, with_dtype
-from tapegrad.ops.arithmetic import divide, multiply
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.indexing import getitem, index_add, index_update
-from tapegrad.ops.powers import power
-from tapegrad.ops.segment_functions import (
+from tapegrad.ops.elementwise.arithmetic import divide, multiply
+from tapegrad.ops.elementwise.powers import power
+from tapegrad.ops.elementwise.selection import maximum, minimum
+from tapegrad.ops.indexing.functions import getitem, index_add, index_update
+from tapegrad.ops.indexing.gather import place_next_to
+from tapegrad.ops.indexing.segment_functions import (
     unsorted_segment_max,
     unsorted_segment_min,
     unsorted_segment_prod,
 )
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 
 
 class Places:
-    """What `x.at` is: `x.at[index]` names a place in the array.
+    """The value of `x.at`: `x.at[index]` selects elements of the array.
 
     >>> as_array([1.0, 2.0]).at[0].set(5.0).tolist()
     [5.0, 2.0]
@@ -39,10 +39,10 @@ class Places:
 
 
 class Place:
-    """A place in an array; each method returns a copy of the array that differs there.
+    """Selected elements of an array; each method returns a copy of the array that differs there.
 
-    Where an index comes twice both values count, but for `set`, `power` and `apply`: of these the
-    last one does.
+    If an index occurs twice, both values take effect, except for `set`, `power` and `apply`, where
+    only the last one does.
 
     >>> as_array([1.0, 2.0]).at[[0, 0]].add(1.0).tolist()
     [3.0, 2.0]
@@ -65,7 +65,7 @@ class Place:
     def _all_at_once(
         self, function: Callable[[Any, Any], Any], reduce: Callable[..., Any], value: Any
     ) -> Any:
-        """Change by values that are reduced first, all those that go to one element."""
+        """Apply the function once per element, to all values for that element reduced to one."""
         if not _may_repeat(self._index):
             return self._changed(function, value)
         shape = tuple(self._array.shape)
@@ -77,50 +77,50 @@ class Place:
         return function(self._array, reshape(reduced, shape))
 
     def get(self) -> Any:
-        """Return what is at the place."""
+        """Return the selected elements."""
         return getitem(self._array, self._index)
 
     def set(self, value: Any) -> Any:
-        """Return the array with a value at the place."""
+        """Return the array with the selected elements set to a value."""
         return index_update(self._array, self._index, self._value(value))
 
     def add(self, value: Any) -> Any:
-        """Return the array with a value added at the place; repeated indices add up."""
+        """Return the array with a value added to the selected elements; repeated indices add up."""
         return index_add(self._array, self._index, self._value(value))
 
     def subtract(self, value: Any) -> Any:
-        """Return the array with a value subtracted at the place."""
+        """Return the array with a value subtracted from the selected elements."""
         return index_add(self._array, self._index, -self._value(value))
 
     def multiply(self, value: Any) -> Any:
-        """Return the array multiplied by a value at the place."""
+        """Return the array with the selected elements multiplied by a value."""
         return self._all_at_once(multiply, unsorted_segment_prod, value)
 
     def divide(self, value: Any) -> Any:
-        """Return the array divided by a value at the place."""
+        """Return the array with the selected elements divided by a value."""
         return self._all_at_once(divide, unsorted_segment_prod, value)
 
     def power(self, value: Any) -> Any:
-        """Return the array raised to a power at the place."""
+        """Return the array with the selected elements raised to a power."""
         return self._changed(power, value)
 
     def min(self, value: Any) -> Any:
-        """Return the array with the smaller of what is there and a value."""
+        """Return the array with the selected elements replaced by their minimum with a value."""
         return self._all_at_once(minimum, unsorted_segment_min, value)
 
     def max(self, value: Any) -> Any:
-        """Return the array with the larger of what is there and a value."""
+        """Return the array with the selected elements replaced by their maximum with a value."""
         return self._all_at_once(maximum, unsorted_segment_max, value)
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
-        """Return the array with a function applied at the place."""
+        """Return the array with a function applied to the selected elements."""
         return index_update(self._array, self._index, self._value(function(self.get())))
 
     mul, div, pow, sub = multiply, divide, power, subtract
 
 
 def _may_repeat(index: Any) -> bool:
-    """Whether an index holds numbers in an array, of which two may be the same."""
+    """Return whether an index contains an array of integers, which may repeat."""
     parts = index if isinstance(index, tuple) else (index,)
     return any(
         isinstance(part, list) or (np.ndim(part) > 0 and "bool" not in str(part.dtype))

@@ -1,4 +1,4 @@
-"""Matrices by their diagonals and triangles, and matrices of powers."""
+"""Diagonal, triangular and Vandermonde matrices."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.device import device as on_device
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.device import device as on_device
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.products import diagonal
 from tapegrad.numpy.values import as_array, dtype_of, refuse_order, with_dtype
 from tapegrad.ops.creation import as_constant, full_like_p
-from tapegrad.ops.cumulative import cumprod
-from tapegrad.ops.diagonal import band_p, matrix_diag
-from tapegrad.ops.joining import concat
-from tapegrad.ops.rearranging import flip
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.reduction.cumulative import cumprod
+from tapegrad.ops.shape.diagonal import band_p, matrix_diag
+from tapegrad.ops.shape.functions import broadcast_to, reshape
+from tapegrad.ops.shape.joining import concat
+from tapegrad.ops.shape.rearranging import flip
 
 
 def eye(
@@ -30,7 +30,7 @@ def eye(
     device: Any = None,
     like: Any = None,
 ) -> Any:
-    """Return ones on diagonal `k` of a matrix of zeros.
+    """Return a matrix with ones on diagonal `k` and zeros elsewhere.
 
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -111,7 +111,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Return the matrix whose columns are powers of `x`, the highest first unless `increasing`.
+    """Return the Vandermonde matrix: columns are powers of `x`, highest first unless `increasing`.
 
     >>> vander([2, 3], 3).tolist()
     [[4, 2, 1], [9, 3, 1]]
@@ -129,7 +129,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return powers if increasing else flip(powers, 1)
 
 
-# Positions of diagonals and triangles
+# Indices of diagonals and triangles
 
 
 def _places(arrays: Any) -> tuple[Any, ...]:
@@ -137,7 +137,7 @@ def _places(arrays: Any) -> tuple[Any, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
-    """Return the coordinates of the lower triangle of an n × m matrix.
+    """Return the indices of the lower triangle of an n × m matrix.
 
     >>> [part.tolist() for part in tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
@@ -146,7 +146,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
-    """Return the coordinates of the upper triangle of an n × m matrix.
+    """Return the indices of the upper triangle of an n × m matrix.
 
     >>> [part.tolist() for part in triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
@@ -155,7 +155,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    """Return the coordinates of the lower triangle of a matrix.
+    """Return the indices of the lower triangle of a matrix.
 
     >>> [part.tolist() for part in tril_indices_from([[1, 2], [3, 4]])]
     [[0, 1, 1], [0, 0, 1]]
@@ -165,7 +165,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    """Return the coordinates of the upper triangle of a matrix.
+    """Return the indices of the upper triangle of a matrix.
 
     >>> [part.tolist() for part in triu_indices_from([[1, 2], [3, 4]])]
     [[0, 0, 1], [0, 1, 1]]
@@ -175,7 +175,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
-    """Return the coordinates of the main diagonal of an array of `ndim` axes of length n.
+    """Return the indices of the main diagonal of an array of `ndim` axes of length n.
 
     >>> [part.tolist() for part in diag_indices(2)]
     [[0, 1], [0, 1]]
@@ -184,7 +184,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """Return the coordinates of the main diagonal of an array.
+    """Return the indices of the main diagonal of an array.
 
     >>> [part.tolist() for part in diag_indices_from([[1, 2], [3, 4]])]
     [[0, 1], [0, 1]]

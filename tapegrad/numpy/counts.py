@@ -1,4 +1,4 @@
-"""Draws of whole numbers from distributions, as int64. None has a derivative."""
+"""Discrete distributions; samples are int64 and have no derivative."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.distributions import Continuous, accepted
 from tapegrad.numpy.streams import check, positive, shape_of
 from tapegrad.numpy.values import as_array, floating, is_array, with_dtype
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.exponential import exp, expm1, log, log1p
-from tapegrad.ops.joining import stack
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import clip, maximum, minimum, where
-from tapegrad.ops.shape import broadcast_to
-from tapegrad.ops.special import lgamma
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.control.stop_gradient import stop_gradient
+from tapegrad.ops.elementwise.exponential import exp, expm1, log, log1p
+from tapegrad.ops.elementwise.rounding import floor
+from tapegrad.ops.elementwise.selection import clip, maximum, minimum, where
+from tapegrad.ops.elementwise.special_functions import lgamma
+from tapegrad.ops.random import primitives as draws
+from tapegrad.ops.reduction.primitives import sum as total
+from tapegrad.ops.shape.functions import broadcast_to
+from tapegrad.ops.shape.joining import stack
 
 _BELOW_1 = float(np.nextafter(1.0, 0.0))
 _FEW_TRIES = 32
@@ -28,7 +28,7 @@ _LARGEST = 2**53
 
 
 def _most(count: Any) -> int:
-    """Return the largest of some counts, or of all that can be where they are on a device."""
+    """Return the largest count, or the largest possible one if the counts are on a device."""
     if is_array(count):
         return _LARGEST
     return int(np.max(np.asarray(count), initial=0))
@@ -39,15 +39,15 @@ def _whole(x: Any) -> Any:
 
 
 class Counts(Continuous):
-    """The distributions of counts."""
+    """The discrete distributions."""
 
     def bernoulli(self, p: Any = 0.5, size: Any = None) -> Any:
-        """Draw truth values that hold with probability `p`."""
+        """Draw booleans that are true with probability `p`."""
         chance = floating(check("p", p, 0, 1))
         return self._uniform(shape_of(size, chance)) < chance
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Draw how many of `n` tries succeed with probability `p`."""
+        """Draw the number of successes in `n` trials with probability `p`."""
         most = _most(check("n", n, 0))
         tries, chance = floating(n), floating(check("p", p, 0, 1))
         return _whole(self._successes(tries, chance, shape_of(size, tries, chance), most))
@@ -55,9 +55,8 @@ class Counts(Continuous):
     def _successes(self, tries: Any, chance: Any, shape: tuple[int, ...], most: int) -> Any:
         """Draw a binomial count in float64.
 
-        Of n uniform numbers the one in the middle has a beta distribution: drawing it tells on
-        which side of it the chance lies, and half of the numbers are settled (Devroye, X.4.3).
-        A few are left, which are drawn.
+        The median of n uniform numbers has a beta distribution. Comparing it with the probability
+        decides half of the numbers (Devroye, X.4.3). The last few are drawn directly.
         """
         tries, chance = (broadcast_to(stop_gradient(x), shape) for x in (tries, chance))
         found, few = 0.0 * tries, min(most, _FEW_TRIES)
@@ -69,7 +68,7 @@ class Counts(Continuous):
             split = first / (first + second)
             is_above = split <= chance
             rest = where(is_above, tries - middle, middle - 1.0)
-            # Rounding must not carry a chance out of its bounds, nor 0 / 0 in.
+            # Rounding must not move a probability out of [0, 1] or produce 0 / 0.
             above = (chance - split) / where(split < 1.0, 1.0 - split, 1.0)
             below = chance / where(split > 0.0, split, 1.0)
             found = where(is_left & is_above, found + middle, found)
@@ -81,13 +80,15 @@ class Counts(Continuous):
         return found + total(with_dtype(drawn & (as_array(numbers, tries) < tries), "float64"), 0)
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
-        """Draw how often each of several outcomes comes in `n` tries.
+        """Draw the number of occurrences of each outcome in `n` trials.
 
-        Further axes of `pvals`, and those of `n`, are further distributions.
+        Further axes of `pvals` and of `n` describe further distributions.
         """
         most, chances = _most(check("n", n, 0)), floating(check("pvals", pvals, 0, 1))
         if not is_array(pvals) and np.sum(np.asarray(pvals)[..., :-1], -1).max() > 1.0 + 1e-12:
-            raise ArgumentError(f"pvals must add up to 1 at most without the last. Got {pvals}.")
+            raise ArgumentError(
+                f"The sum of pvals without the last must be at most 1. Got {pvals}."
+            )
         left = floating(n)
         shape = shape_of(size, left, chances[..., 0])
         left, share, parts = broadcast_to(left, shape), 1.0 + 0.0 * chances[..., 0], []
@@ -104,34 +105,34 @@ class Counts(Continuous):
         return draws.draw_poisson(self.stream, shape_of(size, lam), lam, "int64")
 
     def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Draw how many tries fail until `n` have succeeded."""
+        """Draw the number of failures before the `n`-th success."""
         n = positive("n", n)
         p = floating(check("p", p, 0, 1, above=True))
         return self.poisson(self.gamma(n, (1.0 - p) / p, shape_of(size, n, p)))
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        """Draw how many tries it takes until one succeeds."""
+        """Draw the number of trials up to the first success."""
         chance = floating(check("p", p, 0, 1, above=True))
         u = self._uniform(shape_of(size, chance))
         fails = log1p(-where(chance < 1.0, chance, 0.5))
         return _whole(where(chance < 1.0, floor(log1p(-u) / fails), 0.0)) + 1
 
     def logseries(self, p: Any, size: Any = None) -> Any:
-        """Draw from logarithmic series distributions: k with a chance proportional to p ** k / k.
+        """Draw from logarithmic series distributions: P(k) is proportional to p ** k / k.
 
-        A geometric number whose own chance is drawn first (Kemp, 1981).
+        A geometric number with a random probability (Kemp, 1981).
         """
         p = stop_gradient(floating(check("p", p, 0, _BELOW_1)))
         shape = shape_of(size, p)
-        fails = log1p(-p) * self._inside(shape)  # the logarithm of the chance to go no further
+        fails = log1p(-p) * self._inside(shape)  # the logarithm of the failure probability
         goes_on = -expm1(fails)
         steps = log(self._inside(shape)) / log(where(goes_on > 0.0, goes_on, 1e-300))
         return _whole(clip(1.0 + floor(steps), 1.0, float(2**62)))
 
     def zipf(self, a: Any, size: Any = None) -> Any:
-        """Draw from Zipf's distributions: k with a chance proportional to k ** -a.
+        """Draw from Zipf distributions: P(k) is proportional to k ** -a.
 
-        What would be beyond int64 is drawn again.
+        Values beyond the range of int64 are drawn again.
         """
         less = stop_gradient(floating(check("a", a, 1, above=True))) - 1.0
         shape = shape_of(size, less)
@@ -151,7 +152,7 @@ class Counts(Continuous):
     # Draws without replacement
 
     def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Any = None) -> Any:
-        """Draw how many of `nsample` things, taken out of `ngood` and `nbad`, are good ones."""
+        """Draw the number of good items among `nsample` of `ngood` good and `nbad` bad items."""
         good, bad = floating(check("ngood", ngood, 0)), floating(check("nbad", nbad, 0))
         taken = floating(check("nsample", nsample, 0))
         if not any(is_array(part) for part in (ngood, nbad, nsample)) and np.any(
@@ -161,9 +162,9 @@ class Counts(Continuous):
         return _whole(self._good_ones(good, bad, taken, shape_of(size, good, bad, taken)))
 
     def _good_ones(self, good: Any, bad: Any, taken: Any, shape: tuple[int, ...]) -> Any:
-        """Draw a hypergeometric count in float64, by ratios of uniform numbers (Stadlober, 1990).
+        """Draw a hypergeometric count in float64, by the ratio of uniforms (Stadlober, 1990).
 
-        Counted are the rarer kind among the smaller of what is taken and what is left.
+        Counts the rarer type in the smaller of the sample and its complement.
         """
         good, bad, taken = (stop_gradient(x) for x in (good, bad, taken))
         everything = good + bad
@@ -197,7 +198,7 @@ class Counts(Continuous):
     def multivariate_hypergeometric(
         self, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
     ) -> Any:
-        """Draw how many of each colour are among `nsample` things taken without replacement."""
+        """Draw the number of items of each colour in a sample without replacement."""
         check_choice("method", method, ("marginals", "count"))
         counts = floating(check("colors", colors, 0))
         if len(counts.shape) != 1:

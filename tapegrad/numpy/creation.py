@@ -1,4 +1,4 @@
-"""Making arrays: from values, filled, evenly spaced. Python's floats are float64 here."""
+"""Array creation from values and from fill values. Python floats become float64."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend import backend_of
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.device import device as on_device, resolve_device
-from tapegrad.core.dlpack import import_array
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.device import device as on_device, resolve_device
+from tapegrad.core.values.dlpack import import_array
+from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
     as_array,
@@ -24,10 +24,10 @@ from tapegrad.numpy.values import (
     refuse_order,
     with_dtype,
 )
+from tapegrad.ops.control.stop_gradient import identity as fresh
 from tapegrad.ops.creation import as_constant, as_shape, full_like_p
-from tapegrad.ops.joining import holds_tensors
-from tapegrad.ops.shape import broadcast_to, reshape, to_device
-from tapegrad.ops.stop_gradient import identity as fresh
+from tapegrad.ops.shape.functions import broadcast_to, reshape, to_device
+from tapegrad.ops.shape.joining import holds_tensors
 
 
 def asarray(
@@ -39,7 +39,7 @@ def asarray(
     copy: Any = None,
     like: Any = None,
 ) -> Any:
-    """Return `a` as an array: itself if it is one of that dtype, unless `copy` is set.
+    """Return `a` as an array; it is not copied if it has that dtype, unless `copy` is set.
 
     Lists may hold arrays, and gradients flow to them.
 
@@ -62,7 +62,7 @@ def asarray(
 
 
 def _shared(obj: Any, dtype: Any, device: Any) -> Any:
-    """Take over the memory of another library's array, which only DLPack can do."""
+    """Share the memory of another library's array through DLPack."""
     if not hasattr(obj, "__dlpack__"):
         raise ArgumentError(
             f"asarray must copy a {type(obj).__name__}; leave out copy=False to allow it."
@@ -87,20 +87,20 @@ def array(
 ) -> Any:
     """Return a new array with the values of `object`, of at least `ndmin` axes.
 
-    More than `ndmax` axes are refused: NumPy would make an array of lists, which tensors are not.
+    Lists deeper than `ndmax` raise: NumPy would make an array of lists, and tensors hold numbers.
 
     >>> array([[1.0, 2.0]]).shape, array(3, ndmin=2).shape
     ((1, 2), (1, 1))
     """
     x = asarray(object, dtype, order, device=device, copy=copy)
     if ndmax and len(x.shape) > ndmax:
-        raise ArgumentError(f"array with ndmax={ndmax} got lists {len(x.shape)} deep.")
+        raise ArgumentError(f"array with ndmax={ndmax} got lists of depth {len(x.shape)}.")
     missing = ndmin - len(x.shape)
     return reshape(x, (*[1] * missing, *x.shape)) if missing > 0 else x
 
 
 def asanyarray(a: Any, dtype: Any = None, order: str | None = None, **options: Any) -> Any:
-    """Return `a` as an array; there are no subclasses of tensors.
+    """Return `a` as an array; the same as `asarray`, because tensors have no subclasses.
 
     >>> asanyarray([1.0]).tolist()
     [1.0]
@@ -118,7 +118,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Any:
-    """Return `a` as an array, or raise if it holds NaN or infinity.
+    """Return `a` as an array, or raise if it contains NaN or infinity.
 
     >>> asarray_chkfinite([1.0]).tolist()
     [1.0]
@@ -140,7 +140,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
-    """Return the array of another library as a tensor on the same memory, or a copy of it.
+    """Return another library's array as a tensor that shares its memory, or as a copy.
 
     >>> from_dlpack(np.ones(2)).tolist()
     [1.0, 1.0]
@@ -149,14 +149,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     place = taken.device if device is None else resolve_device(device)
     if place != taken.device:
         if copy is False:
-            raise ArgumentError(f"from_dlpack must copy to get from {taken.device} to {place}.")
+            raise ArgumentError(f"from_dlpack must copy to move from {taken.device} to {place}.")
         return to_device(taken, place)
     if copy:
         taken.array = backend_of(taken.array).xp.asarray(taken.array, copy=True)
     return taken
 
 
-# Filled with one value
+# Constant arrays
 
 
 def _filled(shape: Any, value: Any, dtype: Any, device: Any) -> Any:
@@ -169,7 +169,7 @@ def _filled(shape: Any, value: Any, dtype: Any, device: Any) -> Any:
 def empty(
     shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
-    """Return an array of a shape; its values are zeros, though none are promised.
+    """Return an array of a shape; its values are unspecified (here zeros).
 
     >>> empty((2, 3)).shape
     (2, 3)
@@ -211,7 +211,7 @@ def full(
     device: Any = None,
     like: Any = None,
 ) -> Any:
-    """Return an array with `fill_value` everywhere; it may be an array that broadcasts.
+    """Return an array filled with `fill_value`, which may be an array that broadcasts.
 
     >>> full(2, 7).tolist()
     [7, 7]
@@ -240,7 +240,7 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Return an array of another one's shape, dtype and device.
+    """Return an uninitialized array with the shape, dtype and device of `prototype`.
 
     >>> empty_like([[1, 2]]).shape
     (1, 2)
@@ -257,7 +257,7 @@ def zeros_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Return zeros of another array's shape, dtype and device.
+    """Return zeros with the shape, dtype and device of another array.
 
     >>> zeros_like([1, 2]).tolist()
     [0, 0]
@@ -274,7 +274,7 @@ def ones_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Return ones of another array's shape, dtype and device.
+    """Return ones with the shape, dtype and device of another array.
 
     >>> ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
@@ -292,7 +292,7 @@ def full_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Return an array of another one's shape and dtype, with `fill_value` everywhere.
+    """Return an array with the shape and dtype of another one, filled with `fill_value`.
 
     >>> full_like([1.0, 2.0], 7).tolist()
     [7.0, 7.0]
@@ -311,7 +311,7 @@ def full_like(
 def fromfunction(
     function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any
 ) -> Any:
-    """Return what a function gives of the coordinates of a grid, one array per axis.
+    """Call a function with the coordinate arrays of a grid, and return its result.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2)).tolist()
     [[0.0, 1.0], [1.0, 2.0]]
@@ -321,7 +321,7 @@ def fromfunction(
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Any:
-    """Return an array of the numbers that an iterator gives.
+    """Return an array of the numbers of an iterator.
 
     >>> fromiter((k * k for k in range(3)), "int64").tolist()
     [0, 1, 4]
@@ -332,7 +332,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Any
 def frombuffer(
     buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, like: Any = None
 ) -> Any:
-    """Return an array with the numbers in a buffer of bytes.
+    """Return an array of the numbers in a bytes buffer.
 
     >>> frombuffer(bytes([1, 2]), "uint8").tolist()
     [1, 2]

@@ -1,4 +1,4 @@
-"""Differences, gradients, integrals and interpolation over sampled values."""
+"""Differences, gradients, integrals and interpolation of sampled functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel
@@ -22,17 +22,18 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops import cumulative, reduction, rounding
-from tapegrad.ops.comparison import not_equal
-from tapegrad.ops.convolve import convolve as _convolve, correlate as _correlate
-from tapegrad.ops.indexing import getitem
+from tapegrad.ops.convolution.sequences import convolve as _convolve, correlate as _correlate
+from tapegrad.ops.elementwise import rounding
+from tapegrad.ops.elementwise.comparison import not_equal
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing.functions import getitem
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.reduction import cumulative, primitives as reduction
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Return the differences of neighbours along an axis, `n` times over.
+    """Return the `n`-th differences of neighbours along an axis.
 
     >>> diff([1, 4, 9]).tolist()
     [3, 5]
@@ -42,7 +43,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ShapeError("diff needs an array with axes. Got a single value.")
     axis = normalize_axis(axis, len(x.shape), "diff")
     if not isinstance(n, int | np.integer):
-        raise ArgumentTypeError(f"diff needs a whole number of times n. Got {n!r}.")
+        raise ArgumentTypeError(f"diff needs an integer n. Got {n!r}.")
     if n < 0:
         raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
     parts = [x]
@@ -59,7 +60,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _beside(value: Any, x: Any, axis: int) -> Any:
-    """Return what comes before or after: a number stands for one slice of itself."""
+    """Return the value to prepend or append; a number becomes one slice."""
     value = as_array(value, x)
     if value.shape:
         return value
@@ -71,7 +72,7 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Return the differences of neighbours of the flattened array, with values at both ends.
+    """Return the differences of neighbours of the flattened array, with values added at the ends.
 
     >>> ediff1d([1, 4, 9], to_begin=0).tolist()
     [0, 3, 5]
@@ -86,33 +87,33 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def _end_of(value: Any, x: Any) -> Any:
-    """Return what stands at an end in the dtype of the array, if that keeps its kind."""
+    """Return the added values in the dtype of the array, or raise if the kind differs."""
     end = as_array_like(value, x)
     check_cast("ediff1d", dtype_of(end), dtype_of(x), "same_kind")
     return with_dtype(ravel(end), dtype_of(x))
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Return the slope by central differences along each axis; `varargs` are spacings or points.
+    """Return central differences along each axis; `varargs` are spacings or coordinates.
 
     >>> gradient([1.0, 4.0, 9.0]).tolist()
     [3.0, 4.0, 5.0]
     """
     x = floating(f)
     if dtype_of(as_array(f)).kind == "b":
-        raise DTypeError("gradient needs numbers. Got truth values; convert them by astype first.")
+        raise DTypeError("gradient needs numbers. Got booleans; convert them by astype first.")
     axes = (
         normalize_axes(None, len(x.shape), "gradient")
         if axis is None
         else tuple(normalize_axis(int(a), len(x.shape), "gradient") for a in np.atleast_1d(axis))
     )
     if len(set(axes)) < len(axes):
-        raise ArgumentError(f"gradient got an axis twice: {axis}.")
+        raise ArgumentError(f"gradient needs distinct axes. Got {axis}.")
     is_one = len(varargs) == 1 and not as_array(varargs[0]).shape
     if len(varargs) not in (0, len(axes)) and not is_one:
         raise ArgumentTypeError(
-            f"gradient needs no spacing, one, or {len(axes)} or points for each axis. "
-            f"Got {len(varargs)}."
+            f"gradient needs no spacing, one spacing, or one spacing or coordinate vector for each "
+            f"of {len(axes)} axes. Got {len(varargs)}."
         )
     if edge_order not in (1, 2):
         raise ArgumentError(f"gradient needs edge_order 1 or 2. Got {edge_order}.")
@@ -150,7 +151,7 @@ def _slope(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
 
 
 def _end(x: Any, axis: int, h: Any, edge_order: int, at_front: bool) -> Any:
-    """Return the slope at one end, by the first or the second order formula."""
+    """Return the difference at one end, by the formula of first or second order."""
     count = x.shape[axis]
     places = (0, 1, 2) if at_front else (count - 1, count - 2, count - 3)
     values = [_part(x, axis, k, k + 1) for k in places[: edge_order + 1]]
@@ -169,7 +170,7 @@ def _end(x: Any, axis: int, h: Any, edge_order: int, at_front: bool) -> Any:
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return the integral along an axis by the trapezoidal rule, over points `x` or steps `dx`.
+    """Return the integral along an axis by the trapezoidal rule, with points `x` or spacing `dx`.
 
     >>> trapezoid([1, 2, 3]).tolist()
     4.0
@@ -210,10 +211,10 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Return a function given by points, interpolated linearly; differentiable in all of them.
+    """Interpolate linearly between points; differentiable in all arguments.
 
-    Points that fall are refused where they are not on a device yet. Of points that are the same
-    the last one counts to their right.
+    Decreasing points raise, unless they are on a device. At repeated points, the last value
+    applies to the right.
 
     >>> interp([0.5, 1.5], [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 25.0]
@@ -244,7 +245,7 @@ def interp(
 
 
 def _periodic(at: Any, knots: Any, values: Any, period: float) -> tuple[Any, Any, Any]:
-    """Bring points into one period and repeat the ends beyond it."""
+    """Map points into one period, and repeat the end points outside of it."""
     at, knots = rounding.mod(at, period), rounding.mod(knots, period)
     order = knots.argsort()
     knots, values = getitem(knots, order), getitem(values, order)
@@ -255,7 +256,7 @@ def _periodic(at: Any, knots: Any, values: Any, period: float) -> tuple[Any, Any
 def unwrap(
     p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
 ) -> Any:
-    """Return angles without jumps: each differs from its neighbour by at most half a period.
+    """Return angles without jumps: neighbours differ by at most half a period.
 
     >>> unwrap([0.0, 6.0]).round(4).tolist()
     [0.0, -0.2832]

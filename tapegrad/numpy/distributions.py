@@ -1,7 +1,7 @@
-"""Draws from continuous distributions.
+"""Continuous distributions.
 
-Gradients flow to the parameters as a draw moves with them while its random numbers stay. `wald`
-and the `kappa` of `vonmises` have none: these draws are chosen among candidates.
+Samples are differentiable in the parameters, for fixed random bits. `wald` and the `kappa` of
+`vonmises` have no derivative, because they use rejection sampling.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.streams import Numbers, check, positive, shape_of, size_for
 from tapegrad.numpy.values import deliver, floating, with_dtype
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.exponential import exp, log, log1p, logaddexp
+from tapegrad.ops.control.stop_gradient import stop_gradient
+from tapegrad.ops.elementwise.exponential import exp, log, log1p, logaddexp
+from tapegrad.ops.elementwise.rounding import rint
+from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.elementwise.trigonometric import acos, cos, tan
 from tapegrad.ops.linalg.decompositions import cholesky
-from tapegrad.ops.logsumexp import logsumexp
-from tapegrad.ops.rounding import rint
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.shape import broadcast_to
-from tapegrad.ops.stop_gradient import stop_gradient
-from tapegrad.ops.trigonometric import acos, cos, tan
+from tapegrad.ops.random import primitives as draws
+from tapegrad.ops.reduction.logsumexp import logsumexp
+from tapegrad.ops.shape.functions import broadcast_to
 
 ROUNDS = 32
-"""How often a draw that may be turned down is tried: at least 0.6 of all are taken, so that one in
-10 ** 12 is left at its start."""
+"""Number of rejection rounds. At least 0.6 of the candidates are accepted, so that one of 10 ** 12
+samples keeps its initial value."""
 
 
 def accepted(start: Any, propose: Callable[[], tuple[Any, Any]]) -> Any:
-    """Return the first candidate that is taken, element by element, or the start.
+    """Return the first accepted candidate for each element, or the start value.
 
     >>> from tapegrad.numpy.values import as_array
     >>> float(accepted(as_array(0.0), lambda: (as_array(2.0), as_array(True))))
@@ -68,7 +68,7 @@ class Continuous(Numbers):
         return deliver(with_dtype(self.normal(size=size_for(size, out)), dtype), out)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
-        """Draw numbers whose logarithms are normal."""
+        """Draw from log-normal distributions."""
         return exp(self.normal(mean, check("sigma", sigma, 0), size))
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
@@ -79,7 +79,7 @@ class Continuous(Numbers):
     def standard_exponential(
         self, size: Any = None, dtype: Any = "float64", method: str = "zig", out: Any = None
     ) -> Any:
-        """Draw from the exponential distribution of scale 1, by inversion whatever the method."""
+        """Draw from the standard exponential distribution; every method uses inversion."""
         check_choice("method", method, ("zig", "inv"))
         return deliver(with_dtype(self.exponential(1.0, size_for(size, out)), dtype), out)
 
@@ -115,17 +115,17 @@ class Continuous(Numbers):
         return (-log1p(-self._uniform(shape_of(size, a)))) ** (1.0 / a)
 
     def pareto(self, a: Any, size: Any = None) -> Any:
-        """Draw from Pareto distributions that begin at 0 (Lomax)."""
+        """Draw from Lomax distributions: Pareto distributions that begin at 0."""
         a = positive("a", a)
         return exp(-log1p(-self._uniform(shape_of(size, a))) / a) - 1.0
 
     def power(self, a: Any, size: Any = None) -> Any:
-        """Draw numbers below 1 with density a x ** (a - 1)."""
+        """Draw from power distributions: numbers below 1 with density a x ** (a - 1)."""
         a = positive("a", a)
         return self._uniform(shape_of(size, a)) ** (1.0 / a)
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
-        """Draw from distributions whose density is a triangle."""
+        """Draw from triangular distributions."""
         left, mode, right = floating(left), floating(mode), floating(right)
         u = self._uniform(shape_of(size, left, mode, right))
         split = (mode - left) / (right - left)
@@ -133,7 +133,7 @@ class Continuous(Numbers):
         high = right - ((1.0 - u) * (right - left) * (right - mode)) ** 0.5
         return where(u < split, low, high)
 
-    # Sums of squares
+    # Gamma and related distributions
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw from gamma distributions."""
@@ -156,7 +156,7 @@ class Continuous(Numbers):
     def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
         """Draw from noncentral chi-square distributions.
 
-        For `df` up to 1 a draw moves with `nonc` in steps and has no derivative by it.
+        For `df` <= 1 a sample is a step function of `nonc` and has no derivative.
         """
         df = positive("df", df)
         nonc = floating(check("nonc", nonc, 0))
@@ -190,7 +190,7 @@ class Continuous(Numbers):
         return self.normal(size=shape) / (self.chisquare(df, shape) / df) ** 0.5
 
     def _log_gamma(self, alpha: Any, shape: tuple[int, ...]) -> Any:
-        """The logarithm of a gamma draw, which is finite where the draw itself is 0."""
+        """The logarithm of a gamma sample, which is finite even if the sample underflows to 0."""
         whole = log(self.gamma(alpha + 1.0, 1.0, shape))
         return whole + log1p(-self._uniform(shape)) / alpha
 
@@ -202,33 +202,33 @@ class Continuous(Numbers):
         return exp(first - logaddexp(first, second))
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
-        """Draw vectors of shares that add up to 1."""
+        """Draw from Dirichlet distributions: vectors that add up to 1."""
         alpha = positive("alpha", alpha)
         lead = () if size is None else shape_of(size)
         parts = self._log_gamma(alpha, (*lead, *alpha.shape))
         return exp(parts - logsumexp(parts, -1, True))
 
-    # Candidates that may be turned down
+    # Rejection sampling
 
     def wald(self, mean: Any, scale: Any, size: Any = None) -> Any:
-        """Draw from Wald's (inverse Gaussian) distributions; without derivatives."""
+        """Draw from Wald (inverse Gaussian) distributions, without derivatives."""
         mean = stop_gradient(positive("mean", mean))
         scale = stop_gradient(positive("scale", scale))
         shape = shape_of(size, mean, scale)
-        # A square of a normal number belongs to two points; each has its chance. The smaller one
-        # is written without a difference of large numbers.
+        # The square of a normal number corresponds to two points, each with its probability. The
+        # formula of the smaller one avoids a difference of large numbers.
         y = mean * self.normal(size=shape) ** 2 / (2.0 * scale)
         ratio = 1.0 / (1.0 + y + (y * (y + 2.0)) ** 0.5)
         return mean * where(self._uniform(shape) * (1.0 + ratio) <= 1.0, ratio, 1.0 / ratio)
 
     def vonmises(self, mu: Any, kappa: Any, size: Any = None) -> Any:
-        """Draw angles from von Mises' distributions; they have no derivative by `kappa`."""
+        """Draw angles from von Mises distributions; they have no derivative in `kappa`."""
         mu = floating(mu)
         shape = shape_of(size, mu, kappa)
         kappa = stop_gradient(floating(check("kappa", kappa, 0)))
         k = broadcast_to(clip(kappa, 1e-8, 1e6), shape)
-        # The wrapped Cauchy distribution that is nearest to von Mises' (Best and Fisher, 1979).
-        large = clip(k, 1e-5, 1e6)  # below, the difference would be lost
+        # The wrapped Cauchy distribution that is nearest to it (Best and Fisher, 1979).
+        large = clip(k, 1e-5, 1e6)  # below 1e-5 the difference would cancel
         root = 1.0 + (1.0 + 4.0 * large * large) ** 0.5
         rho = (root - (2.0 * root) ** 0.5) / (2.0 * large)
         peak = where(k < 1e-5, 1.0 / k + k, (1.0 + rho * rho) / (2.0 * rho))
@@ -251,11 +251,11 @@ class Continuous(Numbers):
         self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
         *, method: str = "cholesky",
     ) -> Any:  # fmt: skip
-        """Draw vectors from a normal distribution with a covariance matrix.
+        """Draw vectors from multivariate normal distributions.
 
-        The method 'eigh' (or 'svd', which is the same here) takes singular matrices as well;
-        'cholesky' has derivatives wherever the matrix has an inverse. A matrix that is not on a
-        device yet is checked.
+        The methods 'eigh' and 'svd', which are the same here, allow singular matrices. 'cholesky'
+        has derivatives wherever the matrix is invertible. The matrix is checked unless it is on a
+        device.
         """
         check_choice("method", method, ("cholesky", "eigh", "svd"))
         _check_covariance(cov, check_valid, tol)
@@ -278,7 +278,7 @@ def _check_covariance(cov: Any, check_valid: str, tol: float) -> None:
     values = np.linalg.eigvalsh(matrix)
     if np.allclose(matrix, matrix.T, tol, tol) and values.min() >= -tol * max(values.max(), 1.0):
         return
-    words = "cov must be symmetric with eigenvalues of 0 or more."
+    words = "cov must be symmetric with nonnegative eigenvalues."
     if check_valid == "raise":
         raise ArgumentError(words)
     warnings.warn(words, RuntimeWarning, stacklevel=3)

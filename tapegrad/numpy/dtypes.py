@@ -1,4 +1,4 @@
-"""Data types, what they can hold, and which one comes of several."""
+"""Data types, their limits, and type promotion."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.dtypes import (
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.dtypes import (
     DType,
     as_dtype,
     bool_,
@@ -27,13 +27,13 @@ from tapegrad.core.dtypes import (
     uint32,
     uint64,
 )
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.numpy.values import as_array, dtype_of, with_dtype
-from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.control.stop_gradient import identity
+from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.shape import to_device
-from tapegrad.ops.stop_gradient import identity
+from tapegrad.ops.shape.functions import to_device
 
 bool = bool_
 half, single, double = float16, float32, float64
@@ -43,7 +43,7 @@ ubyte, ushort, uintc, uint, ulonglong = uint8, uint16, uint32, uint64, uint64
 intp, uintp = int64, uint64
 long, ulong = int64, uint64
 
-# The families that `issubdtype` asks about.
+# The abstract types of `issubdtype`.
 generic, number, integer = np.generic, np.number, np.integer
 signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
 inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
@@ -57,12 +57,12 @@ KINDS = {
     "complex floating": "c",
     "numeric": "iufc",
 }
-"""The Array API's kinds, in NumPy's letters."""
+"""The Array API's dtype kinds, by NumPy's kind letters."""
 
 
 @dataclass(frozen=True)
 class finfo_object:  # noqa: N801 -- the Array API's name
-    """What `finfo` tells."""
+    """The result of `finfo`."""
 
     bits: int
     eps: float
@@ -77,7 +77,7 @@ class finfo_object:  # noqa: N801 -- the Array API's name
 
 @dataclass(frozen=True)
 class iinfo_object:  # noqa: N801 -- the Array API's name
-    """What `iinfo` tells."""
+    """The result of `iinfo`."""
 
     bits: int
     max: int
@@ -123,14 +123,14 @@ def iinfo(type: Any, /) -> iinfo_object:
 
 
 def _dtype_in(value: Any) -> np.dtype[Any]:
-    """Return the dtype that a value is or has."""
+    """Return the dtype of a value, or the value itself if it is a dtype."""
     if isinstance(value, Tensor) or hasattr(value, "shape"):
         return numpy_dtype(value.dtype)
     return numpy_dtype(value)
 
 
 def dtype(dtype: Any, align: Any = False, copy: Any = False) -> DType:
-    """Return the data type for anything that names one.
+    """Return the data type for any dtype specifier.
 
     >>> dtype("float32") is float32
     True
@@ -139,7 +139,7 @@ def dtype(dtype: Any, align: Any = False, copy: Any = False) -> DType:
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Return whether a dtype is of a kind: a dtype, 'integral', 'real floating', or several.
+    """Return whether a dtype is of a kind: a dtype, a name such as 'integral', or a tuple.
 
     >>> isdtype(float32, "real floating"), isdtype(int8, (bool, "numeric"))
     (True, True)
@@ -155,7 +155,7 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> Any:
-    """Return whether a dtype belongs to a family such as `numpy.floating`.
+    """Return whether a dtype is a subtype of another, such as `numpy.floating`.
 
     >>> issubdtype(float32, floating), issubdtype(int32, floating)
     (True, False)
@@ -165,7 +165,7 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
 
 
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
-    """Return whether values of a dtype (or an array's) can become those of another.
+    """Return whether a dtype (or an array's) can be cast to another.
 
     >>> can_cast(int32, float64), can_cast(float64, int32)
     (True, False)
@@ -175,7 +175,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """Return the dtype that arrays, dtypes and Python numbers have together.
+    """Return the dtype that type promotion gives for arrays, dtypes and Python numbers.
 
     >>> result_type(float32, int8), result_type(int32, 1.0)
     (<dtype: 'float32'>, <dtype: 'float64'>)
@@ -202,7 +202,7 @@ def promote_types(type1: Any, type2: Any) -> DType:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
-    """Return an array with another dtype; with `copy=False` itself if it has that already.
+    """Return an array with another dtype; with `copy=False`, itself if it already has that dtype.
 
     >>> astype([1.5, 2.5], int32).tolist()
     [1, 2]
@@ -218,7 +218,7 @@ def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> An
 
 
 def iscomplexobj(x: Any) -> Any:
-    """Return whether an array is of a complex dtype.
+    """Return whether an array has a complex dtype.
 
     >>> iscomplexobj([1j]), iscomplexobj([1.0])
     (True, False)
@@ -227,7 +227,7 @@ def iscomplexobj(x: Any) -> Any:
 
 
 def isrealobj(x: Any) -> Any:
-    """Return whether an array is not of a complex dtype.
+    """Return whether an array does not have a complex dtype.
 
     >>> isrealobj([1.0])
     True
@@ -236,14 +236,14 @@ def isrealobj(x: Any) -> Any:
 
 
 def common_type(*arrays: Any) -> DType:
-    """Return the floating-point dtype that arrays have together; integers count as float64.
+    """Return the common floating-point dtype of arrays; integers count as float64.
 
     >>> common_type([1, 2], [1.0])
     <dtype: 'float64'>
     """
     kinds = [dtype_of(as_array(a)) for a in arrays]
     if any([kind.kind == "b" for kind in kinds]):
-        raise ArgumentTypeError("common_type takes numbers. Got an array of truth values.")
+        raise ArgumentTypeError("common_type takes numbers. Got an array of booleans.")
     kinds = [kind if kind.kind in "fc" else np.dtype("float64") for kind in kinds]
     return as_dtype(np.result_type(*kinds))
 

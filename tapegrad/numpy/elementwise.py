@@ -1,4 +1,4 @@
-"""NumPy's universal functions: one line each, over the functions of `tapegrad.ops`."""
+"""NumPy's universal functions, one line each, in terms of `tapegrad.ops`."""
 
 from __future__ import annotations
 
@@ -8,53 +8,52 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.numpy.loops import loop_dtypes
 from tapegrad.numpy.reductions import running_over
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_array_like, dtype_of, narrow_floating, side_by_side, with_dtype
-from tapegrad.ops import (
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.elementwise import (
     arithmetic,
     bits,
     comparison,
-    cumulative,
     exponential,
-    indexing,
     magnitude,
-    operator_functions,
     powers,
-    reduction,
     rounding,
     selection,
     trigonometric,
 )
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import complex as complex_of, imag, real
-from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.logsumexp import logsumexp
-from tapegrad.ops.selection import where as choose
+from tapegrad.ops.elementwise.complex_numbers import complex as complex_of, imag, real
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing import functions as indexing
+from tapegrad.ops.interface import operator_functions
+from tapegrad.ops.reduction import cumulative, primitives as reduction
+from tapegrad.ops.reduction.logsumexp import logsumexp
 
 _WHOLE = frozenset("biu")
 _LEAST_NORMAL, _LEAST_EXPONENT, _LARGEST_HALF = 2.0**-14, -13, 65504.0
-"""Of float16: exponents as `frexp` gives them."""
+"""For float16: the exponents that `frexp` returns."""
 
 
 def _narrow(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Let a function of floating numbers take integers as NumPy does."""
+    """Convert integer arguments as NumPy's floating-point loops do."""
     return lambda x: function(narrow_floating(x))
 
 
 def _as_numpy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Bring integers and truth values to the dtypes of NumPy's loop, as NumPy does on the host."""
+    """Convert integers and booleans to the dtypes of NumPy's loop."""
 
     def call(*inputs: Any) -> Any:
         kinds = [type(x) if type(x) in NUMBERS else dtype_of(x) for x in inputs]
         if not any([getattr(kind, "kind", "") in _WHOLE for kind in kinds]):
             return function(*inputs)
         if any([getattr(kind, "kind", "f") not in "biufc" for kind in kinds]):
-            return function(*inputs)  # bfloat16, of which NumPy knows nothing
+            return function(*inputs)  # bfloat16, which NumPy does not know
         wanted = loop_dtypes(name, tuple(kinds), None, "same_kind")
         pairs = zip(inputs, wanted, strict=False)
         return function(*[x if type(x) in NUMBERS else with_dtype(x, kind) for x, kind in pairs])
@@ -63,7 +62,7 @@ def _as_numpy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_truths(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of truth values take complex numbers, of which not every device knows."""
+    """Convert complex arguments to booleans, which not every device does."""
 
     def truth(x: Any) -> Any:
         is_complex = type(x) is complex or (type(x) not in NUMBERS and dtype_of(x).kind == "c")
@@ -73,7 +72,7 @@ def _of_truths(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _power(x1: Any, x2: Any) -> Any:
-    """Powers, with NumPy's dtypes for complex exponents and for powers of truth values."""
+    """Powers with NumPy's dtypes for complex exponents and for booleans."""
     if isinstance(x2, complex):
         x2 = as_array_like(x2, x1)
     elif isinstance(x2, int) and not isinstance(x2, bool) and dtype_of(x1).kind == "b":
@@ -87,7 +86,7 @@ def _float_power(x1: Any, x2: Any) -> Any:
 
 
 def _one_at_zero(y: Any, exponent: Any) -> Any:
-    """Powers of complex numbers to 0: a device takes the logarithm, which 0 has not."""
+    """Return 1 where a complex power has exponent 0: devices compute log(0)."""
     if dtype_of(y).kind != "c" or type(exponent) in NUMBERS or not _is_elsewhere(y):
         return y
     return choose(comparison.equal(exponent, 0), 1.0, y)
@@ -96,13 +95,13 @@ def _one_at_zero(y: Any, exponent: Any) -> Any:
 def _log2(x: Any) -> Any:
     if dtype_of(x).kind != "c":
         return exponential.log2(x)
-    # By parts: infinity times a complex number is not a number.
+    # By parts: infinity times a complex number is NaN.
     y = exponential.log(x)
     return complex_of(real(y) / math.log(2.0), imag(y) / math.log(2.0))
 
 
 def _is_elsewhere(x: Any) -> bool:
-    """Whether something other than NumPy computes with the array."""
+    """Return whether a library other than NumPy holds the array."""
     while type(x) is not Tensor and hasattr(x, "tensor"):
         x = x.tensor
     return not isinstance(getattr(x, "array", None), np.ndarray | np.generic)
@@ -112,7 +111,7 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     y = rounding.floor_divide(x1, x2)
     if dtype_of(y).kind != "f" or not _is_elsewhere(y):
         return y
-    # What NumPy says of infinity, whose remainder is not a number.
+    # NumPy returns NaN for infinity.
     return choose(comparison.isinf(as_array_like(x1, y)), math.nan, y)
 
 
@@ -125,11 +124,11 @@ def _nextafter(x1: Any, x2: Any) -> Any:
 
 
 def _next_half(x: Any, y: Any) -> Any:
-    """The half after `x` towards `y`, both in single precision, where steps are computed."""
+    """Return the float16 number after `x` towards `y`, computed in float32."""
     size = magnitude.abs(x)
     mantissa, exponent = bits.frexp(selection.maximum(size, _LEAST_NORMAL))
     grows = (x > 0) == (y > x)
-    # Below a power of two the steps are half as long, but not among the smallest numbers.
+    # Below a power of two the spacing halves, except among subnormal numbers.
     shrinks = (mantissa == 0.5) & (exponent > _LEAST_EXPONENT) & ~grows
     places = exponent - 11 - cast(shrinks, exponent.dtype)
     step = bits.ldexp(1.0 + selection.minimum(size, 0.0), places)
@@ -143,10 +142,10 @@ def _subtract_at(x: Any, index: Any, value: Any) -> Any:
 
 
 def _log_sum(base: float) -> Callable[..., Any]:
-    """The logarithm of a sum of powers, to a base given by its logarithm, over axes."""
+    """Return the logarithm of a sum of powers over axes; the base is given by its logarithm."""
 
     def reduce(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        if 0 in x.shape:  # nothing adds up to 0
+        if 0 in x.shape:  # an empty sum is 0
             return reduction.sum(x - math.inf, axis, keepdims) - math.inf
         return logsumexp(x * base, axis, keepdims) / base
 
@@ -155,12 +154,12 @@ def _log_sum(base: float) -> Callable[..., Any]:
 
 def _ldexp(x1: Any, x2: Any) -> Any:
     if type(x2) is float or (type(x2) is not int and dtype_of(x2).kind not in "biu"):
-        raise ArgumentTypeError("ldexp needs integers as exponents. Got floating numbers.")
+        raise ArgumentTypeError("ldexp needs integers as exponents. Got floating-point numbers.")
     return bits.ldexp(x1, x2)
 
 
 def _spacing(x: Any) -> Any:
-    """The distance from each number to the next one away from zero."""
+    """Return the distance from each number to the next one away from zero."""
     kind = dtype_of(x)
     if kind != "float16" or not _is_elsewhere(x):
         return bits.spacing(x)
@@ -224,7 +223,7 @@ logaddexp2 = Binary(
     reduction=_log_sum(math.log(2.0)),
 )
 
-# Angles
+# Trigonometry
 
 sin = Unary("sin", trigonometric.sin)
 cos = Unary("cos", trigonometric.cos)
@@ -255,14 +254,14 @@ nextafter = Binary("nextafter", _as_numpy("nextafter", _nextafter))
 spacing = Unary("spacing", _narrow(_spacing))
 signbit = Unary("signbit", _as_numpy("signbit", magnitude.signbit))
 
-# The larger and the smaller
+# Maximum and minimum
 
 maximum = Binary("maximum", selection.maximum, reduction=reduction.max, running=cumulative.cummax)
 minimum = Binary("minimum", selection.minimum, reduction=reduction.min, running=cumulative.cummin)
 fmax = Binary("fmax", selection.fmax, in_any_order=True)
 fmin = Binary("fmin", selection.fmin, in_any_order=True)
 
-# Comparisons and truth
+# Comparisons and logic
 
 equal = Binary("equal", comparison.equal)
 not_equal = Binary("not_equal", comparison.not_equal)
@@ -282,7 +281,7 @@ isnan = Unary("isnan", comparison.isnan)
 isinf = Unary("isinf", comparison.isinf)
 isfinite = Unary("isfinite", comparison.isfinite)
 
-# Bits and whole numbers
+# Bits and integers
 
 bitwise_and = Binary("bitwise_and", bits.bitwise_and, identity=-1)
 bitwise_or = Binary("bitwise_or", bits.bitwise_or, identity=0)
@@ -295,7 +294,7 @@ lcm = Binary("lcm", bits.lcm)
 
 
 def _bitwise_count(x: Any) -> Any:
-    """How many bits are set in the absolute value of each integer, as uint8."""
+    """Return the number of set bits in the absolute value of each integer, as uint8."""
     kind = dtype_of(x)
     if kind.kind not in "biu":
         raise ArgumentTypeError(f"bitwise_count needs integers. Got {x.dtype}.")

@@ -1,6 +1,6 @@
-"""Functions whose results become complex where real numbers have none: NumPy's `emath`.
+"""NumPy's `emath`: functions whose results become complex outside of the real domain.
 
-Whether that is so is read on the host. Derivatives are those of the complex functions.
+The values are read on the host to decide. Derivatives are those of the complex functions.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 from tapegrad.numpy import elementwise
 from tapegrad.numpy.values import as_arrays, dtype_of, narrow_floating, side_by_side, with_dtype
-from tapegrad.ops import comparison, complex_numbers, magnitude, reduction
-from tapegrad.ops.selection import where
+from tapegrad.ops.elementwise import comparison, complex_numbers, magnitude
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction import primitives as reduction
 
 Function = Callable[..., Any]
 
@@ -53,8 +54,8 @@ def _where_real(function: Function, is_outside: Callable[[Any], bool], what: str
     return call
 
 
-_NEGATIVE = "if any of them is negative"
-_OUTSIDE = "if any of them is beyond -1 and 1"
+_NEGATIVE = "if any element is negative"
+_OUTSIDE = "if any element is outside [-1, 1]"
 
 sqrt = _where_real(elementwise.sqrt, _has_negative, _NEGATIVE)
 log = _where_real(elementwise.log, _has_negative, _NEGATIVE)
@@ -64,7 +65,7 @@ arctanh = _where_real(elementwise.arctanh, _leaves_unit, _OUTSIDE)
 
 
 def _arcsin(x: Any) -> Any:
-    """The arcsine of real numbers, some beyond 1: pi/2 with the sign of x, and i acosh |x|."""
+    """The arcsine of real numbers outside [-1, 1]: pi/2 with the sign of x, and i acosh |x|."""
     size = magnitude.abs(x)
     is_outside = size > 1
     inside = elementwise.arcsin(where(is_outside, 0.0, x))
@@ -74,7 +75,7 @@ def _arcsin(x: Any) -> Any:
 
 
 def arcsin(x: Any) -> Any:
-    """Return the arcsine of each element, complex if any of them is beyond -1 and 1.
+    """Return the arcsine of each element, complex if any is outside [-1, 1].
 
     >>> arcsin([0.0, 1.0]).round(4).tolist()
     [0.0, 1.5708]
@@ -87,7 +88,7 @@ def arcsin(x: Any) -> Any:
 
 
 def arccos(x: Any) -> Any:
-    """Return the arccosine of each element, complex if any of them is beyond -1 and 1.
+    """Return the arccosine of each element, complex if any is outside [-1, 1].
 
     >>> arccos([1.0]).tolist()
     [0.0]
@@ -97,7 +98,7 @@ def arccos(x: Any) -> Any:
 
 
 def logn(n: Any, x: Any) -> Any:
-    """Return the logarithm of `x` to the base `n`, complex if any of them is negative.
+    """Return the logarithm of `x` to the base `n`, complex if any element is negative.
 
     >>> logn(2, [4.0, 8.0]).tolist()
     [2.0, 3.0]

@@ -1,4 +1,4 @@
-"""Smaller helpers of NumPy: vectorize, bits, positions from a mask, shared memory."""
+"""Further NumPy functions: vectorize, packbits, mask_indices, shares_memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.creation import asarray
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
 from tapegrad.numpy.values import as_array, as_arrays, refuse_order, with_dtype
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.joining import stack
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack
 
 binary_repr = np.binary_repr
 base_repr = np.base_repr
@@ -22,7 +22,7 @@ True_, False_ = True, False
 
 
 class vectorize:  # noqa: N801 -- NumPy's name
-    """A function of numbers as a function of arrays, called once per element.
+    """Apply a function of numbers to arrays, one call per element.
 
     >>> vectorize(lambda a, b: a if a > b else b)([1.0, 5.0], 3.0).tolist()
     [3.0, 5.0]
@@ -38,14 +38,14 @@ class vectorize:  # noqa: N801 -- NumPy's name
         signature: str | None = None,
     ) -> None:
         if signature is not None:
-            raise ArgumentError("vectorize takes no signature here. Use tapegrad.vmap.")
+            raise ArgumentError("vectorize does not support signature. Use tapegrad.vmap.")
         self.pyfunc = pyfunc
         self.__doc__ = doc or pyfunc.__doc__
         self._otypes = otypes
         self._excluded = set(excluded or ())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function gives of each element of the broadcast arguments."""
+        """Call the function for each element of the broadcast arguments."""
         places = [k for k in range(len(args)) if k not in self._excluded]
         arrays = broadcast_arrays(*[args[k] for k in places])
         columns = [ravel(x) for x in arrays]
@@ -68,7 +68,7 @@ class vectorize:  # noqa: N801 -- NumPy's name
 
 
 def packbits(a: Any, /, axis: int | None = None, bitorder: Any = "big") -> Any:
-    """Return truth values packed into bytes.
+    """Pack booleans into bytes.
 
     >>> packbits([1, 0, 0, 0, 0, 0, 0, 1]).tolist()
     [129]
@@ -79,7 +79,7 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: Any = "big") -> Any:
 def unpackbits(
     a: Any, /, axis: int | None = None, count: int | None = None, bitorder: Any = "big"
 ) -> Any:
-    """Return the bits of bytes.
+    """Unpack bytes into bits.
 
     >>> unpackbits(asarray([129], dtype="uint8")).tolist()
     [1, 0, 0, 0, 0, 0, 0, 1]
@@ -89,7 +89,7 @@ def unpackbits(
 
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
-    """Return the coordinates that a function such as `triu` keeps of an n × n matrix.
+    """Return the indices at which a function such as `triu` is nonzero for an n × n matrix.
 
     >>> import tapegrad.numpy as tnp
     >>> [part.tolist() for part in mask_indices(2, tnp.triu)]
@@ -99,7 +99,7 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
-    """Return `a` as an array of a dtype; tensors meet all other requirements but Fortran's order.
+    """Return `a` as an array of a dtype; the only requirement that raises is Fortran order.
 
     >>> require([1, 2], "float32").dtype
     <dtype: 'float32'>
@@ -111,7 +111,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
 
 
 def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
-    """Return whether writing into one array changes the other: only if they are the same one.
+    """Return whether writing into one array changes the other: only for the same array.
 
     >>> x = asarray([1.0])
     >>> shares_memory(x, x), shares_memory(x, x[:1])

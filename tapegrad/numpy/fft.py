@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.device import device as on_device
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.device import device as on_device
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
-from tapegrad.ops import fft as transforms, spectra
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.fourier import functions as spectra, transforms
 from tapegrad.ops.linalg.common import dtype_of
 
 Norm = str | None
 
 
 def _numbers(a: Any) -> Any:
-    """Return floating numbers; the transforms know none of half precision."""
+    """Return the array as floating point, in at least single precision."""
     x = floating(a)
     return cast(x, "float32") if dtype_of(x) == "float16" else x
 
 
 def _lengths(s: Any, axes: Any) -> tuple[Any, Any]:
-    """Return lengths and axes; NumPy's lengths without axes are those of the last ones."""
+    """Return lengths and axes; lengths without axes refer to the last axes."""
     if s is None:
         return None, axes
     lengths = tuple(int(n) for n in s)
@@ -50,7 +50,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: Norm = None, out: A
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Any:
-    """Return the first n // 2 + 1 entries of the transform of real values.
+    """Return the transform of real values: the first n // 2 + 1 entries.
 
     >>> rfft([1.0, 1.0]).tolist()
     [(2+0j), 0j]
@@ -104,7 +104,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Norm = None, out: Any 
 
 
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Any:
-    """Return the transform over two axes (the last ones).
+    """Return the transform over two axes (by default the last two).
 
     >>> fft2([[1.0, 1.0]]).tolist()
     [[(2+0j), 0j]]
@@ -140,7 +140,7 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: 
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Any:
-    """Return the real transform of values that are Hermitian, half of which are given.
+    """Return the real transform of Hermitian values, given one half of them.
 
     >>> hfft([1.0, 0.0]).tolist()
     [1.0, 1.0]
@@ -158,7 +158,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Norm = None, out: 
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """Return a spectrum with frequency zero in the middle.
+    """Shift the zero-frequency entry to the middle.
 
     >>> fftshift([0, 1, -1]).tolist()
     [-1, 0, 1]
@@ -167,7 +167,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 
 
 def ifftshift(x: Any, axes: Any = None) -> Any:
-    """Return what `fftshift` was given.
+    """Return the inverse of `fftshift`.
 
     >>> ifftshift([-1, 0, 1]).tolist()
     [0, 1, -1]
@@ -176,7 +176,7 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    """Return the frequencies of the entries of `fft` for samples that are `d` apart.
+    """Return the frequencies of the entries of `fft` for samples with spacing `d`.
 
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
@@ -185,7 +185,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) ->
 
 
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    """Return the frequencies of the entries of `rfft` for samples that are `d` apart.
+    """Return the frequencies of the entries of `rfft` for samples with spacing `d`.
 
     >>> rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import as_array, axis_of, dtype_of, with_numbers
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.picking import nonzero
-from tapegrad.ops.shape import moveaxis, reshape
+from tapegrad.ops.indexing.slices_and_masks import nonzero
+from tapegrad.ops.shape.functions import moveaxis, reshape
 
 
 class _Joiner:
-    """What `r_[...]` and `c_[...]` join: arrays, numbers, and slices as ranges."""
+    """`r_[...]` and `c_[...]`: join arrays, numbers, and slices as ranges."""
 
     def __init__(self, axis: int, ndmin: int, trans1d: int) -> None:
         self._axis, self._ndmin, self._trans1d = axis, ndmin, trans1d
@@ -29,7 +29,7 @@ class _Joiner:
         axis, ndmin, trans1d = self._axis, self._ndmin, self._trans1d
         if isinstance(items[0], str):
             if items[0] in ("r", "c"):
-                raise ArgumentError("r_ makes no matrices here. Leave out the 'r' or 'c'.")
+                raise ArgumentError("r_ does not make matrices. Leave out the 'r' or 'c'.")
             numbers = [int(part) for part in items.pop(0).split(",")]
             axis, ndmin, trans1d = (*numbers, *(ndmin, trans1d)[len(numbers) - 1 :])[:3]
         spans = [_span(item) if isinstance(item, slice) else item for item in items]
@@ -38,7 +38,7 @@ class _Joiner:
 
 
 def _with_axes(x: Any, ndmin: int, trans1d: int) -> Any:
-    """Return an array with at least `ndmin` axes; its own begin at `trans1d`."""
+    """Return an array with at least `ndmin` axes; its original axes begin at `trans1d`."""
     rank = max(len(x.shape), 1)
     x = reshape(x, (1,)) if not x.shape else x
     missing = ndmin - rank
@@ -52,7 +52,7 @@ def _with_axes(x: Any, ndmin: int, trans1d: int) -> Any:
 
 
 def _span(part: slice) -> Any:
-    """Return the numbers that a slice stands for; an imaginary step counts them."""
+    """Return the numbers of a slice; an imaginary step is a count."""
     start = 0 if part.start is None else part.start
     step = 1 if part.step is None else part.step
     if isinstance(step, complex):
@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Slices:
-    """`s_[1:3]` is the slice itself; `index_exp[1:3]` a tuple of it."""
+    """`s_[1:3]` is the slice itself; `index_exp[1:3]` is a tuple with the slice."""
 
     def __init__(self, makes_tuple: bool) -> None:
         self._makes_tuple = makes_tuple
@@ -94,7 +94,7 @@ mgrid, ogrid = _Grid(False), _Grid(True)
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Return vectors shaped so that they index the grid that they span.
+    """Return vectors reshaped so that they index a grid.
 
     >>> [part.shape for part in ix_([0, 1], [2, 3, 4])]
     [(2, 1), (1, 3)]
@@ -124,7 +124,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 
 
 def ndindex(*shape: Any) -> Any:
-    """Return an iterator over the coordinates of an array of a shape.
+    """Iterate over the coordinates of an array of a shape.
 
     >>> list(ndindex(2, 1))
     [(0, 0), (1, 0)]
@@ -133,7 +133,7 @@ def ndindex(*shape: Any) -> Any:
 
 
 def ndenumerate(arr: Any) -> Any:
-    """Return an iterator over coordinates and elements.
+    """Iterate over coordinates and elements.
 
     >>> [(place, float(value)) for place, value in ndenumerate([1.0, 2.0])]
     [((0,), 1.0), ((1,), 2.0)]
@@ -161,7 +161,7 @@ def ndim(a: Any) -> int:
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """Return the number of elements, of all or along an axis or several.
+    """Return the number of elements in total, or along one or several axes.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
@@ -172,7 +172,7 @@ def size(a: Any, axis: Any = None) -> int:
     named = axis if isinstance(axis, list | tuple) else (axis,)
     axes = [axis_of(k, len(lengths), "size") for k in named]
     if len(set(axes)) < len(axes):
-        raise ArgumentError(f"size got an axis twice: {axis}.")
+        raise ArgumentError(f"size needs distinct axes. Got {axis}.")
     return math.prod(lengths[k] for k in axes)
 
 

@@ -1,4 +1,4 @@
-"""Counting values in bins. The edges and counts have no derivative, sums of weights have one."""
+"""Histograms. Edges and counts have no derivative; sums of weights have one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_dtype
-from tapegrad.ops import counting
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.reduction import counting
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """Return how often each number from 0 up appears, or the sums of the weights of each.
+    """Return the count of each integer from 0 up, or the sum of its weights.
 
     >>> bincount([1, 3, 1]).tolist(), bincount([1, 1], [0.5, 0.25]).tolist()
     ([0, 2, 0, 1], [0.0, 0.75])
@@ -26,9 +26,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if dtype_of(values).kind not in "iu":
         raise DTypeError(f"bincount needs integers. Got {values.dtype}.")
     if minlength < 0:
-        raise ArgumentError(f"bincount needs a minlength of 0 or more. Got {minlength}.")
+        raise ArgumentError(f"bincount needs minlength >= 0. Got {minlength}.")
     if not is_array(x) and np.any(np.asarray(x) < 0):
-        raise ArgumentError(f"bincount needs numbers of 0 or more. Got {x}.")
+        raise ArgumentError(f"bincount needs nonnegative integers. Got {x}.")
     if weights is None:
         return counting.bincount(values, minlength=minlength, dtype="int64")
     summed = as_array(weights, values)
@@ -38,7 +38,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """Return the edges of the bins that `histogram` would use.
+    """Return the bin edges that `histogram` would use.
 
     >>> histogram_bin_edges([0.0, 1.0], 2).tolist()
     [0.0, 0.5, 1.0]
@@ -65,7 +65,7 @@ def _edges(bins: Any) -> Any:
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
-    """Return how many values (or what sum of weights) lie in each bin, and the edges of the bins.
+    """Return the number of values (or the sum of weights) in each bin, and the bin edges.
 
     >>> [part.tolist() for part in histogram([0.0, 1.0, 1.0], 2)]
     [[1, 2], [0.0, 0.5, 1.0]]
@@ -82,7 +82,7 @@ def histogram(
 
 
 def _counts(columns: list[Any], edges: list[np.ndarray], weights: Any) -> Any:
-    """Count points whose coordinates are columns; those outside fall into one bin too many."""
+    """Count points whose coordinates are columns; those outside go to one extra bin."""
     shape = [len(edge) - 1 for edge in edges]
     place: Any = 0
     inside: Any = True
@@ -102,7 +102,7 @@ def _counts(columns: list[Any], edges: list[np.ndarray], weights: Any) -> Any:
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, list[Any]]:
-    """Return how many points (rows) lie in each box of a grid, and the edges along each axis.
+    """Return the number of points (rows) in each cell of a grid, and the edges along each axis.
 
     >>> histogramdd([[0.0, 0.0], [1.0, 1.0]], 2)[0].tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -132,7 +132,7 @@ _range = range
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Return how many points lie in each box of a grid over two axes, and the edges of both.
+    """Return the number of points in each cell of a grid over two axes, and the edges of both.
 
     >>> histogram2d([0.0, 1.0], [0.0, 1.0], 2)[0].tolist()
     [[1.0, 0.0], [0.0, 1.0]]

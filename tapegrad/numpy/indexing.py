@@ -1,4 +1,4 @@
-"""Taking entries out by index and putting them in."""
+"""Reading and writing elements by index."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.device import device
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     as_array,
@@ -22,11 +22,11 @@ from tapegrad.numpy.values import (
     with_dtype,
     with_numbers,
 )
-from tapegrad.ops import along_axis, picking
 from tapegrad.ops.creation import as_constant, as_shape
-from tapegrad.ops.indexing import getitem, index_update
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import moveaxis, ravel, reshape
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing import along_axis, slices_and_masks
+from tapegrad.ops.indexing.functions import getitem, index_update
+from tapegrad.ops.shape.functions import moveaxis, ravel, reshape
 
 
 def take(
@@ -37,13 +37,13 @@ def take(
     >>> take([10, 20, 30], [2, 0]).tolist()
     [30, 10]
     """
-    # Indices on the host stay there: they are checked without waiting for a device.
+    # Indices on the host stay there, so they are checked without waiting for a device.
     index = indices if is_array(indices) else np.asarray(indices)
-    return deliver(picking.take(as_array(a, indices), index, axis, mode), out)
+    return deliver(slices_and_masks.take(as_array(a, indices), index, axis, mode), out)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    """Return elements at `indices` along one axis, all else matched by position.
+    """Return elements at `indices` along one axis, matched by position along the others.
 
     >>> take_along_axis([[3, 1], [2, 5]], [[1], [0]]).tolist()
     [[1], [2]]
@@ -55,7 +55,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """Write `values` into an array where `indices` point along an axis, in place.
+    """Write `values` at `indices` along an axis, in place.
 
     >>> x = as_array([[1.0, 2.0], [3.0, 4.0]])
     >>> put_along_axis(x, [[0], [1]], 9.0, 1)
@@ -65,12 +65,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     flat = ravel(arr) if axis is None else as_array(arr)
     place = 0 if axis is None else normalize_axis(axis, len(arr.shape), "put_along_axis")
     new = with_dtype(as_array(values, arr), dtype_of(as_array(arr)))
-    changed = picking.put_along_axis(flat, as_array(indices, flat), new, place)
+    changed = slices_and_masks.put_along_axis(flat, as_array(indices, flat), new, place)
     arr[...] = reshape(changed, tuple(arr.shape))
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values into the flattened array at the given places, in place.
+    """Write values into the flattened array at the given indices, in place.
 
     >>> x = as_array([1, 2, 3])
     >>> put(x, [0, 2], [7, 9])
@@ -86,13 +86,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 
 def _cycled(v: Any, count: int, a: Any) -> Any:
-    """Return `count` values to be written into `a`, over again where they run out."""
+    """Return `count` values to write into `a`, repeated as needed."""
     flat = with_dtype(ravel(as_array(v, a)), dtype_of(a))
     return getitem(flat, np.arange(count) % max(flat.shape[0], 1))
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write values in turn into an array where a mask holds, in place.
+    """Write values in sequence where a mask is true, in place.
 
     >>> x = as_array([1, 2, 3])
     >>> place(x, [True, False, True], [7, 9])
@@ -103,7 +103,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write values into an array where a mask holds, each from its own place, in place.
+    """Write values where a mask is true, each from the same position, in place.
 
     >>> x = as_array([1, 2, 3])
     >>> putmask(x, [True, False, True], [7, 8, 9])
@@ -130,7 +130,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write a value (or values in turn) onto the main diagonal, in place.
+    """Write a value (or values in sequence) onto the main diagonal, in place.
 
     >>> x = as_array([[1, 2], [3, 4]])
     >>> fill_diagonal(x, 0)
@@ -139,7 +139,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """
     shape = tuple(a.shape)
     if len(shape) > 2 and len(set(shape)) > 1:
-        raise ArgumentError("fill_diagonal needs axes of equal length beyond two.")
+        raise ArgumentError("fill_diagonal needs axes of equal length for more than two axes.")
     step = 1 + int(np.cumprod(shape[1:][::-1] if len(shape) > 2 else shape[1:]).sum())
     end = shape[1] * shape[1] if len(shape) == 2 and not wrap else None
     places = np.arange(int(np.prod(shape)))[:end:step]
@@ -147,21 +147,21 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Return the entries along an axis where a vector of conditions holds.
+    """Return the entries along an axis where a condition vector is true.
 
     >>> compress([False, True], [10, 20, 30]).tolist()
     [20]
     """
-    return deliver(picking.compress(condition, as_array(a), axis), out)
+    return deliver(slices_and_masks.compress(condition, as_array(a), axis), out)
 
 
 def extract(condition: Any, arr: Any) -> Any:
-    """Return the elements where a condition of the same size holds.
+    """Return the elements where a condition of the same size is true.
 
     >>> extract([True, False], [10, 20]).tolist()
     [10]
     """
-    return picking.extract(condition, as_array(arr))
+    return slices_and_masks.extract(condition, as_array(arr))
 
 
 def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
@@ -179,11 +179,11 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
         index = index.clip(0, count - 1)
     elif mode != "raise":
         raise ArgumentError(f"mode must be 'raise', 'wrap' or 'clip'. Got {mode!r}.")
-    return deliver(picking.choose(index, options), out)
+    return deliver(slices_and_masks.choose(index, options), out)
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Return, element by element, the choice whose condition holds first, else the default.
+    """Return for each element the first choice whose condition is true, else the default.
 
     >>> x = as_array([1, 5, 9])
     >>> select([x < 3, x > 7], [x, 10 * x]).tolist()
@@ -200,12 +200,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     conditions = [as_array(c, rest) for c in condlist]
     for condition in conditions:
         if dtype_of(condition).kind != "b":
-            raise DTypeError(f"select needs truth values as conditions. Got {condition.dtype}.")
-    return picking.select(conditions, options, rest)
+            raise DTypeError(f"select needs booleans as conditions. Got {condition.dtype}.")
+    return slices_and_masks.select(conditions, options, rest)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """Apply to each element the function (or take the number) whose condition holds last.
+    """Apply to each element the last function (or number) whose condition is true.
 
     >>> x = as_array([-2.0, 3.0])
     >>> piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v]).tolist()
@@ -215,7 +215,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     if not isinstance(condlist, list | tuple) or np.ndim(condlist[0]) == 0:
         condlist = [condlist]
     functions = [_bound(f, args, kw, dtype_of(x)) for f in funclist]
-    return picking.piecewise(x, [as_array(c, x) for c in condlist], functions)
+    return slices_and_masks.piecewise(x, [as_array(c, x) for c in condlist], functions)
 
 
 def _bound(function: Any, args: Any, kw: Any, kind: Any) -> Any:
@@ -224,11 +224,11 @@ def _bound(function: Any, args: Any, kw: Any, kind: Any) -> Any:
     return kind.type(function).item()
 
 
-# Positions
+# Index conversion
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """Return the coordinates of positions in a flattened array, one array per axis.
+    """Convert flat indices to coordinates, one array per axis.
 
     >>> [part.tolist() for part in unravel_index([5, 2], (2, 3))]
     [[1, 0], [2, 2]]
@@ -239,7 +239,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """Return the positions in a flattened array of coordinates.
+    """Convert coordinates to flat indices.
 
     >>> ravel_multi_index(([1, 0], [2, 2]), (2, 3)).tolist()
     [5, 2]
@@ -250,7 +250,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return what a function gives of each vector along an axis.
+    """Apply a function to each vector along an axis.
 
     >>> apply_along_axis(lambda v: v.sum(), 1, [[1, 2], [3, 4]]).tolist()
     [3, 7]
@@ -268,7 +268,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """Apply a reduction over axes in turn, which stay as axes of length 1.
+    """Apply a reduction over axes in sequence; the axes stay with length 1.
 
     >>> import tapegrad.numpy as tnp
     >>> apply_over_axes(tnp.sum, [[1, 2], [3, 4]], [0, 1]).tolist()

@@ -1,11 +1,11 @@
-"""What the Array API's inspection asks: devices, dtypes and what this namespace can do."""
+"""The Array API's inspection: devices, dtypes and capabilities."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.device import current_device, list_devices, resolve_device
-from tapegrad.core.dtypes import DType, as_dtype
+from tapegrad.core.values.device import current_device, list_devices, resolve_device
+from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.dtypes import KINDS
 
@@ -17,7 +17,7 @@ _STANDARD = (
 
 
 class Info:
-    """The answer of `__array_namespace_info__`.
+    """The result of `__array_namespace_info__`.
 
     >>> Info().default_dtypes()["real floating"]
     <dtype: 'float64'>
@@ -26,7 +26,7 @@ class Info:
     __module__ = "tapegrad.numpy"
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what depends on values, and the most axes an array can have."""
+        """Return the optional capabilities, and the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
@@ -34,11 +34,11 @@ class Info:
         return current_device()
 
     def devices(self) -> tuple[str, ...]:
-        """Return all devices that can be used."""
+        """Return all available devices."""
         return tuple(list_devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """Return the dtypes of new arrays that are given none."""
+        """Return the default dtypes of new arrays."""
         _known(device)
         return {
             "real floating": as_dtype("float64"),
@@ -48,7 +48,7 @@ class Info:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """Return the standard's dtypes, all or those of one kind or several."""
+        """Return the standard's dtypes, all or those of given kinds."""
         _known(device)
         kinds = tuple(KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         if not set(kinds) <= set(KINDS):
@@ -63,7 +63,7 @@ def _known(device: Any) -> None:
 
 
 def __array_namespace_info__() -> Info:  # noqa: N807 -- the Array API's name
-    """Return an object that tells about devices and dtypes.
+    """Return an object that describes devices and dtypes.
 
     >>> "cpu" in __array_namespace_info__().devices()
     True

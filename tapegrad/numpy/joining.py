@@ -1,4 +1,4 @@
-"""Joining arrays and taking them apart; all parts get the dtype they have in common."""
+"""Joining and splitting arrays; parts are promoted to a common dtype."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -31,16 +31,16 @@ from tapegrad.numpy.values import (
     with_dtype,
     with_numbers,
 )
-from tapegrad.ops import joining
 from tapegrad.ops.creation import as_shape
-from tapegrad.ops.picking import compress
-from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
+from tapegrad.ops.indexing.slices_and_masks import compress
+from tapegrad.ops.shape import joining
+from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
 
 def _parts(
     arrays: Any, dtype: Any, casting: str = "same_kind", numbers_adapt: bool = False
 ) -> list[Any]:
-    """Return the parts in the dtype asked for, or in the one that they have in common."""
+    """Return the parts in the requested dtype, or in their common dtype."""
     if isinstance(arrays, Tensor | Variable):
         arrays = list(as_array(arrays))
     if not isinstance(arrays, Iterable):
@@ -56,7 +56,7 @@ def _parts(
     else:
         made = [with_dtype(part, dtype) for part in as_arrays(parts)]
     if dtype is None and casting == "same_kind":
-        return made  # what arrays have in common holds them all
+        return made  # a common dtype holds all parts
     for part, new, adapts in zip(parts, made, adapting):
         if not adapts:
             check_cast("Joining", dtype_of(part), dtype_of(new), casting)
@@ -72,13 +72,13 @@ def concat(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Any:
-    """Return arrays joined along an existing axis (None: flattened first).
+    """Join arrays along an existing axis (None: flatten first).
 
     >>> concat([[1, 2], [3.5]]).tolist()
     [1.0, 2.0, 3.5]
     """
     if axis is None:
-        # Only here can a part be a number of Python's, which then takes the dtype of the others.
+        # Only here can a part be a Python number, which adapts to the dtype of the others.
         parts = _parts(arrays, dtype, casting, numbers_adapt=True)
         return deliver(joining.concat([ravel(part) for part in parts], 0), out)
     parts = _parts(arrays, dtype, casting)
@@ -92,7 +92,7 @@ concatenate = concat
 def stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    """Return arrays of one shape joined along a new axis.
+    """Join arrays of one shape along a new axis.
 
     >>> stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
@@ -103,7 +103,7 @@ def stack(
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Return arrays joined along the first axis, vectors as rows.
+    """Join arrays along the first axis; vectors become rows.
 
     >>> vstack([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
@@ -115,7 +115,7 @@ row_stack = vstack
 
 
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Return arrays joined along the second axis, vectors along their only one.
+    """Join arrays along the second axis; vectors are joined along their only axis.
 
     >>> hstack([[1, 2], [3]]).tolist()
     [1, 2, 3]
@@ -124,7 +124,7 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
 
 
 def dstack(tup: Any) -> Any:
-    """Return arrays joined along the third axis.
+    """Join arrays along the third axis.
 
     >>> dstack([[1, 2], [3, 4]]).tolist()
     [[[1, 3], [2, 4]]]
@@ -133,7 +133,7 @@ def dstack(tup: Any) -> Any:
 
 
 def column_stack(tup: Any) -> Any:
-    """Return arrays joined along the second axis, vectors as columns.
+    """Join arrays along the second axis; vectors become columns.
 
     >>> column_stack([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
@@ -142,7 +142,7 @@ def column_stack(tup: Any) -> Any:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Return an array with values joined to its end.
+    """Append values to the end of an array.
 
     >>> append([1, 2], [3]).tolist()
     [1, 2, 3]
@@ -151,7 +151,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 def block(arrays: Any) -> Any:
-    """Return an array put together from blocks in nested lists: the innermost along the last axis.
+    """Assemble an array from nested lists of blocks; the innermost lists run along the last axis.
 
     >>> block([[1, 2], [3, 4]]).tolist(), block([as_array([1, 2]), 3]).tolist()
     ([[1, 2], [3, 4]], [1, 2, 3])
@@ -170,14 +170,14 @@ def _is_list(value: Any) -> bool:
 
 
 def _depth(value: Any) -> int:
-    """The depth of nested lists, which is the same for all of them."""
+    """Return the depth of nested lists, which must be the same for all of them."""
     if not _is_list(value):
         return 0
     if not value:
         raise ArgumentError("block needs blocks in every list. Got an empty list.")
     depths = {_depth(part) for part in value}
     if len(depths) > 1:
-        raise ArgumentError("block needs lists of equal depth. Got lists of several depths.")
+        raise ArgumentError("block needs lists of equal depth. Got different depths.")
     return 1 + depths.pop()
 
 
@@ -192,7 +192,7 @@ def _joined(value: Any, rank: int, axis: int, near: Any) -> Any:
     return concat([_joined(part, rank, axis + 1, near) for part in value], axis)
 
 
-# Apart
+# Splitting
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
@@ -203,13 +203,13 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """
     x = as_array(x)
     if not x.shape:
-        raise ShapeError("unstack needs an axis to go along. Got a 0-d array.")
+        raise ShapeError("unstack needs an array with axes. Got a 0-d array.")
     place = axis_of(axis, len(x.shape), "unstack")
     return tuple(joining.unstack(x, axis=place)) if x.shape[place] else ()
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Return equal parts along an axis (a number of them), or those between given places.
+    """Split into equal parts along an axis (a number of them), or at the given indices.
 
     >>> [part.tolist() for part in split([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
@@ -222,7 +222,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
             raise ZeroDivisorError("split needs 1 or more parts. Got 0.")
         if x.shape[place] % count:
             raise ArgumentError(
-                f"split cannot cut {x.shape[place]} entries into {count} equal parts; use "
+                f"split cannot divide {x.shape[place]} entries into {count} equal parts; use "
                 "array_split."
             )
     return array_split(x, indices_or_sections, place)
@@ -233,12 +233,12 @@ def _whole(count: Any) -> int:
         return int(count)
     except (TypeError, ValueError):
         raise ArgumentTypeError(
-            f"Splitting needs a number of parts or a list of places. Got {count!r}."
+            f"Splitting needs a number of parts or a list of indices. Got {count!r}."
         ) from None
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Return parts along an axis as equal as they can be, or those between given places.
+    """Split into parts of nearly equal size along an axis, or at the given indices.
 
     >>> [part.tolist() for part in array_split([1, 2, 3], 2)]
     [[1, 2], [3]]
@@ -255,7 +255,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Return parts along the first axis.
+    """Split along the first axis.
 
     >>> len(vsplit([[1, 2], [3, 4]], 2))
     2
@@ -271,7 +271,7 @@ def _of_rank(ary: Any, least: int, name: str) -> Any:
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Return parts along the second axis (the only one of a vector).
+    """Split along the second axis (vectors: along their only axis).
 
     >>> [part.tolist() for part in hsplit([1, 2], 2)]
     [[1], [2]]
@@ -281,7 +281,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Return parts along the third axis.
+    """Split along the third axis.
 
     >>> len(dsplit([[[1, 2]]], 2))
     2
@@ -289,11 +289,11 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(_of_rank(ary, 3, "dsplit"), indices_or_sections, 2)
 
 
-# Entries put in and taken out
+# Insertion and deletion
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Return an array with values put in before the given places.
+    """Insert values before the given indices.
 
     >>> insert([1, 2, 3], 1, 9).tolist(), insert([1, 2, 3], [0, 2], [8, 9]).tolist()
     ([1, 9, 2, 3], [8, 1, 2, 9, 3])
@@ -306,17 +306,17 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     places = np.arange(length)[obj] if isinstance(obj, slice) else _places(obj, "insert")
     places = np.flatnonzero(places) if places.dtype.kind == "b" else places
     if places.ndim > 1:
-        raise ShapeError(f"insert needs one place or a list. Got shape {places.shape}.")
+        raise ShapeError(f"insert needs one index or a list. Got shape {places.shape}.")
     _check_places(places, length, length, "insert")
     new = with_dtype(new, x.dtype)
     if places.size == 1:
-        # One place may take several entries: those along `axis` of the values.
+        # One index may insert several entries: those along `axis` of the values.
         new = reshape(new, (*[1] * (len(x.shape) - len(new.shape)), *new.shape))
         new = new if places.ndim else moveaxis(new, 0, axis)
         places = np.repeat(places, new.shape[axis])
     where = np.where(places < 0, places + length, places).astype(int)
     spread = _broadcast(new, (*x.shape[:axis], where.size, *x.shape[axis + 1 :]))
-    # Each new entry comes before the old one whose place it names, in the order given.
+    # Each new entry precedes the old one at its index, in the given order.
     keys = np.concatenate([np.arange(length) + 0.5, where])
     return concat([x, spread], axis).take(np.argsort(keys, kind="stable"), axis)
 
@@ -327,7 +327,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _places(obj: Any, name: str) -> np.ndarray:
-    """Return places as a host array of integers or truth values."""
+    """Return indices as a host array of integers or booleans."""
     places = np.asarray(obj.numpy() if isinstance(obj, Tensor | Variable) else obj)
     if not places.size:
         return places.astype(int)
@@ -341,12 +341,12 @@ def _check_places(places: np.ndarray, length: int, last: int, name: str) -> None
     wrong = places[(places < -length) | (places > last)]
     if wrong.size:
         raise IndexOutOfRangeError(
-            f"{name} got the place {wrong[0]}, which an axis of length {length} does not have."
+            f"{name} got index {wrong[0]}, which is out of range for an axis of length {length}."
         )
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """Return an array without the entries at the given places.
+    """Delete the entries at the given indices.
 
     >>> delete([1, 2, 3], 1).tolist()
     [1, 3]
@@ -368,7 +368,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 
 def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    """Return coordinate arrays of the grid that vectors span.
+    """Return the coordinate arrays of the grid of several vectors.
 
     >>> [x.tolist() for x in meshgrid([1, 2], [3, 4])]
     [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]

@@ -1,4 +1,4 @@
-"""NumPy's `lib`, as far as it holds functions of arrays."""
+"""NumPy's `lib`: the modules with functions of arrays."""
 
 from tapegrad.numpy import emath as scimath, stride_tricks
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
@@ -29,25 +29,25 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops.along_axis import take_along_axis
-from tapegrad.ops.arithmetic import conj
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.diagonal import band_p
+from tapegrad.ops.elementwise.arithmetic import conj
+from tapegrad.ops.elementwise.magnitude import abs as magnitude
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing.along_axis import take_along_axis
+from tapegrad.ops.indexing.sorting import argsort, sort
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import decompositions, determinants, eigen, solve as solve_module, traces
 from tapegrad.ops.linalg.common import adjoint_of, as_row
 from tapegrad.ops.linalg.solve import solve_p
-from tapegrad.ops.magnitude import abs as magnitude
-from tapegrad.ops.reduction import sum as total
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import reshape
-from tapegrad.ops.sorting import argsort, sort
+from tapegrad.ops.reduction.primitives import sum as total
+from tapegrad.ops.shape.diagonal import band_p
+from tapegrad.ops.shape.functions import reshape
 
 LinAlgError = np.linalg.LinAlgError
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues and eigenvectors of symmetric matrices."""
+    """Eigenvalues and eigenvectors of Hermitian matrices."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -68,7 +68,7 @@ class QRResult(NamedTuple):
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of a determinant and the logarithm of its size."""
+    """The sign of a determinant and the logarithm of its absolute value."""
 
     sign: Any
     logabsdet: Any
@@ -114,7 +114,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def _half(a: Any, UPLO: str, name: str) -> Any:
-    """Return the Hermitian matrices that one triangle describes."""
+    """Return the Hermitian matrices given by one triangle."""
     if UPLO.upper() not in ("L", "U"):
         raise ArgumentError(f"UPLO must be 'L' or 'U'. Got {UPLO!r}.")
     x = _square(a, name)
@@ -125,7 +125,7 @@ def _half(a: Any, UPLO: str, name: str) -> Any:
 
 
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
-    """Return eigenvalues, rising, and eigenvectors of Hermitian matrices, read from one triangle.
+    """Return eigenvalues in ascending order and eigenvectors of Hermitian matrices.
 
     >>> eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
@@ -134,7 +134,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    """Return the eigenvalues, rising, of Hermitian matrices.
+    """Return the eigenvalues of Hermitian matrices in ascending order.
 
     >>> eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [1.0, 2.0]
@@ -143,7 +143,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 def eig(a: Any) -> EigResult:
-    """Return eigenvalues and eigenvectors, complex whatever the matrices are.
+    """Return eigenvalues and eigenvectors, always complex.
 
     >>> eig([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [(2+0j), (1+0j)]
@@ -152,7 +152,7 @@ def eig(a: Any) -> EigResult:
 
 
 def eigvals(a: Any) -> Any:
-    """Return eigenvalues, complex whatever the matrices are.
+    """Return eigenvalues, always complex.
 
     >>> eigvals([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [(2+0j), (1+0j)]
@@ -165,7 +165,7 @@ def svd(
 ) -> Any:
     """Return the singular value decomposition: `a = U * S @ Vh`.
 
-    With `hermitian` it is made of eigenvectors, and only the lower triangle of `a` is read.
+    With `hermitian` it uses eigenvectors, and only the lower triangle of `a` is read.
 
     >>> svd([[3.0, 0.0], [0.0, 4.0]]).S.tolist()
     [4.0, 3.0]
@@ -185,7 +185,7 @@ def _hermitian_svdvals(x: Any) -> Any:
 
 
 def _hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
-    """Eigenvalues without their signs, largest first; the signs go to the vectors on the right."""
+    """Return absolute eigenvalues in descending order; the right vectors take the signs."""
     values, vectors = eigen.eigh(x)
     order = argsort(magnitude(values), direction="DESCENDING")
     values = take_along_axis(values, order)
@@ -195,7 +195,7 @@ def _hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
 
 
 def svdvals(x: Any, /) -> Any:
-    """Return the singular values, falling.
+    """Return the singular values in descending order.
 
     >>> svdvals([[3.0, 0.0], [0.0, 4.0]]).tolist()
     [4.0, 3.0]
@@ -213,7 +213,7 @@ def det(a: Any) -> Any:
 
 
 def slogdet(a: Any) -> SlogdetResult:
-    """Return the signs of determinants and the logarithms of their sizes.
+    """Return the signs of determinants and the logarithms of their absolute values.
 
     >>> slogdet([[-1.0]]).sign.tolist()
     -1.0
@@ -231,7 +231,7 @@ def inv(a: Any) -> Any:
 
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
+    """Return the pseudo-inverse; singular values below `rtol` times the largest count as 0.
 
     With `hermitian` only the lower triangle of `a` is read.
 
@@ -248,7 +248,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 def _pinv_by_svd(x: Any, limit: Any) -> Any:
-    """The same with a limit for each matrix."""
+    """Return the pseudo-inverse with one limit per matrix."""
     u, s, vh = eigen.svd(x)
     least = reshape(limit, (*limit.shape, 1)) * s.max(-1, keepdims=True)
     inverse = choose(s > least, 1 / choose(s > least, s, 1.0), 0.0)
@@ -256,7 +256,7 @@ def _pinv_by_svd(x: Any, limit: Any) -> Any:
 
 
 def solve(a: Any, b: Any) -> Any:
-    """Return x with a @ x = b; `b` is one vector, or matrices with a system per column.
+    """Solve a @ x = b; `b` is a vector, or matrices with one system per column.
 
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
@@ -268,15 +268,13 @@ def solve(a: Any, b: Any) -> Any:
     vector = len(rhs.shape) == 1
     rhs = reshape(rhs, (*rhs.shape, 1)) if vector else rhs
     if rhs.shape[-2] != matrix.shape[-1]:
-        raise LinAlgError(
-            f"solve needs {matrix.shape[-1]} rows on the right. Got shape {rhs.shape}."
-        )
+        raise LinAlgError(f"solve needs {matrix.shape[-1]} rows in b. Got shape {rhs.shape}.")
     result = solve_p(matrix, rhs, adjoint=False)
     return reshape(result, tuple(result.shape[:-1])) if vector else result
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
-    """Return the x that minimises |a @ x - b|, the residuals, the rank and singular values of `a`.
+    """Return the least-squares solution of a @ x = b, residuals, rank and singular values of `a`.
 
     >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
     [2.0]
@@ -303,7 +301,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
 
 
 def matrix_power(a: Any, n: int) -> Any:
-    """Return matrices multiplied by themselves n times; negative n takes the inverse first.
+    """Return the n-th power of matrices; a negative n uses the inverse.
 
     >>> matrix_power([[2, 0], [0, 3]], 3).tolist()
     [[8, 0], [0, 27]]
@@ -312,7 +310,7 @@ def matrix_power(a: Any, n: int) -> Any:
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise LinAlgError(f"matrix_power needs square matrices. Got shape {x.shape}.")
     if not isinstance(n, int | np.integer):
-        raise ArgumentTypeError(f"matrix_power needs a whole number n. Got {n!r}.")
+        raise ArgumentTypeError(f"matrix_power needs an integer n. Got {n!r}.")
     if n == 0:
         eye = full_like_p(x, shape=tuple(x.shape), value=1, dtype=dtype_of(x))
         return band_p(eye, low=0, high=0)
@@ -328,9 +326,9 @@ def matrix_power(a: Any, n: int) -> Any:
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Return how many singular values exceed `tol`, or `rtol` times the largest of them.
+    """Return the number of singular values above `tol`, or above `rtol` times the largest.
 
-    With `hermitian` they are the sizes of eigenvalues, and only the lower triangle is read.
+    With `hermitian` they are absolute eigenvalues, and only the lower triangle is read.
 
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]]).tolist()
     1
@@ -360,12 +358,12 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     """
     chain = side_by_side(*arrays)
     if any([len(x.shape) > 2 for x in chain]):
-        raise LinAlgError("multi_dot needs matrices, and vectors at its ends.")
+        raise LinAlgError("multi_dot needs matrices; only the first and the last may be vectors.")
     return deliver(traces.multi_dot(chain), out)
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    """Return x with tensordot(a, x, x.ndim) = b.
+    """Solve tensordot(a, x, x.ndim) = b.
 
     >>> tensorsolve([[2.0]], [4.0]).tolist()
     [2.0]
@@ -375,7 +373,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """Return the inverse of the map tensordot(a, ., ind).
+    """Return the inverse of the linear map x -> tensordot(a, x, ind).
 
     >>> tensorinv([[2.0]], 1).tolist()
     [[0.5]]
@@ -402,7 +400,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
-    """Return all products of an element of one vector with one of another.
+    """Return the outer product of two vectors.
 
     >>> outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]

@@ -1,6 +1,6 @@
-"""In which dtypes a universal function computes: NumPy knows, and is asked.
+"""The dtypes in which a universal function computes, as NumPy resolves them.
 
-Functions that NumPy does not have compute in the dtype that is wanted, or that of their operands.
+Functions that NumPy does not have compute in the requested dtype, or in that of their operands.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import DTypeError
 
 CASTINGS = ("no", "equiv", "safe", "same_kind", "same_value", "unsafe")
@@ -25,7 +25,7 @@ def _ufunc(name: str) -> Any:
 def loop_dtypes(
     name: str, given: tuple[Any, ...], wanted: np.dtype[Any] | None, casting: Any
 ) -> tuple[Any, ...]:
-    """Return the dtypes to which operands are brought where `dtype` and `casting` are given.
+    """Return the dtypes to which operands are converted, for given `dtype` and `casting`.
 
     >>> loop_dtypes("sin", (np.dtype("int64"),), np.dtype("float32"), "same_kind")[0].name
     'float32'
@@ -67,6 +67,6 @@ def _refusal(name: str, given: Any, wanted: Any, casting: str) -> str:
     operands = " and ".join([getattr(kind, "__name__", str(kind)) for kind in given])
     result = "" if wanted is None else f" with dtype={wanted}"
     return (
-        f"{name} has no form for {operands}{result} and casting={casting!r}. Convert the operands "
+        f"{name} does not support {operands}{result} and casting={casting!r}. Convert the operands "
         "by astype first."
     )

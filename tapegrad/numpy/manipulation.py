@@ -1,4 +1,4 @@
-"""Shapes and axes: reshape, transpose, broadcast, flip, roll, repeat, pad."""
+"""Shape manipulation: reshape, transpose, broadcast, flip, roll, repeat."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import as_array, dtype_of, refuse_order, side_by_side
-from tapegrad.ops import rearranging, shape
+from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape, full_like_p
-from tapegrad.ops.stop_gradient import identity
+from tapegrad.ops.shape import functions as shape, rearranging
 
 Axes = Any
 
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
-    """Return the values in another shape; one entry may be -1, order 'F' counts columns first.
+    """Return the values in another shape; one entry may be -1, and order 'F' counts columns first.
 
     >>> reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
@@ -34,7 +34,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
 
 
 def _reshaped(x: Any, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Fill in a -1, also where there are no elements."""
+    """Resolve a -1, also for an empty array."""
     if wanted.count(-1) == 1 and math.prod(x.shape) == 0:
         known = math.prod([n for n in wanted if n != -1])
         return tuple(0 if n == -1 and known else n for n in wanted)
@@ -46,7 +46,7 @@ def _new_shape(x: Any, wanted: tuple[int, ...]) -> Any:
 
 
 def ravel(a: Any, order: str = "C") -> Any:
-    """Return all elements in one axis; order 'F' takes columns first.
+    """Return the flattened array; order 'F' takes columns first.
 
     >>> ravel([[1, 2], [3, 4]]).tolist(), ravel([[1, 2], [3, 4]], "F").tolist()
     ([1, 2, 3, 4], [1, 3, 2, 4])
@@ -55,7 +55,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def permute_dims(a: Any, axes: Any = None) -> Any:
-    """Return the array with its axes in another order (reversed by default).
+    """Permute the axes (by default, reverse them).
 
     >>> permute_dims([[1, 2, 3]]).shape
     (3, 1)
@@ -67,7 +67,7 @@ transpose = permute_dims
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """Return the array with its last two axes swapped.
+    """Swap the last two axes.
 
     >>> matrix_transpose([[1, 2, 3]]).shape
     (3, 1)
@@ -76,7 +76,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """Return the array with two axes exchanged.
+    """Swap two axes.
 
     >>> swapaxes([[1, 2, 3]], 0, 1).shape
     (3, 1)
@@ -85,7 +85,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(a: Any, source: Axes, destination: Axes) -> Any:
-    """Return the array with axes moved to new places; the others keep their order.
+    """Move axes to new positions; the others keep their order.
 
     >>> moveaxis([[1, 2, 3]], 0, -1).shape
     (3, 1)
@@ -94,7 +94,7 @@ def moveaxis(a: Any, source: Axes, destination: Axes) -> Any:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """Return the array with an axis moved back until it stands before `start`.
+    """Move an axis backwards until it lies before `start`.
 
     >>> rollaxis([[1, 2, 3]], 1).shape
     (3, 1)
@@ -103,7 +103,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 
 def expand_dims(a: Any, axis: Any) -> Any:
-    """Return the array with axes of length 1 inserted.
+    """Insert axes of length 1.
 
     >>> expand_dims([1, 2], 1).tolist()
     [[1], [2]]
@@ -118,7 +118,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """Return the array without axes of length 1: the given ones, or all.
+    """Remove axes of length 1: the given ones, or all.
 
     >>> squeeze([[1, 2]]).tolist()
     [1, 2]
@@ -146,7 +146,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Return arrays with at least three axes: a vector stands in the middle.
+    """Return arrays with at least three axes: a vector becomes the middle axis.
 
     >>> atleast_3d([1.0, 2.0]).shape
     (1, 2, 1)
@@ -163,7 +163,7 @@ def _several(function: Any, arys: tuple[Any, ...]) -> Any:
 
 
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
-    """Return an array repeated along new or unit axes to fill a shape.
+    """Broadcast an array to a shape.
 
     >>> broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
@@ -176,7 +176,7 @@ def _broadcast(x: Any, wanted: tuple[int, ...]) -> Any:
 
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
-    """Return all arrays broadcast to their common shape.
+    """Broadcast arrays to their common shape.
 
     >>> [x.shape for x in broadcast_arrays([1, 2], [[1], [2]])]
     [(2, 2), (2, 2)]
@@ -185,13 +185,13 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     given = [arg for k, arg in enumerate(args) if k not in others]
     tensors = shape.broadcast_arrays(*side_by_side(*given))
     result = list(tensors)
-    for k in others:  # as matplotlib's bars have beside their lengths
+    for k in others:  # matplotlib passes None and strings next to lengths
         result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))
     return tuple(result)
 
 
 def broadcast_shapes(*args: Any) -> tuple[int, ...]:
-    """Return the shape that shapes broadcast to.
+    """Return the shape that several shapes broadcast to.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
@@ -204,11 +204,11 @@ def broadcast_shapes(*args: Any) -> tuple[int, ...]:
         raise ShapeError(f"Shapes {args} do not broadcast together.") from error
 
 
-# Order and number of entries
+# Order and repetition
 
 
 def flip(m: Any, axis: Any = None) -> Any:
-    """Return the entries in reverse order along axes (all by default).
+    """Reverse the order of entries along axes (all by default).
 
     >>> flip([1, 2, 3]).tolist()
     [3, 2, 1]
@@ -217,7 +217,7 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 def fliplr(m: Any) -> Any:
-    """Return the entries in reverse order along the second axis.
+    """Reverse the order of entries along the second axis.
 
     >>> fliplr([[1, 2]]).tolist()
     [[2, 1]]
@@ -226,7 +226,7 @@ def fliplr(m: Any) -> Any:
 
 
 def flipud(m: Any) -> Any:
-    """Return the entries in reverse order along the first axis.
+    """Reverse the order of entries along the first axis.
 
     >>> flipud([1, 2]).tolist()
     [2, 1]
@@ -235,7 +235,7 @@ def flipud(m: Any) -> Any:
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    """Return the array turned by `k` quarters in the plane of two axes.
+    """Rotate the array by `k` quarter turns in the plane of two axes.
 
     >>> rot90([[1, 2], [3, 4]]).tolist()
     [[2, 4], [1, 3]]
@@ -244,7 +244,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Return the entries shifted along axes; what leaves at the end comes in at the start.
+    """Shift entries along axes; those beyond the end reappear at the start.
 
     >>> roll([1, 2, 3], 1).tolist()
     [3, 1, 2]
@@ -257,7 +257,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     pairs = max(len(shifts), len(axes))
     if not {len(shifts), len(axes)} <= {1, pairs}:
         raise ShapeError(f"roll needs a shift for each axis. Got {shift} for axes {axis}.")
-    # An axis that is named twice is shifted by both amounts.
+    # An axis that occurs twice is shifted by both amounts.
     amounts: dict[int, int] = {}
     for k in range(pairs):
         place = normalize_axis(axes[k % len(axes)], len(x.shape), "roll")
@@ -266,7 +266,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def tile(A: Any, reps: Any) -> Any:
-    """Return the array repeated as a whole along each axis.
+    """Repeat the whole array along each axis.
 
     >>> tile([1, 2], 2).tolist()
     [1, 2, 1, 2]
@@ -275,7 +275,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Return each entry repeated along an axis, `repeats` times or `repeats[k]` times.
+    """Repeat each entry along an axis, `repeats` times or `repeats[k]` times.
 
     >>> repeat([1, 2], 2).tolist(), repeat([1, 2], [1, 2]).tolist()
     ([1, 1, 2, 2], [1, 2, 2])
@@ -284,7 +284,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 def resize(a: Any, new_shape: Any) -> Any:
-    """Return an array of a shape filled with the values of `a`, over again where they run out.
+    """Return an array of a shape filled with the values of `a`, repeated as needed.
 
     >>> resize([1, 2, 3], (2, 2)).tolist()
     [[1, 2], [3, 1]]
@@ -292,7 +292,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     x, wanted = ravel(a), as_shape(new_shape)
     size = math.prod(wanted)
     if any([n < 0 for n in wanted]):
-        raise ArgumentError(f"resize needs lengths of 0 or more. Got {wanted}.")
+        raise ArgumentError(f"resize needs nonnegative lengths. Got {wanted}.")
     if not x.shape[0] or not size:
         return full_like_p(x, shape=wanted, value=0, dtype=dtype_of(x))
     times = -(-size // x.shape[0])
@@ -300,14 +300,14 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """Return an array without the zeros at the front ('f') and back ('b') of axes (None: all).
+    """Remove zeros at the front ('f') and back ('b') of axes (None: all).
 
     >>> trim_zeros([0, 1, 2, 0]).tolist()
     [1, 2]
     """
     x = as_array(filt)
     if trim.lower() not in ("f", "b", "fb", "bf"):
-        raise ArgumentError(f"trim must be made of 'f' and 'b'. Got {trim!r}.")
+        raise ArgumentError(f"trim must consist of 'f' and 'b'. Got {trim!r}.")
     places = np.argwhere(read_on_host(x, "trim_zeros()"))
     index = [slice(None)] * len(x.shape)
     for k in normalize_axes(axis, len(x.shape), "trim_zeros"):

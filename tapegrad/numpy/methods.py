@@ -1,14 +1,16 @@
 """The methods of NumPy's arrays, for tensors: `x.sum()`, `x.reshape(2, 3)`, `x.T`.
 
-`tapegrad.ops.array_methods` puts these onto tensors, variables and batched values when the first
-of them is asked for.
+`tapegrad.ops.interface.array_methods` binds them to tensors, variables and batched values on first
+use.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.values.array_interface import Function
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import (
     creation,
@@ -22,23 +24,23 @@ from tapegrad.numpy import (
 )
 from tapegrad.numpy.at import Places
 from tapegrad.numpy.values import as_array, check_cast, dtype_of, refuse_order, with_dtype
-from tapegrad.ops import shape
-from tapegrad.ops.arithmetic import conj as conjugated
+from tapegrad.ops.elementwise.arithmetic import conj as conjugated
 from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.shape import functions as shape
 
 
 def _one_or_many(first: tuple[Any, ...]) -> Any:
-    """Let `x.reshape(2, 3)` mean `x.reshape((2, 3))`."""
+    """Treat `x.reshape(2, 3)` as `x.reshape((2, 3))`."""
     return first[0] if len(first) == 1 and not isinstance(first[0], int) else first
 
 
 def reshape(self: Any, *lengths: Any, order: str = "C", copy: Any = None) -> Any:
-    """Return the values in another shape, given as one tuple or as several numbers."""
+    """Return the values in another shape, given as a tuple or as several integers."""
     return manipulation.reshape(self, _one_or_many(lengths), order, copy=copy)
 
 
 def transpose(self: Any, *axes: Any) -> Any:
-    """Return the array with its axes in another order (reversed by default)."""
+    """Permute the axes (by default, reverse them)."""
     order = _one_or_many(axes) if axes else None
     return manipulation.permute_dims(as_array(self), order)
 
@@ -59,7 +61,7 @@ def astype(
 
 
 def flatten(self: Any, order: str = "C") -> Any:
-    """Return all elements in one axis."""
+    """Return the flattened array."""
     return manipulation.ravel(self, order)
 
 
@@ -79,39 +81,39 @@ def sort(
 def partition(
     self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
 ) -> None:
-    """Put the k-th element where it would be if sorted, in place."""
+    """Partition in place: the k-th element moves to its sorted position."""
     self[...] = searching.partition(self, kth, axis, kind, order)
 
 
 def fill(self: Any, value: Any) -> None:
-    """Write one value everywhere, in place."""
+    """Fill the array with one value, in place."""
     self[...] = with_dtype(as_array(value, self), self.dtype)
 
 
 def put(self: Any, indices: Any, values: Any, mode: str = "raise") -> None:
-    """Write values into the flattened array at the given places, in place."""
+    """Write values into the flattened array at the given indices, in place."""
     indexing.put(self, indices, values, mode)
 
 
 def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Return the entries along an axis where a vector of conditions holds."""
+    """Return the entries along an axis where a condition vector is true."""
     return indexing.compress(condition, self, axis, out)
 
 
 def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
-    """Return the array on another device; its gradient comes back to where this one is."""
+    """Return the array on another device; gradients flow back to this device."""
     if stream is not None:
-        raise ArgumentError("to_device knows no streams. Leave stream= out.")
+        raise ArgumentError("to_device does not support streams. Leave stream= out.")
     return shape.to_device(as_array(self), device)
 
 
 def tobytes(self: Any, order: str = "C") -> bytes:
-    """Return the elements as bytes, in C's order or Fortran's."""
+    """Return the elements as bytes, in C or Fortran order."""
     return as_array(self).numpy().tobytes(order)  # type: ignore[no-any-return]
 
 
 def strides(self: Any) -> tuple[int, ...]:
-    """Return how many bytes lie between neighbours along each axis of a copy on the host.
+    """Return the strides in bytes of a contiguous copy on the host.
 
     >>> import tapegrad
     >>> tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]).strides
@@ -132,12 +134,12 @@ _UNDER_THEIR_NAMES = (
     *(astype, compress, conj, fill, flatten, partition, put, reshape, sort, to_device, tobytes),
     transpose,
 )
-METHODS: dict[str, Any] = {
+METHODS: Mapping[str, Function] = {
     **{function.__name__: function for function in _UNDER_THEIR_NAMES},
     "choose": indexing.choose_from,
     "conjugate": conj,
 }
-PROPERTIES: dict[str, Any] = {
+PROPERTIES: Mapping[str, Function] = {
     "at": lambda self: Places(as_array(self)),
     "T": lambda self: manipulation.permute_dims(self),
     "imag": lambda self: parts.imag(self),

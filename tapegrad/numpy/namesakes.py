@@ -1,7 +1,7 @@
-"""Which function here answers a function of NumPy's that was called with a tensor, and which none.
+"""Lookup of the tapegrad function that replaces a NumPy function called with a tensor.
 
-`tapegrad.ops.numpy_protocol` asks. What no function answers is refused with a sentence that names
-the nearest way.
+`ops.interface.numpy_protocol` uses it. A function without a replacement raises an error that
+names the nearest alternative.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ HOMES: dict[str, Any] = {
     "numpy.linalg": linalg,
     "numpy.polynomial.polynomial": polynomial.polynomial,
 }
-"""Where the functions of each of NumPy's modules are answered: two modules may share a name."""
+"""NumPy's modules and their replacements; a name may occur in several modules."""
 
 _UFUNCS: dict[str, Any] = {"_ones_like": names.ones_like}
-"""What answers ufuncs under names that have no namesake."""
+"""Replacements of ufuncs whose names do not occur in `tapegrad.numpy`."""
 
-_DATES = "Tensors hold no dates. Call it on x.numpy() instead, and keep dates in NumPy's arrays."
+_DATES = "Tensors cannot hold dates. Call it on x.numpy() instead, and keep dates in NumPy arrays."
 _FIELDS = (
-    "Tensors have no fields: keep a dictionary with one tensor per field, and join fields by "
+    "Tensors have no fields: keep a dictionary with one tensor per field, and join fields with "
     "tapegrad.numpy.stack."
 )
-_TEXT = "Tensors hold no text: keep it in NumPy's arrays, and call it on x.numpy().astype(str)."
+_TEXT = "Tensors cannot hold text: keep it in NumPy arrays, and call it on x.numpy().astype(str)."
 
 WAYS = {
-    "asfortranarray": "Elements are always in C's order: use tapegrad.numpy.asarray.",
+    "asfortranarray": "Tensors are always in C order: use tapegrad.numpy.asarray.",
     "busday_count": _DATES,
     "busday_offset": _DATES,
     "datetime_as_string": _DATES,
-    "fromstring": "Read the text by NumPy and give the array to tapegrad.numpy.asarray.",
+    "fromstring": "Parse the text with NumPy and pass the array to tapegrad.numpy.asarray.",
     "is_busday": _DATES,
     "isnat": _DATES,
     "numpy.char": _TEXT,
     "numpy.lib.recfunctions": _FIELDS,
     "numpy.strings": _TEXT,
 }
-"""The nearest way, by the name of a function or of the module that it is in."""
+"""The alternative to suggest, by the name of a function or of its module."""
 
-_OTHERWISE = "Call it on x.numpy() instead (its result is then not recorded)."
+_OTHERWISE = "Call it on x.numpy() instead; the result is then not recorded."
 
 
 def namesake(function: Any) -> Function:
-    """Return what answers a function of NumPy's that is no ufunc.
+    """Return the replacement of a NumPy function that is not a ufunc.
 
     >>> import numpy as np
     >>> namesake(np.linalg.solve) is linalg.solve
@@ -65,12 +65,12 @@ def namesake(function: Any) -> Function:
     if found is None:
         way = WAYS.get(function.__name__) or WAYS.get(function.__module__, _OTHERWISE)
         module = function.__module__.replace("numpy", "np", 1)
-        raise ArgumentTypeError(f"{module}.{function.__name__} has no form for tensors. {way}")
+        raise ArgumentTypeError(f"{module}.{function.__name__} does not support tensors. {way}")
     return found
 
 
 def ufunc_method(ufunc: Any, method: str) -> Function:
-    """Return what answers a method of a ufunc; its call is the method `__call__`.
+    """Return the replacement of a method of a ufunc; its call is the method `__call__`.
 
     >>> import numpy as np
     >>> ufunc_method(np.add, "reduce")([1.0, 2.0]).tolist()
@@ -81,12 +81,12 @@ def ufunc_method(ufunc: Any, method: str) -> Function:
     ours = ours or getattr(_PLACES.get(home), name, None)
     if ours is None:
         way = WAYS.get(name, _TEXT) if home == "np" else _OTHERWISE
-        raise ArgumentTypeError(f"{home}.{name} has no form for tensors. {way}")
+        raise ArgumentTypeError(f"{home}.{name} does not support tensors. {way}")
     answer: Function | None = getattr(ours, method, None)
     if answer is None:
         raise ArgumentTypeError(
-            f"{home}.{name}.{method} has no form for tensors: {name} takes {ufunc.nin} operand(s) "
-            f"and gives {ufunc.nout}. Call {home}.{name} itself."
+            f"{home}.{name}.{method} does not support tensors: {name} takes {ufunc.nin} operand(s) "
+            f"and returns {ufunc.nout}. Call {home}.{name} itself."
         )
     return answer
 
@@ -95,7 +95,7 @@ _PLACES: dict[str, Any] = {"np": names, "scipy.special": special}
 
 
 def _home_of(ufunc: Any) -> str:
-    """Whose ufunc it is: others than NumPy's may have the same names."""
+    """Return the library of a ufunc: other libraries may use the same names."""
     if getattr(sys.modules["numpy._core.umath"], ufunc.__name__, None) is ufunc:
         return "np"
     scipys = getattr(sys.modules.get("scipy.special"), "_ufuncs", None)

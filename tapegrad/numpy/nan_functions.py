@@ -1,17 +1,17 @@
-"""Reductions that leave NaN out; nothing flows back to an element that is NaN."""
+"""Reductions that ignore NaN; elements that are NaN get no gradient."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy import reductions
 from tapegrad.numpy.values import NoValue, as_array, deliver, dtype_of, with_dtype
-from tapegrad.ops import nan_reduction, reduction
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.shape import broadcast_to
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.reduction import nan_reduction, primitives as reduction
+from tapegrad.ops.shape.functions import broadcast_to
 
 
 def _filled(a: Any, value: Any, where: Any = True) -> Any:
@@ -31,7 +31,7 @@ def nansum(
     initial: Any = 0,
     where: Any = True,
 ) -> Any:
-    """Return the sum over `axis` of what is not NaN.
+    """Return the sum over `axis`, ignoring NaN.
 
     >>> nansum([1.0, math.nan, 3.0]).tolist()
     4.0
@@ -49,7 +49,7 @@ def nanprod(
     initial: Any = 1,
     where: Any = True,
 ) -> Any:
-    """Return the product over `axis` of what is not NaN.
+    """Return the product over `axis`, ignoring NaN.
 
     >>> nanprod([2.0, math.nan, 3.0]).tolist()
     6.0
@@ -59,7 +59,7 @@ def nanprod(
 
 
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the running sum with NaN as 0.
+    """Return the cumulative sum; NaN counts as 0.
 
     >>> nancumsum([1.0, math.nan, 3.0]).tolist()
     [1.0, 1.0, 4.0]
@@ -68,7 +68,7 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = Non
 
 
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the running product with NaN as 1.
+    """Return the cumulative product; NaN counts as 1.
 
     >>> nancumprod([2.0, math.nan, 3.0]).tolist()
     [2.0, 2.0, 6.0]
@@ -82,7 +82,7 @@ def _present(a: Any, dtype: Any, where: Any) -> Any:
 
 
 def _has_no_nan(name: str, x: Any, dtype: Any) -> bool:
-    """Whether the elements are of a kind without NaN; else their dtype must stay one with it."""
+    """Return whether the dtype has no NaN; otherwise a requested dtype must have NaN too."""
     if not as_dtype(dtype_of(x)).is_differentiable:
         return True
     if dtype is not None and not as_dtype(dtype).is_differentiable:
@@ -106,7 +106,7 @@ def nanmean(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the mean over `axis` of what is not NaN.
+    """Return the mean over `axis`, ignoring NaN.
 
     >>> nanmean([1.0, math.nan, 3.0]).tolist()
     2.0
@@ -129,7 +129,7 @@ def nanvar(
     mean: Any = NoValue,
     correction: Any = NoValue,
 ) -> Any:
-    """Return the variance over `axis` of what is not NaN.
+    """Return the variance over `axis`, ignoring NaN.
 
     >>> nanvar([1.0, math.nan, 3.0]).tolist()
     1.0
@@ -151,7 +151,7 @@ def nanstd(
     mean: Any = NoValue,
     correction: Any = NoValue,
 ) -> Any:
-    """Return the standard deviation over `axis` of what is not NaN.
+    """Return the standard deviation over `axis`, ignoring NaN.
 
     >>> nanstd([1.0, math.nan, 3.0]).tolist()
     1.0
@@ -172,7 +172,7 @@ def _spread(
     where: Any,
     mean: Any,
 ) -> Any:
-    """Return a variance or deviation of what is there; NaN where that is too little."""
+    """Return the variance or deviation of the selected elements; NaN if there are too few."""
     x = as_array(a)
     if _has_no_nan(usual.__name__, x, dtype):
         return spread(x, axis, dtype, None, less, keepdims, where=where, mean=mean)
@@ -194,7 +194,7 @@ def nanmax(
     initial: Any = NoValue,
     where: Any = True,
 ) -> Any:
-    """Return the largest element over `axis` that is not NaN.
+    """Return the maximum over `axis`, ignoring NaN.
 
     >>> nanmax([1.0, math.nan, 3.0]).tolist()
     3.0
@@ -212,7 +212,7 @@ def nanmin(
     initial: Any = NoValue,
     where: Any = True,
 ) -> Any:
-    """Return the smallest element over `axis` that is not NaN.
+    """Return the minimum over `axis`, ignoring NaN.
 
     >>> nanmin([1.0, math.nan, 3.0]).tolist()
     1.0
@@ -223,7 +223,7 @@ def nanmin(
 
 
 def nanargmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """Return where the largest element that is not NaN stands.
+    """Return the index of the maximum, ignoring NaN.
 
     >>> nanargmax([1.0, math.nan, 3.0]).tolist()
     2
@@ -232,7 +232,7 @@ def nanargmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: boo
 
 
 def nanargmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """Return where the smallest element that is not NaN stands.
+    """Return the index of the minimum, ignoring NaN.
 
     >>> nanargmin([1.0, math.nan, 3.0]).tolist()
     0
@@ -243,7 +243,5 @@ def nanargmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: boo
 def _checked(a: Any, axis: int | None, value: float) -> Any:
     x = as_array(a)
     if dtype_of(x).kind in "fc" and bool(reduction.any(reduction.all(x != x, axis))):
-        raise ArgumentError(
-            "All of a slice is NaN, so no element of it is the largest or smallest."
-        )
+        raise ArgumentError("A slice contains only NaN, so it has no largest or smallest element.")
     return _filled(x, value) if dtype_of(x).kind in "fc" else x

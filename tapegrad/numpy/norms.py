@@ -51,7 +51,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """Return the condition number; by default the ratio of extreme singular values.
+    """Return the condition number; by default the ratio of the extreme singular values.
 
     >>> cond([[2.0, 0.0], [0.0, 1.0]]).tolist()
     2.0

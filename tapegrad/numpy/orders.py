@@ -1,4 +1,4 @@
-"""Draws of whole numbers from ranges, and of elements and orders of arrays."""
+"""Random integers, permutations and choices."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.counts import Counts
 from tapegrad.numpy.indexing import take_along_axis
 from tapegrad.numpy.streams import shape_of
 from tapegrad.numpy.values import as_array, deliver, floating, is_array, with_dtype
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.exponential import log
-from tapegrad.ops.indexing import getitem, setitem
-from tapegrad.ops.picking import take
-from tapegrad.ops.rounding import mod
-from tapegrad.ops.shape import moveaxis, reshape
-from tapegrad.ops.sorting import argsort_p
+from tapegrad.ops.elementwise.exponential import log
+from tapegrad.ops.elementwise.rounding import mod
+from tapegrad.ops.indexing.functions import getitem, setitem
+from tapegrad.ops.indexing.slices_and_masks import take
+from tapegrad.ops.indexing.sorting import argsort_p
+from tapegrad.ops.random import primitives as draws
+from tapegrad.ops.shape.functions import moveaxis, reshape
 
 
 class Draws(Counts):
-    """All distributions, and choices among given things."""
+    """All distributions, and random choices from given values."""
 
     def _integers(self, low: Any, high: Any, size: Any, dtype: Any, endpoint: bool) -> Any:
         if high is None:
@@ -39,32 +39,32 @@ class Draws(Counts):
             return with_dtype(drawn, kind)
         low, high = with_dtype(as_array(low), "int64"), with_dtype(as_array(high), "int64")
         span = high - low + (1 if endpoint else 0)
-        # A word of 63 bits modulo the span: no number is favoured by more than span / 2 ** 63.
+        # 63 random bits modulo the span: the bias is at most span / 2 ** 63.
         words = draws.draw_integers(
             self.stream, shape_of(size, low, high), 0, np.iinfo("int64").max, "int64"
         )
         return with_dtype(low + mod(words, span), kind)
 
     def bytes(self, length: int) -> bytes:
-        """Draw bytes, on the host."""
+        """Draw random bytes, on the host."""
         drawn = draws.draw_full_int(self.stream, (int(length),), "uint8")
         return read_on_host(drawn, "bytes()").tobytes()
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Return the numbers below `x`, or the slices of an array, in random order."""
+        """Return the integers below `x`, or the slices of an array, in random order."""
         if _is_whole(x):
             return self._order((operator.index(x),))
         values = as_array(x)
         return take(values, self._order((values.shape[axis],)), axis)
 
     def _order(self, shape: tuple[int, ...], axis: int = 0) -> Any:
-        """Return places along an axis in random order, each row of them by itself."""
-        # Whole words: two that are equal, which would be left in their order, hardly ever come.
+        """Return the indices along an axis in random order, independently for each row."""
+        # 64-bit keys: equal keys, which would keep their order, are very unlikely.
         keys = draws.draw_full_int(self.stream, shape, "int64")
         return argsort_p(keys, axis=axis, descending=False, stable=True)
 
     def permuted(self, x: Any, axis: int | None = None, out: Any = None) -> Any:
-        """Return an array with the elements along an axis in random order, each row by itself."""
+        """Permute the elements along an axis at random, independently for each row."""
         values = as_array(x)
         shape = tuple(values.shape)
         if axis is None:
@@ -74,7 +74,7 @@ class Draws(Counts):
         return deliver(take_along_axis(values, self._order(shape, axis), axis), out)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Put the slices of an array, or the entries of a list, into random order, in place."""
+        """Shuffle the slices of an array, or the entries of a list, in place."""
         if is_array(x):
             setitem(x, ..., self.permutation(x, axis))
             return
@@ -89,9 +89,9 @@ class Draws(Counts):
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
         shuffle: bool = True,
     ) -> Any:  # fmt: skip
-        """Draw from the numbers below `a` or from the slices of an array, with chances `p`.
+        """Draw from the integers below `a` or from the slices of an array, with probabilities `p`.
 
-        Draws without replacement are in random order in any case.
+        Without replacement, the result is in random order.
         """
         values = as_array(np.arange(operator.index(a))) if _is_whole(a) else as_array(a)
         count, shape = values.shape[axis], shape_of(size, 0)
@@ -99,7 +99,7 @@ class Draws(Counts):
         if not replace and wanted > count:
             raise ArgumentError(f"choice cannot draw {wanted} of {count} without replacement.")
         if wanted and not count:
-            raise ArgumentError("choice needs at least one thing to draw from. Got none.")
+            raise ArgumentError("choice needs at least one item to draw from. Got none.")
         _check_chances(p, count, wanted if not replace else 0)
         places = self._places(count, wanted, replace, p)
         moved = moveaxis(values, axis, 0)
@@ -110,7 +110,7 @@ class Draws(Counts):
         if not replace and p is None:
             return self._order((count,))[:wanted]
         if not replace:
-            # Keys of Gumbel's distribution: the largest are a draw with the right chances.
+            # Gumbel keys: the items with the largest keys have the right probabilities.
             keys = self.gumbel(size=(count,)) + log(floating(p))
             return argsort_p(keys, axis=0, descending=True, stable=True)[:wanted]
         if p is None:
@@ -130,13 +130,13 @@ def _is_whole(x: Any) -> bool:
 
 
 def _check_chances(p: Any, count: int, wanted: int) -> None:
-    """Refuse chances that are none, where they are not on a device yet."""
+    """Raise for invalid probabilities, unless they are on a device."""
     if p is None or is_array(p):
         return
     chances = np.asarray(p, dtype=float)
     if chances.shape != (count,):
-        raise ArgumentError(f"p needs a chance for each of {count} things. Got {chances.shape}.")
+        raise ArgumentError(f"p needs one probability per item, {count}. Got {chances.shape}.")
     if not np.all(chances >= 0) or abs(chances.sum() - 1.0) > 1e-6:
-        raise ArgumentError(f"p must be chances that add up to 1. Got the sum {chances.sum():g}.")
+        raise ArgumentError(f"The probabilities p must add up to 1. Got the sum {chances.sum():g}.")
     if np.count_nonzero(chances) < wanted:
-        raise ArgumentError(f"p has fewer chances above 0 than the {wanted} draws wanted.")
+        raise ArgumentError(f"p has fewer nonzero probabilities than the {wanted} draws.")

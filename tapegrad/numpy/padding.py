@@ -1,4 +1,4 @@
-"""Padding arrays at the ends of their axes."""
+"""Padding of arrays at the ends of their axes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tapegrad.errors import ArgumentError
 from tapegrad.numpy import reductions
 from tapegrad.numpy.quantiles import median
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
-from tapegrad.ops import padding
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.joining import concat
-from tapegrad.ops.rounding import trunc
-from tapegrad.ops.shape import broadcast_to
+from tapegrad.ops.elementwise.rounding import trunc
+from tapegrad.ops.shape import padding
+from tapegrad.ops.shape.functions import broadcast_to
+from tapegrad.ops.shape.joining import concat
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """Return an array with entries added at both ends of each axis.
+    """Pad an array at both ends of each axis.
 
     The mode is 'constant' (with `constant_values`), 'edge', 'reflect', 'symmetric', 'wrap',
     'linear_ramp' (with `end_values`), 'maximum', 'minimum', 'mean', 'median' (all with
@@ -46,7 +46,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if mode in _STATISTICS:
         return _pad_statistic(x, pad_width, mode, kwargs.get("stat_length"))
     if kwargs.get("reflect_type", "even") != "even":
-        raise ArgumentError("pad knows reflect_type='even' only.")
+        raise ArgumentError("pad supports only reflect_type='even'.")
     return padding.pad(x, pad_width, str(mode).upper())
 
 
@@ -66,7 +66,7 @@ _OPTIONS = {
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
-    """Refuse what this mode has no use for."""
+    """Raise for options that this mode does not take."""
     known = _OPTIONS.get(mode, ())
     strange = [name for name in options if name not in known]
     if strange:
@@ -77,7 +77,7 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
 
 
 def _plain(value: Any, x: Any) -> Any:
-    """A Python number of the array's kind, or the value itself where it is an array."""
+    """Return a Python number of the array's kind, or the value itself if it is an array."""
     if hasattr(value, "shape"):
         return with_dtype(as_array(value), dtype_of(x))
     return dtype_of(x).type(value).item()
@@ -88,7 +88,7 @@ def _pairs(values: Any, rank: int) -> Any:
 
 
 def _pad_ends(x: Any, pad_width: Any, values: Any, make: Any) -> Any:
-    """Pad one axis after the other, each end by what `make` gives of the edge and a value."""
+    """Pad the axes in sequence; `make` computes the padding of an end from the edge and a value."""
     widths, ends = _pairs(pad_width, len(x.shape)), _pairs(values, len(x.shape))
     for axis in range(len(x.shape)):
         before, after = (int(n) for n in widths[axis])
@@ -136,10 +136,10 @@ def _long(x: Any, axis: int, count: int) -> tuple[int, ...]:
 
 
 def _centre(x: Any, axis: int, end: int, length: Any, mode: str) -> Any:
-    """Return a statistic of the first (end 0) or last entries along an axis, None: of all."""
+    """Return a statistic of the first (end 0) or last entries along an axis; None takes all."""
     if length is not None:
         if length < 1:
-            raise ArgumentError(f"pad needs a stat_length of 1 or more. Got {length}.")
+            raise ArgumentError(f"pad needs stat_length >= 1. Got {length}.")
         count = min(int(length), x.shape[axis])
         part = slice(0, count) if end == 0 else slice(x.shape[axis] - count, None)
         x = x[(*[slice(None)] * axis, part)]

@@ -1,4 +1,4 @@
-"""Functions of each element that are no ufuncs in NumPy: parts, limits, closeness, choice."""
+"""Elementwise functions that are not ufuncs in NumPy: parts, clip, isclose, where."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.device import device
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.device import device
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     NoValue,
@@ -25,9 +25,16 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops import bessel, comparison, complex_numbers, rounding, selection, trigonometric
-from tapegrad.ops.selection import where as choose
-from tapegrad.ops.stop_gradient import identity
+from tapegrad.ops.control.stop_gradient import identity
+from tapegrad.ops.elementwise import (
+    bessel,
+    comparison,
+    complex_numbers,
+    rounding,
+    selection,
+    trigonometric,
+)
+from tapegrad.ops.elementwise.selection import where as choose
 
 
 def real(val: Any) -> Any:
@@ -68,7 +75,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 
 
 def iscomplex(x: Any) -> Any:
-    """Return for each number whether it has an imaginary part.
+    """Return for each number whether its imaginary part is nonzero.
 
     >>> iscomplex([1j, 1]).tolist()
     [True, False]
@@ -77,7 +84,7 @@ def iscomplex(x: Any) -> Any:
 
 
 def isreal(x: Any) -> Any:
-    """Return for each number whether it has no imaginary part.
+    """Return for each number whether its imaginary part is zero.
 
     >>> isreal([1j, 1]).tolist()
     [False, True]
@@ -99,7 +106,7 @@ def clip(
     order: str = "K",
     subok: bool = True,
 ) -> Any:
-    """Return the array limited to the interval from `min` to `max`; None means no limit.
+    """Clip the array to the interval from `min` to `max`; None means no limit.
 
     >>> clip([1, 5, 9], 2, 6).tolist()
     [2, 5, 6]
@@ -129,7 +136,7 @@ def _converted(value: Any, dtype: Any, casting: str) -> Any:
 
 
 def _bound(bound: Any, x: Any) -> Any:
-    """Return a bound as an operand; a whole number beyond the dtype's limits is brought to them."""
+    """Return a bound as an operand; an integer outside of the dtype's range is clipped to it."""
     kind = dtype_of(x)
     if type(bound) not in NUMBERS:
         return as_array(bound, x)
@@ -140,14 +147,14 @@ def _bound(bound: Any, x: Any) -> Any:
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Return numbers rounded to `decimals` places, to even where two are equally near.
+    """Round to `decimals` places, half to even.
 
     >>> round([1.25, 2.75], 1).tolist()
     [1.2, 2.8]
     """
     x = as_array(a)
     if dtype_of(x).kind == "b" and decimals:
-        raise DTypeError(f"round has no decimals for truth values. Got decimals={decimals}.")
+        raise DTypeError(f"round does not support decimals for booleans. Got decimals={decimals}.")
     return deliver(rounding.round(x, decimals), out)
 
 
@@ -155,7 +162,7 @@ around = round
 
 
 def fix(x: Any, out: Any = None) -> Any:
-    """Return numbers rounded towards zero.
+    """Round towards zero.
 
     >>> fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
@@ -164,7 +171,7 @@ def fix(x: Any, out: Any = None) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    """Return sin(pi x) / (pi x), and 1 at 0.
+    """Return sin(pi x) / (pi x), which is 1 at 0.
 
     >>> sinc([0.0, 0.5]).tolist()
     [1.0, 0.6366197723675814]
@@ -184,7 +191,7 @@ def i0(x: Any) -> Any:
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    """Return the array with NaN and infinities replaced; nothing flows back through those.
+    """Replace NaN and infinities; replaced elements get no gradient.
 
     >>> nan_to_num([1.0, math.nan]).tolist()
     [1.0, 0.0]
@@ -200,7 +207,7 @@ def nan_to_num(
 
 
 def isposinf(x: Any, out: Any = None) -> Any:
-    """Return where the array is infinity.
+    """Return for each element whether it is positive infinity.
 
     >>> isposinf([math.inf, -math.inf]).tolist()
     [True, False]
@@ -209,7 +216,7 @@ def isposinf(x: Any, out: Any = None) -> Any:
 
 
 def isneginf(x: Any, out: Any = None) -> Any:
-    """Return where the array is minus infinity.
+    """Return for each element whether it is negative infinity.
 
     >>> isneginf([math.inf, -math.inf]).tolist()
     [False, True]
@@ -220,7 +227,7 @@ def isneginf(x: Any, out: Any = None) -> Any:
 def isclose(
     a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Return where two arrays agree within `atol + rtol * abs(b)`.
+    """Return for each element whether `abs(a - b) <= atol + rtol * abs(b)`.
 
     >>> isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]
@@ -235,7 +242,7 @@ def isclose(
 def allclose(
     a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Return whether two arrays agree within `atol + rtol * abs(b)` everywhere.
+    """Return whether `abs(a - b) <= atol + rtol * abs(b)` for all elements.
 
     >>> allclose([1.0], [1.0 + 1e-12])
     True
@@ -259,7 +266,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 def array_equiv(a1: Any, a2: Any) -> bool:
-    """Return whether two arrays are equal once they are broadcast.
+    """Return whether two arrays are equal after broadcasting.
 
     >>> array_equiv([1, 1], 1)
     True
@@ -272,7 +279,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 
 
 def isscalar(element: Any) -> bool:
-    """Return whether a value is a number, not an array.
+    """Return whether a value is a scalar.
 
     >>> isscalar(3.0), isscalar([3.0])
     (True, False)
@@ -281,7 +288,7 @@ def isscalar(element: Any) -> bool:
 
 
 def where(condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Any:
-    """Return elements of `x` where the condition holds, else of `y`; all three broadcast.
+    """Return elements of `x` where the condition is true, else of `y`; all three broadcast.
 
     With the condition alone, return the coordinates where it holds, one array per axis.
 

@@ -1,4 +1,4 @@
-"""Names of NumPy that concern text, settings and types, or arrays only by their shapes."""
+"""NumPy names for text, settings and types, and functions that only need shapes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.extras import vectorize
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
 from tapegrad.numpy.values import as_array, side_by_side
 
-# What concerns the host alone is NumPy's own.
+# NumPy's own functions, for the host.
 getbufsize = np.getbufsize
 geterrcall = np.geterrcall
 get_include = np.get_include
@@ -24,7 +24,7 @@ typename = np.typename
 
 
 def mintypecode(typechars: Any, typeset: Any = "GDFgdf", default: str = "d") -> str:
-    """Return the letter of the smallest type to which all of some types can be cast.
+    """Return the character of the smallest type to which all given types can be cast.
 
     >>> mintypecode("fd")
     'd'
@@ -33,7 +33,7 @@ def mintypecode(typechars: Any, typeset: Any = "GDFgdf", default: str = "d") -> 
 
 
 class broadcast:  # noqa: N801 -- NumPy's name
-    """The common shape of arrays, and tuples of their elements one after another.
+    """The common shape of arrays, and an iterator over tuples of their elements.
 
     >>> broadcast([[1], [2]], [3, 4, 5]).shape
     (2, 3)
@@ -51,7 +51,7 @@ class broadcast:  # noqa: N801 -- NumPy's name
 
 
 def format_float_positional(x: Any, *args: Any, **options: Any) -> str:
-    """Return a number as text, without an exponent.
+    """Format a number without an exponent.
 
     >>> format_float_positional(0.5)
     '0.5'
@@ -60,7 +60,7 @@ def format_float_positional(x: Any, *args: Any, **options: Any) -> str:
 
 
 def format_float_scientific(x: Any, *args: Any, **options: Any) -> str:
-    """Return a number as text, with an exponent.
+    """Format a number with an exponent.
 
     >>> format_float_scientific(0.5)
     '5.e-01'
@@ -76,7 +76,7 @@ def _number(x: Any, name: str) -> Any:
 
 
 def isfortran(a: Any) -> bool:
-    """Return whether columns stand together in memory: never, tensors keep rows together.
+    """Return whether an array is Fortran-contiguous: False, because tensors are in C order.
 
     >>> isfortran([[1, 2], [3, 4]])
     False
@@ -85,7 +85,7 @@ def isfortran(a: Any) -> bool:
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> Any:
-    """Return a function of numbers as a function of arrays, called once per element.
+    """Turn a function of numbers into a function of arrays, called once per element.
 
     >>> frompyfunc(lambda a, b: a + b, 2, 1)([1.0, 2.0], 3.0).tolist()
     [4.0, 5.0]

@@ -1,7 +1,7 @@
-"""NumPy's `poly1d`, and the `poly` functions that give one where one is given.
+"""NumPy's `poly1d`, and the `poly` functions that return one if they get one.
 
-Coefficients are tensors, the highest power first. Leading zeros are cut off as in NumPy, for which
-a device is waited for.
+Coefficients are tensors, highest power first. As in NumPy, leading zeros are removed, which waits
+for the device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy import polynomials
 from tapegrad.numpy.joining import concat
@@ -23,14 +23,14 @@ Function = Callable[..., Any]
 
 
 class poly1d:  # noqa: N801 -- NumPy's name
-    """A polynomial by its coefficients, the highest power first, or by its roots.
+    """A polynomial given by its coefficients, highest power first, or by its roots.
 
     >>> p = poly1d([1.0, 2.0, 3.0])
     >>> float(p(2.0)), (p * p).c.tolist()
     (11.0, [1.0, 4.0, 10.0, 12.0, 9.0])
     """
 
-    __array_ufunc__ = None  # NumPy's arrays leave operators to this class
+    __array_ufunc__ = None  # lets operators of NumPy arrays defer to this class
     __hash__ = None  # type: ignore[assignment] # can be written to, as in NumPy
 
     def __init__(self, c_or_r: Any, r: bool = False, variable: str | None = None) -> None:
@@ -44,13 +44,13 @@ class poly1d:  # noqa: N801 -- NumPy's name
 
     @property
     def coeffs(self) -> Any:
-        """The coefficients, the highest power first."""
+        """The coefficients, highest power first."""
         return self._coeffs
 
     @coeffs.setter
     def coeffs(self, value: Any) -> None:
         if value is not self._coeffs:
-            raise ArgumentError("The coefficients are read only; make another poly1d.")
+            raise ArgumentError("The coefficients are read-only; make another poly1d.")
 
     c = coef = coefficients = coeffs
 
@@ -86,7 +86,7 @@ class poly1d:  # noqa: N801 -- NumPy's name
         return np.asarray(self._coeffs, dtype)
 
     def __call__(self, val: Any) -> Any:
-        """Return the value at each point, or the polynomial of a polynomial."""
+        """Return the value at each point, or the composition with a polynomial."""
         return polyval(self, val)
 
     def __len__(self) -> int:
@@ -96,14 +96,14 @@ class poly1d:  # noqa: N801 -- NumPy's name
         return iter(self._coeffs)
 
     def __getitem__(self, power: int) -> Any:
-        """Return the coefficient of a power: 0 where there is none."""
+        """Return the coefficient of a power, or 0."""
         if not 0 <= power <= self.order:
             return self._coeffs[0] * 0
         return self._coeffs[self.order - power]
 
     def __setitem__(self, power: int, value: Any) -> None:
         if power < 0:
-            raise ArgumentError(f"There are no negative powers. Got {power}.")
+            raise ArgumentError(f"Powers must be nonnegative. Got {power}.")
         coeffs, value = as_arrays([self._coeffs, value])
         missing = max(power - self.order, 0)
         coeffs = concat([polynomials.zeros_beside(coeffs, missing), coeffs])
@@ -140,7 +140,7 @@ class poly1d:  # noqa: N801 -- NumPy's name
 
     def __pow__(self, val: int) -> poly1d:
         if val != int(val) or val < 0:
-            raise ArgumentError(f"A power of a polynomial is 0, 1, 2, ... Got {val!r}.")
+            raise ArgumentError(f"The power of a polynomial must be an integer >= 0. Got {val!r}.")
         result = poly1d(as_array(np.array([1]), self._coeffs))
         for _ in range(int(val)):
             result = result * self
@@ -166,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_either(function: Function) -> Function:
-    """Return a function of coefficients that gives a poly1d where one is given."""
+    """Wrap a function of coefficients so that it returns a poly1d if it gets one."""
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -192,7 +192,7 @@ def polyval(p: Any, x: Any) -> Any:
         return polynomials.polyval(_plain(p), x)
     coefficients = as_array(_plain(p))
     if len(coefficients.shape) != 1:
-        raise ArgumentTypeError("Only polynomials in one variable are put into one another.")
+        raise ArgumentTypeError("Only polynomials in one variable can be composed.")
     result = poly1d(coefficients[:1])
     for k in range(1, coefficients.shape[0]):
         result = result * x + coefficients[k : k + 1]

@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, the highest power first, as NumPy's `poly` functions."""
+"""NumPy's `poly` functions: polynomials given by coefficients, highest power first."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.building import diag, vander
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import atleast_1d, ravel
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, floating, side_by_side, with_dtype
-from tapegrad.ops import reduction
-from tapegrad.ops.complex_numbers import real
-from tapegrad.ops.convolve import convolve
+from tapegrad.ops.convolution.sequences import convolve
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.joining import stack
+from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack
 
 
 def zeros_beside(x: Any, count: int) -> Any:
-    """Return so many zeros of the dtype and on the device of `x`.
+    """Return `count` zeros with the dtype and device of `x`.
 
     >>> zeros_beside(as_array([1.0]), 2).tolist()
     [0.0, 0.0]
@@ -82,7 +82,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 def trimmed(x: Any) -> Any:
-    """Return coefficients without leading zeros, but at least one.
+    """Remove leading zeros, but keep at least one coefficient.
 
     >>> trimmed(as_array([0.0, 1.0, 2.0])).tolist()
     [1.0, 2.0]
@@ -111,7 +111,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 
 
 def _near_trimmed(x: Any) -> Any:
-    """Return a remainder without leading entries that are zero within rounding."""
+    """Remove leading entries of a remainder that are zero up to rounding."""
     values = read_on_host(x, "polydiv()")
     first = 0
     while first < len(values) - 1 and np.allclose(values[first], 0, rtol=1e-14):
@@ -126,7 +126,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     [3, 0, 2]
     """
     if m < 0:
-        raise ArgumentError(f"polyder needs m of 0 or more. Got {m}.")
+        raise ArgumentError(f"polyder needs m >= 0. Got {m}.")
     x = as_array(p)
     x = with_dtype(x, np.result_type(dtype_of(x), "int64")) if m else x
     for _ in range(m):
@@ -136,7 +136,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 def _falling(x: Any, start: int) -> Any:
-    """Return the whole numbers from `start` down to 1, in the dtype of `x`."""
+    """Return the integers from `start` down to 1, in the dtype of `x`."""
     return as_array(np.arange(start, 0, -1).astype(dtype_of(x)), x)
 
 
@@ -155,7 +155,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """Return the polynomial with the given roots, or the characteristic one of a matrix.
+    """Return the polynomial with the given roots, or the characteristic polynomial of a matrix.
 
     >>> poly([1.0, 2.0]).tolist()
     [1.0, -3.0, 2.0]
@@ -202,10 +202,10 @@ def roots(p: Any) -> Any:
 def polyfit(
     x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:
-    """Return the polynomial of a degree that fits points best, by least squares.
+    """Fit a polynomial of a degree to points by least squares.
 
-    With `full` also residuals, rank, singular values and the limit for these; with `cov` also
-    the covariance of the coefficients.
+    With `full`, also return residuals, rank, singular values and their limit. With `cov`, also
+    return the covariance of the coefficients.
 
     >>> polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1).round(6).tolist()
     [2.0, 1.0]

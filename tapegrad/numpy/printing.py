@@ -1,4 +1,4 @@
-"""Arrays as text and in files: NumPy's own functions, on copies on the host."""
+"""Text and file output by NumPy's functions, on host copies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array
 from tapegrad.ops.creation import as_constant
 
@@ -20,7 +20,7 @@ geterr = np.geterr
 
 
 def array2string(a: Any, *args: Any, **options: Any) -> str:
-    """Return the values as text.
+    """Format the values as text.
 
     >>> array2string([1, 2])
     '[1 2]'
@@ -29,7 +29,7 @@ def array2string(a: Any, *args: Any, **options: Any) -> str:
 
 
 def array_str(a: Any, *args: Any, **options: Any) -> str:
-    """Return the values as text.
+    """Format the values as text.
 
     >>> array_str([1, 2])
     '[1 2]'
@@ -38,7 +38,7 @@ def array_str(a: Any, *args: Any, **options: Any) -> str:
 
 
 def array_repr(arr: Any, *args: Any, **options: Any) -> str:
-    """Return the values as text with the name of the type.
+    """Format the values as text with the name of the type.
 
     >>> array_repr([1, 2])
     'array([1, 2])'
@@ -59,7 +59,7 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any) -> Any:
-    """Return the array (or the archive of arrays) in a file.
+    """Load an array (or an archive of arrays) from a file.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -93,7 +93,7 @@ def savez_compressed(file: Any, *args: Any, **kwds: Any) -> None:
 
 
 def genfromtxt(fname: Any, *args: Any, **options: Any) -> Any:
-    """Return the numbers in a text file, NaN where one is missing.
+    """Load numbers from a text file; missing ones become NaN.
 
     >>> import io
     >>> genfromtxt(io.StringIO("1,2"), delimiter=",").tolist()
@@ -103,7 +103,7 @@ def genfromtxt(fname: Any, *args: Any, **options: Any) -> Any:
 
 
 def fromfile(file: Any, dtype: Any = float, *args: Any, **options: Any) -> Any:
-    """Return the numbers in a binary file.
+    """Load numbers from a binary file.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -115,7 +115,7 @@ def fromfile(file: Any, dtype: Any = float, *args: Any, **options: Any) -> Any:
 
 
 def loadtxt(fname: Any, **options: Any) -> Any:
-    """Return the numbers in a text file.
+    """Load numbers from a text file.
 
     >>> import io
     >>> loadtxt(io.StringIO("1 2")).tolist()

@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and higher arrays."""
+"""Products of vectors, matrices and arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import (
     as_array,
@@ -21,12 +21,13 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops import einsum as einsum_module, products, reduction
-from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.diagonal import diagonal as diagonal_of
-from tapegrad.ops.joining import stack
+from tapegrad.ops.elementwise.arithmetic import conj
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.products import einsum as einsum_module, functions as products
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape.diagonal import diagonal as diagonal_of
+from tapegrad.ops.shape.functions import expand_dims, moveaxis
+from tapegrad.ops.shape.joining import stack
 
 
 def _product(
@@ -39,9 +40,9 @@ def _product(
     dtype: Any,
     casting: str,
 ) -> Any:
-    """Compute a product over the last axes; `core` counts those of the inputs and the result.
+    """Compute a product over the last axes; `core` gives their number for inputs and result.
 
-    `axes` names for each of them where its own axes are, if they are not last.
+    `axes` gives their positions if they are not the last ones.
     """
     given = side_by_side(*inputs)
     if any([len(x.shape) < count for x, count in zip(given, core) if name != "matmul"]):
@@ -170,13 +171,13 @@ def vecdot(
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the sum of products over the last axis of `a` and the second to last of `b`.
+    """Return the dot product: over the last axis of `a` and the second to last of `b`.
 
     >>> dot([1, 2], [3, 4]).tolist()
     11
     """
     first, second = as_arrays([a, b])
-    # One of them a matrix and none larger: their product, without a detour over tensordot.
+    # For matrices the product itself, which is faster than tensordot.
     is_product = sorted((len(first.shape), len(second.shape))) in ([1, 2], [2, 2])
     is_product = is_product and dtype_of(first).kind in "fc"
     return deliver((products.matmul if is_product else products.dot)(first, second), out)
@@ -192,7 +193,7 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 
 def inner(a: Any, b: Any, /) -> Any:
-    """Return the sums of products over the last axes of both.
+    """Return the inner product: sums over the last axes of both.
 
     >>> inner([1, 2], [3, 4]).tolist()
     11
@@ -201,7 +202,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """Return all products of an element of `a` with one of `b`.
+    """Return the outer product of the flattened arrays.
 
     >>> outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
@@ -210,7 +211,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return sums of products over pairs of axes: a count of inner ones, or a list for each.
+    """Sum products over pairs of axes: a number of inner axes, or a list for each array.
 
     >>> tensordot([[1, 2]], [[3], [4]], axes=1).tolist()
     [[11]]
@@ -238,7 +239,7 @@ def einsum(
 ) -> Any:
     """Return the sum of products that a subscript string, or lists of axes, describe.
 
-    The order of contraction is chosen here, whatever `optimize` says.
+    `optimize` is ignored; the contraction order is chosen here.
 
     >>> einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -254,12 +255,12 @@ def einsum(
             check_cast("einsum", dtype_of(x), numpy_dtype(dtype), casting)
         arrays = [with_dtype(x, dtype) for x in arrays]
     result = einsum_module.einsum(subscripts, *arrays)
-    # Sums of truth values are truth values here: whether one of them holds.
+    # Sums of booleans are logical or.
     return deliver(with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result, out)
 
 
 def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
-    """Turn `einsum(x, [0, 1], y, [1], [0])` into a string of letters and the arrays."""
+    """Convert `einsum(x, [0, 1], y, [1], [0])` to a subscript string and the arrays."""
     count = len(operands) // 2
     arrays = as_arrays(operands[: 2 * count : 2])
     inputs = ["".join(_letter(k) for k in axes) for axes in operands[1 : 2 * count : 2]]
@@ -276,7 +277,7 @@ def _letter(axis: Any) -> str:
 
 
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """Return the order in which `einsum` would best contract, as NumPy finds it from shapes.
+    """Return the best contraction order for `einsum`, which NumPy computes from the shapes.
 
     >>> einsum_path("ij,jk->ik", [[1.0]], [[1.0]])[0]
     ['einsum_path', (0, 1)]

@@ -1,7 +1,7 @@
-"""`numpy.random` over tapegrad's generators: seeded functions, `RandomState` and `Generator`.
+"""`numpy.random` with tapegrad's generators: seeded functions, `RandomState` and `Generator`.
 
-The numbers are those of tapegrad's counter-based generator, the same on every device, not those
-of NumPy's. Draws are float64 and int64 unless a dtype is given.
+The numbers come from tapegrad's counter-based generator. They are the same on every device, and
+differ from NumPy's. Results are float64 and int64 unless a dtype is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tapegrad.numpy.orders import LARGEST_INT, Draws
 from tapegrad.numpy.streams import BitGenerator, size_for, word_of
 from tapegrad.numpy.values import deliver
 
-# The names of NumPy's generators, so that Generator(PCG64(seed)) runs; the numbers are ours.
+# NumPy's generator names, so that Generator(PCG64(seed)) works; the numbers are tapegrad's.
 Philox = PCG64 = PCG64DXSM = MT19937 = SFC64 = BitGenerator
 
 
@@ -34,7 +34,7 @@ class Generator(Draws):
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = "int64",
         endpoint: bool = False,
     ) -> Any:  # fmt: skip
-        """Draw integers from `low` up to, not with, `high` (with it if `endpoint`)."""
+        """Draw integers from `low` up to `high`, exclusive unless `endpoint`."""
         return self._integers(low, high, size, dtype, endpoint)
 
     def spawn(self, n_children: int) -> list[Generator]:
@@ -47,14 +47,14 @@ class Generator(Draws):
 
 
 class RandomState(Draws):
-    """NumPy's older interface, behind the functions of this module as well.
+    """NumPy's older interface, which the functions of this module also use.
 
     >>> RandomState(0).rand(2, 3).shape
     (2, 3)
     """
 
     def seed(self, seed: Any = None) -> None:
-        """Start anew from a seed."""
+        """Restart from a seed."""
         fresh = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         self.stream.reset_from_seed(word_of(fresh))
 
@@ -75,27 +75,27 @@ class RandomState(Draws):
         return self.normal(size=dims)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
-        """Draw integers from `low` up to, not with, `high`."""
+        """Draw integers from `low` up to `high`, exclusive."""
         return self._integers(low, high, size, dtype, False)
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
-        """Draw integers from `low` (1 by default) up to and with `high`."""
+        """Draw integers from `low` (1 by default) up to `high`, inclusive."""
         low, high = (1, low) if high is None else (low, high)
         return self._integers(low, high, size, "int64", True)
 
     def tomaxint(self, size: Any = None) -> Any:
-        """Draw integers from all that are not negative."""
+        """Draw nonnegative integers from the whole range of the dtype."""
         return self._integers(0, LARGEST_INT, size, "int64", True)
 
     def get_state(self, legacy: bool = True) -> Any:
-        """Return the state of the stream: an array of its seed and how many draws were made.
+        """Return the state of the stream: an array of its seed and its number of draws.
 
-        With `legacy=False` a dictionary, as `bit_generator.state`.
+        With `legacy=False`, return a dictionary like `bit_generator.state`.
         """
         return self.stream.state.numpy() if legacy else self.bit_generator.state
 
     def set_state(self, state: Any) -> None:
-        """Go on from a state that `get_state` returned."""
+        """Continue from a state that `get_state` returned."""
         if isinstance(state, dict):
             self.bit_generator.state = state
         else:
@@ -167,7 +167,7 @@ zipf = _global.zipf
 
 
 def get_bit_generator() -> BitGenerator:
-    """Return the state behind the functions of this module.
+    """Return the state of the functions of this module.
 
     >>> get_bit_generator() is get_bit_generator()
     True
@@ -176,7 +176,7 @@ def get_bit_generator() -> BitGenerator:
 
 
 def set_bit_generator(bitgen: BitGenerator) -> None:
-    """Let the functions of this module draw from another stream.
+    """Set the stream from which the functions of this module draw.
 
     >>> kept = get_bit_generator()
     >>> set_bit_generator(BitGenerator(3))

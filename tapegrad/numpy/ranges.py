@@ -1,4 +1,4 @@
-"""Evenly spaced numbers: arange, linspace, and by powers."""
+"""Evenly spaced numbers: arange, linspace, logspace and geomspace."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.device import device as on_device
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.device import device as on_device
+from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.numpy.values import as_array, dtype_of, inexact, is_array, side_by_side, with_dtype
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.joining import concat
-from tapegrad.ops.powers import power
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.shape import expand_dims, moveaxis
+from tapegrad.ops.elementwise.powers import power
+from tapegrad.ops.elementwise.rounding import floor
+from tapegrad.ops.shape.functions import expand_dims, moveaxis
+from tapegrad.ops.shape.joining import concat
 
 
 def arange(
@@ -30,7 +30,7 @@ def arange(
     device: Any = None,
     like: Any = None,
 ) -> Any:
-    """Return the numbers from `start` (0 if it is the only one given) up to, not with, `stop`.
+    """Return the numbers from `start` (default 0) up to `stop`, exclusive.
 
     >>> arange(3).tolist(), arange(1.0, 2.0, 0.5).tolist()
     ([0, 1, 2], [1.0, 1.5])
@@ -41,7 +41,7 @@ def arange(
     if ends[1] is None:
         ends[0], ends[1] = 0, ends[0]
     if not ends[2]:
-        raise ArgumentError("arange needs a step other than 0.")
+        raise ArgumentError("arange needs a nonzero step.")
     with on_device(device):
         return as_constant(np.arange(*ends, dtype=native))
 
@@ -63,14 +63,14 @@ def linspace(
     ([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75])
     """
     if not isinstance(num, int | np.integer):
-        raise ArgumentTypeError(f"linspace needs a whole number num. Got {num!r}.")
+        raise ArgumentTypeError(f"linspace needs an integer num. Got {num!r}.")
     with on_device(device):
         first, last = _ends(start, stop, dtype)
         return _spaced(first, last, int(num), endpoint, retstep, dtype, axis)
 
 
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return both ends in the dtype to compute in: at least float64 unless arrays say less."""
+    """Return both ends in the dtype of the computation: float64 unless arrays are narrower."""
     first, last = side_by_side(start, stop)
     kind = np.result_type(dtype_of(first), dtype_of(last), 1.0)
     if dtype is not None and numpy_dtype(dtype).kind == "c":
@@ -84,13 +84,13 @@ def _spaced(
     first: Any, last: Any, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int
 ) -> Any:
     if num < 0:
-        raise ArgumentError(f"linspace needs num of 0 or more. Got {num}.")
+        raise ArgumentError(f"linspace needs num >= 0. Got {num}.")
     parts = num - 1 if endpoint else num
     step = (last - first) / parts if parts > 0 else (last - first) * math.nan
     count = np.arange(num).reshape(-1, *[1] * len(step.shape)).astype(dtype_of(first))
     result = first + as_array(count, first) * (step if parts > 0 else last - first)
     if endpoint and num > 1:
-        # The end itself, not what rounding made of it.
+        # The end itself, without rounding errors.
         result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
     result = moveaxis(result, 0, axis) if axis else result
     if dtype is not None and numpy_dtype(dtype).kind in "iu":
@@ -121,7 +121,7 @@ def logspace(
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """Return numbers from `start` to `stop`, each the same multiple of the one before.
+    """Return numbers from `start` to `stop` in a geometric progression.
 
     >>> geomspace(1, 8, 4).round(12).tolist()
     [1.0, 2.0, 4.0, 8.0]
@@ -136,6 +136,6 @@ def geomspace(
     powers = powers.reshape(-1, *[1] * len(ratio.shape))
     result = first * power(ratio, as_array(powers, ratio))
     if endpoint and num > 1:
-        # The end itself, not what rounding made of it.
+        # The end itself, without rounding errors.
         result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
     return with_dtype(moveaxis(result, 0, axis) if axis else result, dtype)

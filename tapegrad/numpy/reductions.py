@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     NoValue,
@@ -26,20 +26,20 @@ from tapegrad.numpy.values import (
     with_dtype,
     with_numbers,
 )
-from tapegrad.ops import cumulative, reduction, statistics
-from tapegrad.ops.arithmetic import conj, subtract
-from tapegrad.ops.axes import count_over
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.joining import concat
+from tapegrad.ops.elementwise.arithmetic import conj, subtract
+from tapegrad.ops.elementwise.complex_numbers import real
+from tapegrad.ops.elementwise.selection import maximum, minimum, where as choose
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.selection import maximum, minimum, where as choose
-from tapegrad.ops.shape import broadcast_to, ravel, reshape
+from tapegrad.ops.reduction import cumulative, primitives as reduction, statistics
+from tapegrad.ops.reduction.axes import count_over
+from tapegrad.ops.shape.functions import broadcast_to, ravel, reshape
+from tapegrad.ops.shape.joining import concat
 
 
 def running_over(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
-    """Return a running function of an array and an axis, in NumPy's dtype for sums."""
+    """Wrap a cumulative function of an array and an axis, to use NumPy's dtype for sums."""
 
     def run(x: Any, axis: int) -> Any:
         return function(with_dtype(x, summed_dtype(x)), axis)
@@ -50,7 +50,7 @@ def running_over(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
 def _added(x: Any, dtype: Any) -> Any:
     if dtype is not None:
         x = with_dtype(x, dtype)
-        # Truth values are counted, and what is counted turned into one at the end.
+        # Booleans are counted, and the count is converted back at the end.
         return x if dtype_of(x).kind != "b" else cast(x, "int64")
     return x if dtype_of(x).kind in "fc" else with_dtype(x, summed_dtype(x))
 
@@ -64,7 +64,7 @@ def sum(
     initial: Any = 0,
     where: Any = True,
 ) -> Any:
-    """Return the sum over `axis`, of the elements that `where` selects.
+    """Return the sum over `axis` of the elements that `where` selects.
 
     >>> sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
@@ -86,7 +86,7 @@ def prod(
     initial: Any = 1,
     where: Any = True,
 ) -> Any:
-    """Return the product over `axis`, of the elements that `where` selects.
+    """Return the product over `axis` of the elements that `where` selects.
 
     >>> prod([2, 3, 4]).tolist()
     24
@@ -102,28 +102,28 @@ def prod(
 
 
 def _is(value: Any, number: int) -> bool:
-    """Whether there is nothing to begin with: the neutral number, or None."""
+    """Return whether the initial value is the neutral element or None."""
     return value is None or (isinstance(value, int) and value == number)
 
 
 def check_start(initial: Any, where: Any) -> None:
-    """Refuse to leave elements out where nothing is there to begin with."""
+    """Raise if elements are left out and there is no initial value."""
     if where is not True and (initial is None or initial is NoValue):
-        raise ArgumentError("A reduction with where= that has no neutral value needs initial=.")
+        raise ArgumentError("A reduction with where= that has no neutral element needs initial=.")
 
 
 def as_first(name: str, initial: Any, x: Any) -> Any:
-    """Return what a reduction begins with: a number that its result `x` can hold, or an array."""
+    """Return the initial value as a number that the result `x` can hold, or as an array."""
     kind = dtype_of(x)
     if isinstance(initial, complex) and kind.kind != "c":
-        raise DTypeError(f"{name} of {kind} cannot begin with the complex initial={initial}.")
+        raise DTypeError(f"{name} of {kind} does not support the complex initial={initial}.")
     if type(initial) in NUMBERS:
         return checked_array(initial, kind).item()
     return with_dtype(as_array(initial, x), kind)
 
 
 def _axes(axis: Any) -> Any:
-    """Return axes as the operators take them: an integer, a tuple, or None."""
+    """Return axes in the form of the operators: an integer, a tuple, or None."""
     if isinstance(axis, list | tuple):
         return tuple(int(a) for a in axis)
     return axis
@@ -138,7 +138,7 @@ def mean(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the mean over `axis`, of the elements that `where` selects.
+    """Return the mean over `axis` of the elements that `where` selects.
 
     >>> mean([1, 2, 6]).tolist()
     3.0
@@ -151,17 +151,17 @@ def mean(
 
 
 def _divided(total: Any, count: Any, dtype: Any) -> Any:
-    """Return a quotient in the dtype that was asked for, else in that of a floating total."""
+    """Return a quotient in the requested dtype, else in that of a floating total."""
     above = floating(total)
     kind = dtype_of(above) if dtype is None else dtype
     if is_array(count) or count or is_complex(above):
         return with_dtype(above / count, kind)
-    # By nothing, without a warning: what is divided is a sum of squares, or of nothing.
+    # Division of a sum of squares by a count of 0, without NumPy's warning.
     return with_dtype(above * choose(above > 0, math.inf, math.nan), kind)
 
 
 def _count(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
-    """Return how many elements `where` selects over `axis`."""
+    """Return the number of elements that `where` selects over `axis`."""
     if where is True:
         return count_over(x.shape, normalize_axes(_axes(axis), len(x.shape), "mean"))
     mask = broadcast_to(as_array(where, x), tuple(x.shape))
@@ -169,7 +169,7 @@ def _count(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def divisor(ddof: Any, correction: Any) -> Any:
-    """Return what is taken off a count, which has two names."""
+    """Return the correction to a count, which has two names."""
     if correction is NoValue:
         return ddof
     if ddof:
@@ -189,7 +189,7 @@ def var(
     mean: Any = NoValue,
     correction: Any = NoValue,
 ) -> Any:
-    """Return the variance over `axis`: squared distances from the mean over count - ddof.
+    """Return the variance over `axis`: the squared deviations divided by count - ddof.
 
     >>> var([1.0, 3.0]).tolist()
     1.0
@@ -201,7 +201,7 @@ def var(
 
 
 def _is_usual(x: Any, axis: Any, dtype: Any, less: Any, where: Any) -> bool:
-    """Whether a variance is one of all elements, more of them than are taken off the count."""
+    """Return whether all elements are selected, and more than ddof of them."""
     if where is not True or _count(x, True, axis, False) <= less:
         return False
     return dtype is None or (as_dtype(dtype).is_floating and dtype_of(x).kind != "c")
@@ -210,7 +210,7 @@ def _is_usual(x: Any, axis: Any, dtype: Any, less: Any, where: Any) -> bool:
 def _variance(
     x: Any, axis: Any, dtype: Any, less: Any, keepdims: bool, where: Any, centre: Any
 ) -> Any:
-    """Return a variance step by step as NumPy does; only its sums are in the dtype asked for."""
+    """Compute a variance in NumPy's steps; only the sums use the requested dtype."""
     if centre is NoValue:
         centre = mean(x, axis, dtype, keepdims=True, where=where)
     distance = subtract(*with_numbers([x, centre]))
@@ -243,8 +243,10 @@ def std(
         return deliver(statistics.std(with_dtype(x, dtype), _axes(axis), less, keepdims), out)
     square = _variance(x, axis, dtype, less, keepdims, where, mean)
     if square.shape and not as_dtype(dtype_of(square)).is_differentiable:
-        raise DTypeError(f"std has roots, which {dtype_of(square)} cannot hold. Ask for a float.")
-    # Where all elements agree there is no derivative; 0 is given, as without where= and mean=.
+        raise DTypeError(
+            f"std needs square roots, which {dtype_of(square)} cannot hold. Use a float."
+        )
+    # Not differentiable if all elements are equal; 0 is used, as without where= and mean=.
     is_zero = square == 0
     root = choose(is_zero, 0.0, choose(is_zero, 1.0, floating(square)) ** 0.5)
     return deliver(with_dtype(root, dtype_of(square)), out)
@@ -258,7 +260,7 @@ def max(
     initial: Any = NoValue,
     where: Any = True,
 ) -> Any:
-    """Return the largest element over `axis`; elements that tie share the gradient.
+    """Return the maximum over `axis`; ties share the gradient.
 
     >>> max([[1, 5], [7, 2]], axis=1).tolist()
     [5, 7]
@@ -274,7 +276,7 @@ def min(
     initial: Any = NoValue,
     where: Any = True,
 ) -> Any:
-    """Return the smallest element over `axis`; elements that tie share the gradient.
+    """Return the minimum over `axis`; ties share the gradient.
 
     >>> min([[1, 5], [7, 2]], axis=1).tolist()
     [1, 2]
@@ -302,7 +304,7 @@ def _extreme(
 
 
 def any_empty(shape: Any, axis: Any) -> bool:
-    """Whether one of the axes that are reduced has no elements."""
+    """Return whether a reduced axis is empty."""
     axes = range(len(shape)) if axis is None else np.atleast_1d(axis)
     return 0 in [shape[int(a)] for a in axes]
 
@@ -310,7 +312,7 @@ def any_empty(shape: Any, axis: Any) -> bool:
 def all(
     a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
-    """Return whether all elements over `axis` hold.
+    """Return whether all elements over `axis` are true.
 
     >>> all([[True, False], [True, True]], axis=1).tolist()
     [False, True]
@@ -323,7 +325,7 @@ def all(
 def any(
     a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
-    """Return whether some element over `axis` holds.
+    """Return whether any element over `axis` is true.
 
     >>> any([[True, False], [False, False]], axis=1).tolist()
     [True, False]
@@ -339,7 +341,7 @@ def _truths(a: Any) -> Any:
 
 
 def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """Return where the largest element stands over `axis` (None: in the flattened array).
+    """Return the index of the maximum over `axis` (None: of the flattened array).
 
     >>> argmax([3, 9, 1]).tolist()
     1
@@ -348,7 +350,7 @@ def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool =
 
 
 def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """Return where the smallest element stands over `axis` (None: in the flattened array).
+    """Return the index of the minimum over `axis` (None: of the flattened array).
 
     >>> argmin([3, 9, 1]).tolist()
     2
@@ -357,7 +359,7 @@ def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool =
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Return how many elements over `axis` are not zero.
+    """Return the number of nonzero elements over `axis`.
 
     >>> count_nonzero([0, 1, 2]).tolist()
     2
@@ -366,7 +368,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """Return the distance from the smallest to the largest element over `axis`.
+    """Return the range (maximum - minimum) over `axis`.
 
     >>> ptp([3.0, 9.0, 1.0]).tolist()
     8.0
@@ -374,7 +376,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> An
     return deliver(statistics.ptp(as_array(a), _axes(axis), keepdims), out)
 
 
-# Running sums and products
+# Cumulative sums and products
 
 
 def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
@@ -383,7 +385,7 @@ def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the running sum along `axis` (None: of the flattened array).
+    """Return the cumulative sum along `axis` (None: of the flattened array).
 
     >>> cumsum([1, 2, 3]).tolist()
     [1, 3, 6]
@@ -393,7 +395,7 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
 
 
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the running product along `axis` (None: of the flattened array).
+    """Return the cumulative product along `axis` (None: of the flattened array).
 
     >>> cumprod([1, 2, 3]).tolist()
     [1, 2, 6]
@@ -411,7 +413,7 @@ def cumulative_sum(
     out: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the running sum along `axis`, with `include_initial` after a 0.
+    """Return the cumulative sum along `axis`; `include_initial` prepends a 0.
 
     >>> cumulative_sum([1, 2], include_initial=True).tolist()
     [0, 1, 3]
@@ -428,7 +430,7 @@ def cumulative_prod(
     out: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the running product along `axis`, with `include_initial` after a 1.
+    """Return the cumulative product along `axis`; `include_initial` prepends a 1.
 
     >>> cumulative_prod([2, 3], include_initial=True).tolist()
     [1, 2, 6]
@@ -443,7 +445,7 @@ def _cumulative(
     if len(x.shape) == 0:
         x = reshape(x, (1,))
     if axis is None and len(x.shape) != 1:
-        raise ArgumentError(f"A running sum over {len(x.shape)} axes needs axis=.")
+        raise ArgumentError(f"A cumulative sum of an array of {len(x.shape)} axes needs axis=.")
     place = normalize_axis(0 if axis is None else axis, len(x.shape), "cumulative_sum")
     x = with_dtype(function(_added(x, dtype), place), dtype)
     if not include_initial:

@@ -1,4 +1,4 @@
-"""Order: sorting, partitions, searching, and the coordinates where something holds."""
+"""Sorting, partitioning, searching and nonzero."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, is_array, side_by_side
-from tapegrad.ops import picking
-from tapegrad.ops.along_axis import take_along_axis_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.complex_numbers import imag, real
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.joining import stack
+from tapegrad.ops.elementwise.complex_numbers import imag, real
+from tapegrad.ops.indexing import slices_and_masks
+from tapegrad.ops.indexing.along_axis import take_along_axis_p
+from tapegrad.ops.indexing.sorting import argsort_p, searchsorted_p, sort_p
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.shape import ravel, reshape
-from tapegrad.ops.sorting import argsort_p, searchsorted_p, sort_p
+from tapegrad.ops.shape.functions import ravel, reshape
+from tapegrad.ops.shape.joining import stack
 
 
 def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
@@ -33,7 +33,7 @@ KINDS = ("quicksort", "heapsort", "mergesort", "stable")
 
 
 def _check_options(kind: Any, order: Any, stable: Any) -> None:
-    """Refuse what NumPy refuses; every kind of sorting is stable here."""
+    """Raise for the arguments that NumPy rejects; every sort here is stable."""
     if order is not None:
         raise ArgumentError(f"Tensors have no fields to sort by. Got order={order!r}.")
     if kind is None:
@@ -52,7 +52,7 @@ def sort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Return the elements in order along `axis` (None: of the flattened array).
+    """Sort the elements along `axis` (None: of the flattened array).
 
     >>> sort([3, 1, 2]).tolist(), sort([3, 1, 2], descending=True).tolist()
     ([1, 2, 3], [3, 2, 1])
@@ -72,7 +72,7 @@ def argsort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that put the elements in order along `axis`.
+    """Return the indices that sort the elements along `axis`.
 
     >>> argsort([30, 10, 20]).tolist()
     [1, 2, 0]
@@ -84,7 +84,7 @@ def argsort(
 
 
 def sort_complex(a: Any) -> Any:
-    """Return complex numbers in order: by real part, then by imaginary part.
+    """Sort complex numbers by real part, then by imaginary part.
 
     >>> sort_complex([2, 1]).tolist()
     [(1+0j), (2+0j)]
@@ -97,7 +97,7 @@ def sort_complex(a: Any) -> Any:
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by several keys, the last one first of all.
+    """Return the indices that sort by several keys; the last key is the primary one.
 
     >>> lexsort([[1, 0, 2], [5, 5, 4]]).tolist()
     [2, 1, 0]
@@ -116,7 +116,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
-    """Return elements such that the k-th stands where it would if sorted: here all do.
+    """Partition: the k-th element is at its sorted position (here, all elements are).
 
     >>> partition([3, 1, 2], 1).tolist()
     [1, 2, 3]
@@ -129,7 +129,7 @@ def _check_places(a: Any, kth: Any, axis: int | None, kind: str) -> None:
     if kind != "introselect":
         raise ArgumentError(f"kind must be 'introselect'. Got {kind!r}.")
     if (dtype_of(kth) if is_array(kth) else np.asarray(kth).dtype).kind not in "iub":
-        raise ArgumentTypeError(f"kth must be a whole number or several. Got {kth}.")
+        raise ArgumentTypeError(f"kth must be one or several integers. Got {kth}.")
     x, place = _along(a, axis, "partition")
     count = x.shape[place]
     if not is_array(kth) and np.any((np.asarray(kth) >= count) | (np.asarray(kth) < -count)):
@@ -149,7 +149,7 @@ def argpartition(
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Return where values would be put to keep a sorted sequence in order.
+    """Return the indices at which values would be inserted to keep a sequence sorted.
 
     >>> searchsorted([1, 3, 5], [3, 4]).tolist()
     [1, 2]
@@ -157,20 +157,20 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     check_choice("side", side, ("left", "right"))
     sequence, values = as_arrays([a, v])
     if sorter is not None:
-        sequence = picking.take(sequence, as_array(sorter, sequence))
+        sequence = slices_and_masks.take(sequence, as_array(sorter, sequence))
     found = searchsorted_p(sequence, ravel(values), right=side == "right")
     return reshape(found, tuple(values.shape))
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """Return the number of the bin that each value falls into; `bins` may rise or fall.
+    """Return the bin index of each value; `bins` may be increasing or decreasing.
 
     >>> digitize([0.5, 2.5], [1.0, 2.0]).tolist()
     [0, 2]
     """
     values, edges = side_by_side(x, bins)
     if is_complex(values):
-        raise DTypeError("digitize needs real numbers. Got complex ones.")
+        raise DTypeError("digitize needs real numbers. Got complex numbers.")
     on_host = read_on_host(edges, "digitize()")
     steps = np.diff(on_host)
     side = "left" if right else "right"
@@ -178,14 +178,14 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         return searchsorted(edges, values, side)
     if (steps <= 0).all():
         return len(on_host) - searchsorted(on_host[::-1], values, side)
-    raise ArgumentError("digitize needs bins that rise or fall throughout.")
+    raise ArgumentError("digitize needs monotonic bins.")
 
 
-# Where something holds
+# Nonzero elements
 
 
 def nonzero(a: Any) -> tuple[Any, ...]:
-    """Return the coordinates of the elements that are not zero, one array per axis.
+    """Return the coordinates of the nonzero elements, one array per axis.
 
     >>> [part.tolist() for part in nonzero([0, 5, 7])]
     [[1, 2]]
@@ -193,20 +193,20 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     x = as_array(a)
     if not x.shape:
         raise ArgumentError("nonzero needs an array with axes. Got a single value.")
-    return picking.nonzero(x)
+    return slices_and_masks.nonzero(x)
 
 
 def flatnonzero(a: Any) -> Any:
-    """Return the positions in the flattened array of the elements that are not zero.
+    """Return the flat indices of the nonzero elements.
 
     >>> flatnonzero([[0, 5], [7, 0]]).tolist()
     [1, 2]
     """
-    return picking.flatnonzero(as_array(a))
+    return slices_and_masks.flatnonzero(as_array(a))
 
 
 def argwhere(a: Any) -> Any:
-    """Return the coordinates of the elements that are not zero, one row each.
+    """Return the coordinates of the nonzero elements, one row each.
 
     >>> argwhere([[0, 5], [7, 0]]).tolist()
     [[0, 1], [1, 0]]
@@ -214,9 +214,9 @@ def argwhere(a: Any) -> Any:
     x = as_array(a)
     if not x.shape:
         return as_constant(np.argwhere(read_on_host(x, "argwhere()")))
-    return stack(picking.nonzero(x), axis=1)
+    return stack(slices_and_masks.nonzero(x), axis=1)
 
 
 def complex_keys(x: Any) -> list[Any]:
-    """Return what orders the elements: real and imaginary parts of complex ones."""
+    """Return the sort keys of the elements: real and imaginary parts of complex ones."""
     return [imag(x), real(x)] if is_complex(x) else [x]

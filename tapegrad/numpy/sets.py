@@ -1,4 +1,4 @@
-"""Arrays as sets: distinct values, membership, union and difference."""
+"""Set operations: distinct values, membership, union and difference."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.choices import check_choice
-from tapegrad.core.operand import normalize_axis
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values import host
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.searching import complex_keys, lexsort, searchsorted, sort
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of
-from tapegrad.ops import cumulative, picking, reduction
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.indexing import getitem, index_update
+from tapegrad.ops.indexing import slices_and_masks
+from tapegrad.ops.indexing.functions import getitem, index_update
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.shape import moveaxis, ravel, reshape
+from tapegrad.ops.reduction import cumulative, primitives as reduction
+from tapegrad.ops.shape.functions import moveaxis, ravel, reshape
 
 
 class UniqueAllResult(NamedTuple):
-    """Distinct values, where each appears first, which each element is, and how often."""
+    """Distinct values, the indices of their first occurrence, the inverse, and the counts."""
 
     values: Any
     indices: Any
@@ -32,21 +33,21 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """Distinct values and how often each appears."""
+    """Distinct values and their counts."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """Distinct values and which of them each element is."""
+    """Distinct values and the inverse: the index of each element's value."""
 
     values: Any
     inverse_indices: Any
 
 
 def _rows(x: Any) -> list[Any]:
-    """Return the keys by which rows are ordered, the most important one last."""
+    """Return the keys by which rows are sorted, the primary one last."""
     columns = [ravel(x[:, k]) for k in range(x.shape[1])] if len(x.shape) > 1 else [x]
     return [key for column in reversed(columns) for key in complex_keys(column)]
 
@@ -57,7 +58,7 @@ def _differs(a: Any, b: Any, equal_nan: bool) -> Any:
 
 
 def _distinct(x: Any, equal_nan: bool) -> UniqueAllResult:
-    """Find the distinct entries along the first axis, by sorting."""
+    """Find the distinct entries along the first axis by sorting."""
     count = x.shape[0]
     keys = _rows(x)
     order = lexsort(keys) if keys else None
@@ -71,7 +72,7 @@ def _distinct(x: Any, equal_nan: bool) -> UniqueAllResult:
     first = concat([true, changed])
     if isinstance(x, Tensor):
         host.note_read(x.array, "unique()", nbytes=8)
-    starts = picking.nonzero(first)[0] if count else order
+    starts = slices_and_masks.nonzero(first)[0] if count else order
     ends = concat([starts[1:], full_like_p(starts, shape=(1,), value=count, dtype=_INDEX)])
     number = cumulative.cumsum(cast(first, "int64"), 0) - 1 if count else order
     inverse = index_update(order, order, number) if count else order
@@ -84,7 +85,7 @@ _INDEX = np.dtype("int64")
 
 
 def unique_all(x: Any) -> UniqueAllResult:
-    """Return distinct values in order, first places, inverse and counts; each NaN is distinct.
+    """Return sorted distinct values, first indices, inverse and counts; every NaN is distinct.
 
     >>> unique_all([3, 1, 3]).counts.tolist()
     [1, 2]
@@ -95,7 +96,7 @@ def unique_all(x: Any) -> UniqueAllResult:
 
 
 def unique_counts(x: Any) -> UniqueCountsResult:
-    """Return distinct values in order and how often each appears.
+    """Return sorted distinct values and their counts.
 
     >>> unique_counts([3, 1, 3]).values.tolist()
     [1, 3]
@@ -105,7 +106,7 @@ def unique_counts(x: Any) -> UniqueCountsResult:
 
 
 def unique_inverse(x: Any) -> UniqueInverseResult:
-    """Return distinct values in order and which of them each element is.
+    """Return sorted distinct values and the inverse.
 
     >>> unique_inverse([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
@@ -115,7 +116,7 @@ def unique_inverse(x: Any) -> UniqueInverseResult:
 
 
 def unique_values(x: Any) -> Any:
-    """Return distinct values in order.
+    """Return sorted distinct values.
 
     >>> unique_values([3, 1, 3]).tolist()
     [1, 3]
@@ -133,9 +134,9 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return distinct values in order (along `axis`: distinct slices), and what is asked beside.
+    """Return sorted distinct values (along `axis`: distinct slices), and the requested extras.
 
-    Gradients flow to the first appearance of each value.
+    Gradients flow to the first occurrence of each value.
 
     >>> [part.tolist() for part in unique([3, 1, 3], return_counts=True)]
     [[1, 3], [1, 2]]
@@ -164,7 +165,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Return for each element whether it is among `test_elements`.
+    """Return for each element whether it is in `test_elements`.
 
     >>> isin([1, 2, 3], [2, 3]).tolist()
     [False, True, True]
@@ -177,7 +178,7 @@ def isin(
     if is_complex(x) or not sought.shape[0]:
         hits = reduction.any(reshape(x, (*x.shape, 1)) == sought, -1)
     else:
-        # An element can only be the one that stands where it would be put in.
+        # Only the element at the insertion index can be equal.
         ordered = sort(sought)
         place = searchsorted(ordered, x).clip(0, sought.shape[0] - 1)
         hits = getitem(ordered, place) == x
@@ -194,7 +195,7 @@ def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) 
 
 
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """Return the distinct values of both arrays.
+    """Return the sorted distinct values of both arrays.
 
     >>> union1d([1, 2], [2, 3]).tolist()
     [1, 2, 3]
@@ -205,7 +206,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
 def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
-    """Return the distinct values that are in both arrays (and where they are in each).
+    """Return the sorted values that are in both arrays, and optionally their indices.
 
     >>> intersect1d([1, 2, 2], [2, 3]).tolist()
     [2]
@@ -219,7 +220,7 @@ def intersect1d(
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """Return the distinct values of `ar1` that are not in `ar2`.
+    """Return the sorted distinct values of `ar1` that are not in `ar2`.
 
     >>> setdiff1d([1, 2, 3], [2]).tolist()
     [1, 3]
@@ -229,7 +230,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """Return the values that are in one of the arrays only.
+    """Return the sorted values that are in exactly one of the arrays.
 
     >>> setxor1d([1, 2], [2, 3]).tolist()
     [1, 3]

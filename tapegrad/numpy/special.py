@@ -1,7 +1,6 @@
-"""Special functions under SciPy's names: what `scipy.special` looks for in a namespace.
+"""Special functions under SciPy's names, for the Array API dispatch of `scipy.special`.
 
-Python's floats and integers give float64. The rules are those of `tapegrad.ops`. Distribution
-functions and what only `tapegrad.scipy.special` has are found here as well.
+Python floats and integers become float64. The derivative rules are those of `tapegrad.ops`.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad import special_functions as composed
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
-from tapegrad.ops import bessel, exponential, sigmoids, special
-from tapegrad.ops.special import lgamma
-from tapegrad.scipy import special as scipys
-from tapegrad.scipy.special import (
+from tapegrad.ops.elementwise import bessel, exponential, sigmoids, special_functions as special
+from tapegrad.ops.elementwise.special_functions import lgamma
+from tapegrad.special_functions import (
     betainc,
     factorial,
     fresnel,
@@ -57,25 +56,25 @@ log_expit = _unary(sigmoids.log_sigmoid, "log_expit")
 
 gammaln = _unary(lgamma, "gammaln")
 loggamma = _unary(lgamma, "loggamma")
-gammasgn = _unary(scipys.gammasgn)
-gamma = _unary(scipys.gamma)
-rgamma = _unary(scipys.rgamma)
+gammasgn = _unary(composed.gammasgn)
+gamma = _unary(composed.gamma)
+rgamma = _unary(composed.rgamma)
 digamma = psi = _unary(special.digamma, "psi")
 polygamma = _binary(special.polygamma)
 zeta = _binary(special.zeta)
 betaln = _binary(special.betaln)
-beta = _binary(scipys.beta)
-poch = _binary(scipys.poch)
+beta = _binary(composed.beta)
+poch = _binary(composed.poch)
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
-    """Return in how many ways `k` of `N` things can be chosen.
+    """Return the number of ways to choose `k` of `N` items.
 
     >>> comb(4.0, 2.0).round(6).tolist()
     6.0
     """
     n, k = (N, k) if exact else as_arrays([floating(N), floating(k)])
-    return scipys.comb(n, k, exact=exact, repetition=repetition)
+    return composed.comb(n, k, exact=exact, repetition=repetition)
 
 
 # Bessel functions
@@ -93,23 +92,23 @@ k1 = _unary(bessel.bessel_k1, "k1")
 k0e = _unary(bessel.bessel_k0e, "k0e")
 k1e = _unary(bessel.bessel_k1e, "k1e")
 
-# Integrals, entropies and what is careful at zero
+# Integrals, entropies and functions that are defined at zero
 
 expi = _unary(special.expint, "expi")
 spence = _unary(special.spence)
-exp1 = _unary(scipys.exp1)
-entr = _unary(scipys.entr)
+exp1 = _unary(composed.exp1)
+entr = _unary(composed.entr)
 xlogy = _binary(exponential.xlogy)
 xlog1py = _binary(exponential.xlog1py)
-rel_entr = _binary(scipys.rel_entr)
-kl_div = _binary(scipys.kl_div)
-boxcox = _binary(scipys.boxcox)
-boxcox1p = _binary(scipys.boxcox1p)
+rel_entr = _binary(composed.rel_entr)
+kl_div = _binary(composed.kl_div)
+boxcox = _binary(composed.boxcox)
+boxcox1p = _binary(composed.boxcox1p)
 
 
 def __getattr__(name: str) -> Any:
-    if name in scipys.__all__:
-        return getattr(scipys, name)
+    if name in composed.__all__:
+        return getattr(composed, name)
     raise AttributeError(f"tapegrad.numpy.special has no function {name!r}.")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.operand import normalize_axes
+from tapegrad.core.primitive.operand import normalize_axes
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -27,20 +27,20 @@ from tapegrad.numpy.values import (
     side_by_side,
     with_dtype,
 )
-from tapegrad.ops import reduction
-from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.complex_numbers import real
 from tapegrad.ops.creation import full_like_p
+from tapegrad.ops.elementwise.arithmetic import conj
+from tapegrad.ops.elementwise.complex_numbers import real
+from tapegrad.ops.elementwise.selection import maximum
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.products import matmul
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 
 
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
-    """Return the mean over `axis`, weighted where `weights` are given.
+    """Return the mean over `axis`, weighted if `weights` are given.
 
     >>> average([1, 2, 6], weights=[1, 1, 2]).tolist()
     3.75
@@ -63,10 +63,10 @@ def average(
 
 
 def _spread(w: Any, x: Any, axis: Any) -> Any:
-    """Return weights along some axes in the shape of the array."""
+    """Return weights along some axes, reshaped to broadcast against the array."""
     if axis is None:
         raise ArgumentTypeError(
-            "average needs axis= where weights have another shape than the array."
+            "average needs axis= if the shape of weights differs from that of the array."
         )
     axes = normalize_axes(axis, len(x.shape), "average")
     if w.shape != tuple(x.shape[k] for k in axes):
@@ -79,7 +79,7 @@ def _spread(w: Any, x: Any, axis: Any) -> Any:
 
 
 def _check_sum(weights: np.ndarray, shape: tuple[int, ...], axis: Any) -> None:
-    """Refuse weights of no weight, where they are not on a device yet."""
+    """Raise for weights that add up to 0, unless they are on a device."""
     axes = None if weights.shape != shape or axis is None else normalize_axes(axis, len(shape), "")
     if np.any(weights.sum(axes) == 0):
         raise ZeroDivisorError("average needs weights that do not add up to 0.")
@@ -99,7 +99,7 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Any:
-    """Return the covariance matrix of variables in rows (or columns), observations across.
+    """Return the covariance matrix of variables in rows (or columns).
 
     >>> cov([[1.0, 2.0], [2.0, 4.0]]).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
@@ -107,7 +107,7 @@ def cov(
     if dtype is not None and not as_dtype(dtype).is_differentiable:
         raise DTypeError(f"cov needs a floating or complex dtype. Got {dtype!r}.")
     if ddof is not None and ddof != int(ddof):
-        raise ArgumentError(f"cov needs a whole number as ddof. Got {ddof}.")
+        raise ArgumentError(f"cov needs an integer ddof. Got {ddof}.")
     _check_weights("fweights", fweights)
     _check_weights("aweights", aweights)
     if y is not None:
@@ -138,18 +138,18 @@ def cov(
 
 
 def _check_weights(name: str, weights: Any) -> None:
-    """Refuse weights that are none; their values only where they are not on a device yet."""
+    """Raise for invalid weights; values are only checked on the host."""
     if weights is None:
         return
     if np.ndim(weights) != 1:
-        raise ShapeError(f"cov needs {name} of one axis.")
+        raise ShapeError(f"cov needs {name} with one axis.")
     if is_array(weights):
         return
     values = np.asarray(weights)
     if name == "fweights" and np.any(values != np.around(values)):
-        raise ArgumentTypeError(f"cov needs whole numbers as fweights. Got {weights}.")
+        raise ArgumentTypeError(f"cov needs integers as fweights. Got {weights}.")
     if np.any(values < 0):
-        raise ArgumentError(f"cov needs {name} of 0 or more. Got {weights}.")
+        raise ArgumentError(f"cov needs nonnegative {name}. Got {weights}.")
 
 
 def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:

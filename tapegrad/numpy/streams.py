@@ -1,4 +1,4 @@
-"""A stream of random numbers with NumPy's ways to seed it, to save it and to say sizes."""
+"""Random streams with NumPy's seeding, states and `size` arguments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import floating, is_array
-from tapegrad.ops import random_draws as draws
-from tapegrad.ops.random_generator import Generator as Stream
-from tapegrad.ops.selection import where
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.random import primitives as draws
+from tapegrad.ops.random.generator import Generator as Stream
 
 _SMALLEST = 2.0**-54
 
 
 def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
-    """Return the shape of a draw: `size`, or what the parameters broadcast to.
+    """Return the shape of a result: `size`, or the broadcast shape of the parameters.
 
     >>> shape_of(None, [1.0, 2.0], 3.0), shape_of(4)
     ((2,), (4,))
@@ -29,7 +29,7 @@ def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
 
 
 def size_for(size: Any, out: Any) -> Any:
-    """Return the size of a draw that is written into `out`, if that is given.
+    """Return the size of a result, which is that of `out` if it is given.
 
     >>> size_for(None, None), size_for(3, None)
     ((), 3)
@@ -40,7 +40,7 @@ def size_for(size: Any, out: Any) -> Any:
 
 
 def check(name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> Any:
-    """Return a parameter; one that is not on a device yet has to lie within its bounds.
+    """Return a parameter; raise if it is out of bounds, unless it is on a device.
 
     >>> check("scale", 2.0, 0)
     2.0
@@ -57,7 +57,7 @@ def check(name: str, value: Any, low: float, high: float = math.inf, *, above: b
 
 
 def positive(name: str, value: Any) -> Any:
-    """Return a parameter above 0 as floating numbers.
+    """Return a positive parameter in floating point.
 
     >>> float(positive("df", 2))
     2.0
@@ -66,9 +66,9 @@ def positive(name: str, value: Any) -> Any:
 
 
 class BitGenerator:
-    """The state of a stream of random numbers, to save it and to go on from it.
+    """The state of a random stream, which can be saved and restored.
 
-    Whatever name of NumPy's it goes by, the numbers are those of tapegrad's own generator.
+    Under every NumPy generator name, the numbers are those of tapegrad's generator.
 
     >>> saved = BitGenerator(3).state
     >>> saved["state"]
@@ -82,7 +82,7 @@ class BitGenerator:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The seed and how many draws were made."""
+        """The seed and the number of draws."""
         seed, offset = (int(word) for word in self.stream.state.numpy())
         return {"bit_generator": "Philox", "state": {"seed": seed, "offset": offset}}
 
@@ -92,14 +92,14 @@ class BitGenerator:
             pair = value["state"]["seed"], value["state"]["offset"]
         except (KeyError, TypeError, IndexError) as error:
             raise ArgumentError(
-                "A state is what `bit_generator.state` gave: "
+                "state must be a value that `bit_generator.state` returned: "
                 "{'bit_generator': 'Philox', 'state': {'seed': ..., 'offset': ...}}. "
                 f"Got {value!r}."
             ) from error
         self.stream.reset(pair)
 
     def random_raw(self, size: Any = None, output: bool = True) -> Any:
-        """Draw whole words of 64 bits."""
+        """Draw 64-bit integers."""
         words = draws.draw_full_int(self.stream, shape_of(size, 0), "uint64")
         return words if output else None
 
@@ -123,27 +123,27 @@ class BitGenerator:
 
 
 class Numbers:
-    """What all draws are made of: numbers between 0 and 1."""
+    """The basis of all distributions: numbers in [0, 1)."""
 
     def __init__(self, seed: Any = None) -> None:
         self.bit_generator = seed if isinstance(seed, BitGenerator) else BitGenerator(seed)
 
     @property
     def stream(self) -> Stream:
-        """Where the numbers come from."""
+        """The generator of the stream."""
         return self.bit_generator.stream
 
     def _uniform(self, shape: tuple[int, ...], dtype: Any = "float64") -> Any:
         return draws.draw_uniform(self.stream, shape, 0, None, dtype)
 
     def _inside(self, shape: tuple[int, ...]) -> Any:
-        """Numbers between 0 and 1 that are neither, for logarithms of both sides."""
+        """Numbers in the open interval (0, 1), for logarithms of both x and 1 - x."""
         u = self._uniform(shape)
         return where(u == 0, _SMALLEST, u)
 
 
 def word_of(seed: Any) -> int:
-    """Return a seed as one number: sequences of numbers are mixed into one.
+    """Return a seed as one integer; a sequence of integers is hashed.
 
     >>> word_of(7), word_of([1, 2]) == word_of((1, 2))
     (7, True)

@@ -1,4 +1,4 @@
-"""Windows that slide over an array: NumPy's `lib.stride_tricks`, as copies that are recorded."""
+"""NumPy's `lib.stride_tricks`: sliding windows, as recorded copies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import moveaxis
 from tapegrad.numpy.values import as_array, dtype_of
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.indexing.functions import getitem
+from tapegrad.ops.shape.functions import reshape
 
 
 def as_strided(
@@ -25,15 +25,17 @@ def as_strided(
     *,
     check_bounds: Any = None,
 ) -> Any:
-    """Return a copy of a shape whose neighbours along each axis are so many bytes apart in `x`.
+    """Return a copy with the given shape and strides in bytes.
 
-    An element that appears several times gets the sum of their gradients.
+    An element that occurs several times gets the sum of the gradients.
 
     >>> as_strided([1, 2, 3, 4], (3, 2), (8, 8)).tolist()
     [[1, 2], [2, 3], [3, 4]]
     """
     if writeable:
-        raise ArgumentTypeError("Windows of tensors are copies: writeable=True has no meaning.")
+        raise ArgumentTypeError(
+            "Windows of tensors are copies, so writeable=True is not supported."
+        )
     x = as_array(x)
     size, lengths = dtype_of(x).itemsize, tuple(x.shape)
     usual = [size * math.prod(lengths[k + 1 :]) for k in range(len(lengths))]
@@ -41,7 +43,7 @@ def as_strided(
     steps = usual if strides is None else [int(step) for step in strides]
     if len(steps) != len(wanted) or any(step % size for step in steps):
         raise ArgumentError(
-            f"as_strided needs one stride per axis of {wanted}, in whole elements of {size} bytes. "
+            f"as_strided needs one stride per axis of {wanted}, in multiples of {size} bytes. "
             f"Got {tuple(steps)}."
         )
     places = np.zeros(wanted, dtype=np.int64)
@@ -50,7 +52,7 @@ def as_strided(
         places = places + offsets.reshape(-1, *[1] * (len(wanted) - k - 1))
     if places.size and not 0 <= places.min() <= places.max() < math.prod(lengths):
         raise ShapeError(
-            f"Shape {wanted} with strides {tuple(steps)} leaves the array of shape {lengths}."
+            f"Shape {wanted} with strides {tuple(steps)} exceeds the array of shape {lengths}."
         )
     return getitem(reshape(x, (-1,)), places)
 
@@ -63,13 +65,15 @@ def sliding_window_view(
     subok: bool = False,
     writeable: bool = False,
 ) -> Any:
-    """Return all windows of a shape, their own axes last.
+    """Return all windows of a shape; the axes of a window come last.
 
     >>> sliding_window_view([1, 2, 3, 4], 3).tolist()
     [[1, 2, 3], [2, 3, 4]]
     """
     if writeable:
-        raise ArgumentTypeError("Windows of tensors are copies: writeable=True has no meaning.")
+        raise ArgumentTypeError(
+            "Windows of tensors are copies, so writeable=True is not supported."
+        )
     x = as_array(x)
     rank = len(x.shape)
     sizes = (window_shape,) if isinstance(window_shape, int) else tuple(window_shape)

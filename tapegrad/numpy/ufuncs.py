@@ -1,6 +1,6 @@
-"""NumPy's universal functions as objects: called, or used by `reduce`, `accumulate`, `outer`.
+"""NumPy's universal functions as objects, with `reduce`, `accumulate`, `outer` and `at`.
 
-What they compute is one of the functions in `tapegrad.ops`; here are only NumPy's parameters.
+The computations are those of `tapegrad.ops`; this module adds NumPy's parameters.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS, to_host_array
-from tapegrad.core.dtypes import numpy_dtype
-from tapegrad.core.operand import normalize_axes, normalize_axis
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
+from tapegrad.core.values.convert import NUMBERS, to_host_array
+from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.numpy import folding, loops
 from tapegrad.numpy.values import (
@@ -29,10 +29,11 @@ from tapegrad.numpy.values import (
     summed_dtype,
     with_dtype,
 )
-from tapegrad.ops import comparison, indexing
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.shape import broadcast_to, moveaxis, reshape
+from tapegrad.ops.elementwise import comparison
+from tapegrad.ops.indexing import functions as indexing
+from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
+from tapegrad.ops.shape.joining import stack, unstack
 
 Function = Callable[..., Any]
 
@@ -41,7 +42,7 @@ def _computed(name: str, function: Function, inputs: tuple[Any, ...], **options:
     """Call a function with NumPy's options."""
     out, where, casting = options["out"], options["where"], options["casting"]
     if options["signature"] is not None:
-        raise ArgumentTypeError(f"{name} has no signature= for tensors. Use dtype=.")
+        raise ArgumentTypeError(f"{name} does not support signature= for tensors. Use dtype=.")
     refuse_order(options["order"])
     if options["dtype"] is not None or casting != "same_kind":
         given = [type(x) if type(x) in NUMBERS else dtype_of(x) for x in inputs]
@@ -60,13 +61,13 @@ def _computed(name: str, function: Function, inputs: tuple[Any, ...], **options:
 def _check_written(name: str, a: Any) -> None:
     if not is_array(a):
         raise ArgumentTypeError(
-            f"{name}.at writes into a tensor where another operand is one. Got "
-            f"{type(a).__name__}: make it one by tapegrad.numpy.asarray."
+            f"{name}.at needs a tensor to write into if another operand is a tensor. Got "
+            f"{type(a).__name__}: convert it with tapegrad.numpy.asarray."
         )
 
 
 class Ufunc:
-    """What functions of one operand and of two have in common: names, and how many results."""
+    """The common part of unary and binary ufuncs."""
 
     nin: int
     _each: str
@@ -88,7 +89,7 @@ class Ufunc:
         return self.__name__
 
     def _change_at(self, a: Any, places: np.ndarray, *others: Any) -> None:
-        """Write the function of elements and of vectors beside them, in as many turns as needed."""
+        """Apply the function at `places`; repeated places are updated in several rounds."""
         x, turns = as_array(a), np.arange(places.size)
         flat = reshape(x, (-1,))
         while places.size:
@@ -101,7 +102,7 @@ class Ufunc:
 
 
 class Unary(Ufunc):
-    """A function of each element: `sin(x, out=None, where=True, dtype=None)`."""
+    """A unary ufunc: `sin(x, out=None, where=True, dtype=None)`."""
 
     nin = 1
     _each = "element"
@@ -127,30 +128,30 @@ class Unary(Ufunc):
         return _computed(self.__name__, self._function, (x,), out=out, where=where, **options)
 
     def at(self, a: Any, indices: Any) -> None:
-        """Apply the function in place at `indices`, again for each time that one comes."""
+        """Apply the function in place at `indices`, once for each occurrence of an index."""
         _check_written(self.__name__, a)
         self._change_at(a, _chosen(as_array(a), indices).reshape(-1))
 
 
 def _host_index(indices: Any) -> Any:
-    """An index with NumPy's arrays in the place of tensors."""
+    """Return an index with tensors converted to NumPy arrays."""
     if isinstance(indices, tuple):
         return tuple(_host_index(part) for part in indices)
     return to_host_array(indices.numpy()) if isinstance(indices, Tensor) else indices
 
 
 def _chosen(x: Any, indices: Any) -> np.ndarray:
-    """The numbers of the elements at `indices`."""
+    """Return the flat indices of the elements at `indices`."""
     chosen: np.ndarray = np.arange(x.size).reshape(tuple(x.shape))[_host_index(indices)]
     return chosen
 
 
 class Binary(Ufunc):
-    """A function of two operands that broadcast, with NumPy's methods for reducing by it.
+    """A binary ufunc, with broadcasting and NumPy's methods.
 
-    `identity` is the result of reducing nothing. `reduction` and `running` are functions that
-    reduce and accumulate over one axis at once, where there are any; `placing` one that does what
-    `at` does. Over several axes only what may come `in_any_order` is reduced.
+    `identity` is the result of an empty reduction. `reduction` and `running` are optional functions
+    that reduce and accumulate over an axis; `placing` optionally implements `at`. Several axes are
+    only reduced if the function may combine elements `in_any_order`.
     """
 
     nin = 2
@@ -198,9 +199,9 @@ class Binary(Ufunc):
         return _computed(self.__name__, self._function, (x1, x2), out=out, where=where, **options)
 
     def _operand(self, method: str, array: Any, dtype: Any, near: Any = None) -> Any:
-        """What a method combines: sums and products of small integers grow to 64 bits."""
+        """Return the operand of a method: sums and products of small integers use 64 bits."""
         if self.nout > 1:
-            raise ArgumentTypeError(f"{self.__name__}.{method} has no meaning for two results.")
+            raise ArgumentTypeError(f"{self.__name__}.{method} does not support two results.")
         x = as_array(array, near)
         if dtype is None and self.__name__ in ("add", "multiply"):
             return with_dtype(x, summed_dtype(x))
@@ -220,7 +221,7 @@ class Binary(Ufunc):
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """Combine all elements over `axis` (None: over all axes)."""
+        """Reduce over `axis` (None: over all axes)."""
         x = self._operand("reduce", array, dtype, where)
         if where is not True and self.identity is None and initial is None:
             raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
@@ -241,7 +242,7 @@ class Binary(Ufunc):
         return deliver(result, out)
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Return what `reduce` gives of each beginning of an axis."""
+        """Return the reductions of all prefixes along an axis."""
         x = self._operand("accumulate", array, dtype)
         axis = normalize_axis(axis, len(x.shape), f"{self.__name__}.accumulate")
         if self._running is not None:
@@ -254,14 +255,14 @@ class Binary(Ufunc):
         return deliver(stack(parts, axis) if parts else x, out)
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
-        """Return the function of every pair of an element of `a` with one of `b`."""
+        """Apply the function to every pair of an element of `a` and an element of `b`."""
         a, b = side_by_side(a, b)
         return self(reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
     def reduceat(
         self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
     ) -> Any:
-        """Reduce the pieces of an axis that begin at `indices`."""
+        """Reduce the segments of an axis that begin at `indices`."""
         x = moveaxis(self._operand("reduceat", array, dtype), axis, 0)
         starts = [int(k) for k in np.asarray(_host_index(indices))]
         if any([not 0 <= start < x.shape[0] for start in starts]):
@@ -276,7 +277,7 @@ class Binary(Ufunc):
         return deliver(moveaxis(stack(pieces), 0, axis), out)
 
     def at(self, a: Any, indices: Any, b: Any) -> None:
-        """Apply the function in place at `indices`, again for each time that one comes."""
+        """Apply the function in place at `indices`, once for each occurrence of an index."""
         _check_written(self.__name__, a)
         x = as_array(a)
         if self._placing is not None and np.can_cast(dtype_of(as_array(b)), dtype_of(x), "safe"):

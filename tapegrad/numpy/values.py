@@ -1,7 +1,7 @@
-"""What callers hand in, as tensors with NumPy's dtypes; and what `out=` and `where=` mean.
+"""Conversion of arguments to tensors with NumPy's dtypes, and the options `out=` and `where=`.
 
-The rest of the package takes Python's floats for float32, as TensorFlow does. Here they are
-float64, and ints int64, unless an array stands beside them.
+Elsewhere in the package, Python floats become float32, as in TensorFlow. Here they become float64
+and ints become int64, unless they are combined with an array.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.backend import find_backend
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import NUMBERS, adapted, device_array, to_host_array
-from tapegrad.core.dtypes import DType, as_dtype, numpy_dtype
-from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.backend.registry import find_backend
+from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
-from tapegrad.core.tensor import Tensor, wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import host
+from tapegrad.core.values.convert import NUMBERS, adapted, device_array, to_host_array
+from tapegrad.core.values.dtypes import DType, as_dtype, numpy_dtype
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError, DTypeError, IndexOutOfRangeError, OutOfRangeError
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.joining import holds_tensors, stack
-from tapegrad.ops.selection import where as choose
+from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.shape.joining import holds_tensors, stack
 
 NoValue: Any = type("NoValue", (), {"__repr__": lambda self: "<no value>", "__slots__": ()})()
-"""The default of parameters for which None has a meaning of its own."""
+"""The default of parameters for which None has a meaning."""
 
 
 def as_array(value: Any, near: Any = None) -> Any:
-    """Return `value` as something that primitives accept; host values keep NumPy's dtype.
+    """Return `value` in a form that primitives accept; host values keep NumPy's dtype.
 
-    They go to the device of `near`, or to the current one.
+    They are placed on the device of `near`, or on the current one.
 
     >>> as_array([1.0, 2.0]).dtype, as_array(3).dtype
     (<dtype: 'float64'>, <dtype: 'int64'>)
@@ -69,7 +69,7 @@ def _placed(array: np.ndarray, near: Any) -> Tensor:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value has a device: a tensor, a variable, or one that stands for many examples.
+    """Return whether a value has a device: a tensor, a variable, or a batched value.
 
     >>> is_array(as_array(1.0)), is_array([1.0])
     (True, False)
@@ -78,7 +78,7 @@ def is_array(value: Any) -> bool:
 
 
 def as_host(value: Any, dtype: Any = None) -> np.ndarray:
-    """Return what is no tensor as a NumPy array of NumPy's own choice of dtype."""
+    """Return a value that is not a tensor as a NumPy array, with NumPy's choice of dtype."""
     if value is not None and not isinstance(value, str | bytes | np.ndarray | np.generic):
         try:
             array = np.asarray(value)
@@ -93,7 +93,7 @@ def as_host(value: Any, dtype: Any = None) -> np.ndarray:
 
 
 def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return Python's numbers as a NumPy array of a dtype, or say that it cannot hold them.
+    """Return Python numbers as a NumPy array of a dtype, or raise if it cannot hold them.
 
     >>> checked_array([1, 2], np.dtype("int8")).tolist()
     [1, 2]
@@ -101,15 +101,15 @@ def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     try:
         return np.asarray(value, dtype)
     except OverflowError as error:
-        raise OutOfRangeError(f"{error}. Ask for a wider dtype.") from error
+        raise OutOfRangeError(f"{error}. Use a wider dtype.") from error
     except TypeError as error:
         raise DTypeError(
-            f"Complex numbers have no value in {dtype}. Take their real parts first."
+            f"Complex numbers cannot be converted to {dtype}. Take their real parts first."
         ) from error
 
 
 def axis_of(axis: Any, ndim: int, name: str) -> int:
-    """Return an axis counted from the front; one that is none is an IndexError too, as in NumPy.
+    """Return a nonnegative axis, or raise an error that is an IndexError too, as in NumPy.
 
     >>> axis_of(-1, 3, "split")
     2
@@ -130,7 +130,7 @@ def side_by_side(*values: Any) -> list[Any]:
 
 
 def as_arrays(values: Any) -> list[Any]:
-    """Return each value as an array, all of the dtype that they have in common.
+    """Return each value as an array, all promoted to a common dtype.
 
     >>> [x.dtype.name for x in as_arrays([[1], [2.5]])]
     ['float64', 'float64']
@@ -143,7 +143,7 @@ def as_arrays(values: Any) -> list[Any]:
 
 
 def with_numbers(values: Any) -> list[Any]:
-    """Return each value as an array of one dtype, to which Python's numbers adapt.
+    """Return each value as an array of one dtype, to which Python numbers adapt.
 
     >>> [x.dtype.name for x in with_numbers([as_array(np.float32(1.0)), 2.5])]
     ['float32', 'float32']
@@ -154,7 +154,7 @@ def with_numbers(values: Any) -> list[Any]:
 
 
 def operands(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Return two operands: a Python number beside an array stays one and takes its dtype."""
+    """Return two operands; a Python number next to an array keeps the array's dtype."""
     if type(x1) in NUMBERS and type(x2) not in NUMBERS:
         return x1, as_array(x2)
     if type(x2) in NUMBERS and type(x1) not in NUMBERS:
@@ -167,7 +167,7 @@ def operands(x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def as_array_like(value: Any, x: Any) -> Any:
-    """Return a number as an array with the dtype that it gets beside `x`; arrays as they are."""
+    """Return a number as an array with the dtype that it has next to `x`; arrays unchanged."""
     if type(value) not in NUMBERS:
         return as_array(value, x)
     return _placed(np.asarray(value, np.result_type(dtype_of(x), value)), x)
@@ -179,7 +179,7 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def with_dtype(x: Any, dtype: Any) -> Any:
-    """Return the array with a dtype: itself if there is nothing to change or None is given."""
+    """Cast an array to a dtype; None or its own dtype returns it unchanged."""
     if dtype is None:
         return x
     wanted = numpy_dtype(dtype)
@@ -187,13 +187,13 @@ def with_dtype(x: Any, dtype: Any) -> Any:
 
 
 def floating(x: Any, near: Any = None) -> Any:
-    """Return the array as floating-point numbers: integers and truth values become float64."""
+    """Return the array in floating point: integers and booleans become float64."""
     x = as_array(x, near)
     return x if as_dtype(dtype_of(x)).is_differentiable else cast(x, "float64")
 
 
 def narrow_floating(x: Any) -> Any:
-    """Return integers as the narrowest floating dtype that NumPy's loops take for them."""
+    """Return integers in the narrowest floating dtype that NumPy's loops use for them."""
     kind = dtype_of(x)
     if kind.kind in "fc" or as_dtype(kind).is_differentiable:
         return x
@@ -207,7 +207,7 @@ def inexact(dtype: Any) -> DType:
 
 
 def summed_dtype(x: Any) -> np.dtype[Any]:
-    """Return the dtype in which NumPy adds up: small integers and truth values grow to 64 bits."""
+    """Return the dtype in which NumPy sums: small integers and booleans use 64 bits."""
     kind = dtype_of(x)
     if kind.kind not in "biu" or kind.itemsize == 8:
         return kind
@@ -218,12 +218,12 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def check_cast(name: str, given: Any, wanted: Any, casting: Any) -> None:
-    """Refuse to take one dtype for another where NumPy's rule `casting` forbids it."""
+    """Raise if NumPy's rule `casting` forbids to cast one dtype to another."""
     check_choice("casting", casting, CASTINGS)
     if not np.can_cast(given, wanted, casting):
         raise DTypeError(
-            f"{name} cannot take {given} for {wanted} with casting={casting!r}. Convert the "
-            "operands by astype first."
+            f"{name} cannot cast {given} to {wanted} with casting={casting!r}. Convert the "
+            "operands with astype first."
         )
 
 
@@ -253,7 +253,7 @@ def deliver(result: Any, out: Any, casting: Any = "same_kind") -> Any:
 
 
 def selected(result: Any, condition: Any, out: Any) -> Any:
-    """Return `result` where the condition of `where=` holds, elsewhere what `out` held (or 0)."""
+    """Return `result` where `where=` is true, elsewhere the content of `out` (or 0)."""
     if condition is True:
         return result
     if out is None:
@@ -262,6 +262,6 @@ def selected(result: Any, condition: Any, out: Any) -> Any:
 
 
 def refuse_order(order: str | None) -> None:
-    """Refuse Fortran's memory order: a tensor's elements are always read in C's."""
+    """Raise for Fortran order: tensors are always in C order."""
     if order not in (None, "C", "K", "A"):
-        raise ArgumentTypeError(f"Tensors have order 'C' only. Got order={order!r}.")
+        raise ArgumentTypeError(f"Tensors only have order 'C'. Got order={order!r}.")

@@ -1,4 +1,4 @@
-"""NumPy's window functions, computed once on the host: their lengths are known."""
+"""NumPy's window functions, computed on the host."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from tapegrad.numpy.values import as_array, floating
-from tapegrad.ops.bessel import bessel_i0
 from tapegrad.ops.creation import as_constant
-from tapegrad.ops.powers import sqrt
+from tapegrad.ops.elementwise.bessel import bessel_i0
+from tapegrad.ops.elementwise.powers import sqrt
 
 
 def bartlett(M: int) -> Any:
-    """Return the Bartlett window: a triangle.
+    """Return the Bartlett (triangular) window.
 
     >>> bartlett(3).tolist()
     [0.0, 1.0, 0.0]

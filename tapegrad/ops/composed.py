@@ -1,4 +1,4 @@
-"""TensorFlow functions that are short compositions of others."""
+"""TensorFlow functions composed of other functions in a few lines."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import as_dtype, int32
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.operand import as_operand, normalize_axis
-from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.values.dtypes import as_dtype, int32
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import arithmetic, reduction
-from tapegrad.ops.along_axis import take_along_axis
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.convolution.arguments import is_channels_first
 from tapegrad.ops.creation import ones_like, zeros_like
-from tapegrad.ops.gather import place_next_to
-from tapegrad.ops.indexing import getitem
-from tapegrad.ops.joining import stack
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.scatter import scatter_nd
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.sorting import argsort
-from tapegrad.ops.windows import is_channels_first
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.indexing.along_axis import take_along_axis
+from tapegrad.ops.indexing.functions import getitem
+from tapegrad.ops.indexing.gather import place_next_to
+from tapegrad.ops.indexing.scatter import scatter_nd
+from tapegrad.ops.indexing.sorting import argsort
+from tapegrad.ops.reduction.primitives import all as all_of, max as maximum_of
+from tapegrad.ops.shape.joining import stack
+from tapegrad.ops.shape.primitives import reshape_p
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor, a variable or a sparse gradient.
+    """Return whether `x` is a tensor, a variable or a sparse gradient.
 
     >>> import tapegrad
     >>> is_tensor(tapegrad.constant(1.0)), is_tensor(1.0)
@@ -40,7 +41,7 @@ def is_tensor(x: Any) -> bool:
 
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """Return a number times a tensor; the rows of an IndexedSlices stay sparse.
+    """Return a number times a tensor; an IndexedSlices stays sparse.
 
     >>> scalar_mul(2.0, [1.0, 2.0]).tolist()
     [2.0, 4.0]
@@ -63,7 +64,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
 
 
 def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Any:
-    """Return the polynomial at x; the coefficients go from the highest power down.
+    """Evaluate a polynomial at x; the coefficients start with the highest power.
 
     >>> float(polyval([1.0, 0.0, -2.0], 3.0))
     7.0
@@ -78,7 +79,7 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Any:
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
-    """Cast to another dtype; what does not fit becomes the nearest number that does.
+    """Cast to another dtype; values out of its range are clipped to it.
 
     >>> saturate_cast([-5.0, 7.0, 300.0], "uint8").tolist()
     [0, 7, 255]
@@ -89,7 +90,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
         return cast(value, dtype)
     low, high = max(old.min, new.min), min(old.max, new.max)
     if not old.is_integer and new.is_integer:
-        # The largest integers have no exact float: the next one towards 0 does.
+        # The largest integer may have no exact float; use the next float towards 0.
         high = _float_at_most(high, old.dtype)
     return cast(clip(value, low, high), dtype)
 
@@ -119,7 +120,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 
 def invert_permutation(x: Any, name: str | None = None) -> Any:
-    """Return where each number of a permutation stands.
+    """Return the inverse of a permutation: the position of each number.
 
     >>> invert_permutation([2, 0, 1]).tolist()
     [1, 2, 0]
@@ -128,23 +129,23 @@ def invert_permutation(x: Any, name: str | None = None) -> Any:
 
 
 def is_non_decreasing(x: Any, name: str | None = None) -> Any:
-    """Whether no element is smaller than the one before it, in C order.
+    """Return whether no element is smaller than the one before it, in C order.
 
     >>> bool(is_non_decreasing([1.0, 1.0, 2.0]))
     True
     """
     flat = _flat(x)
-    return reduction.all(getitem(flat, slice(1, None)) >= getitem(flat, slice(None, -1)))
+    return all_of(getitem(flat, slice(1, None)) >= getitem(flat, slice(None, -1)))
 
 
 def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
-    """Whether every element is larger than the one before it, in C order.
+    """Return whether every element is larger than the one before it, in C order.
 
     >>> bool(is_strictly_increasing([1.0, 1.0, 2.0]))
     False
     """
     flat = _flat(x)
-    return reduction.all(getitem(flat, slice(1, None)) > getitem(flat, slice(None, -1)))
+    return all_of(getitem(flat, slice(1, None)) > getitem(flat, slice(None, -1)))
 
 
 def _flat(x: Any) -> Any:
@@ -159,7 +160,7 @@ def confusion_matrix(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Any:
-    """Count how often each label (row) meets each prediction (column).
+    """Count the pairs of each label (row) and each prediction (column).
 
     >>> confusion_matrix([0, 1, 1], [0, 1, 0]).tolist()
     [[1, 0], [1, 1]]
@@ -171,10 +172,10 @@ def confusion_matrix(
             f"{labels.shape} and {predictions.shape}."
         )
     if num_classes is None:
-        num_classes = 1 + max(int(reduction.max(labels)), int(reduction.max(predictions)))
+        num_classes = 1 + max(int(maximum_of(labels)), int(maximum_of(predictions)))
     counts = ones_like(labels, dtype) if weights is None else cast(_flat(weights), dtype)
-    places = stack([cast(labels, "int64"), cast(predictions, "int64")], -1)
-    return scatter_nd(places, counts, (int(num_classes), int(num_classes)))
+    pairs = stack([cast(labels, "int64"), cast(predictions, "int64")], -1)
+    return scatter_nd(pairs, counts, (int(num_classes), int(num_classes)))
 
 
 def reverse_sequence(
@@ -184,7 +185,7 @@ def reverse_sequence(
     batch_axis: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Reverse the first `seq_lengths[i]` entries of each example; what follows stays.
+    """Reverse the first `seq_lengths[i]` entries of each example i; the others do not change.
 
     >>> reverse_sequence([[1.0, 2.0, 3.0]], [2], seq_axis=1, batch_axis=0).tolist()
     [[2.0, 1.0, 3.0]]
@@ -199,12 +200,12 @@ def reverse_sequence(
             f"shape {lengths.shape}, seq_axis {along} and batch_axis {batch} for "
             f"shape {x.shape}."
         )
-    lengths = reshape_p(cast(lengths, "int64"), shape=_alone(rank, batch, x.shape[batch]))
-    place = np.arange(x.shape[along]).reshape(_alone(rank, along, x.shape[along]))
-    place = place_next_to(lengths, place)
-    return take_along_axis(x, where(place < lengths, lengths - 1 - place, place), along)
+    lengths = reshape_p(cast(lengths, "int64"), shape=_shape_along(rank, batch, x.shape[batch]))
+    position = np.arange(x.shape[along]).reshape(_shape_along(rank, along, x.shape[along]))
+    position = place_next_to(lengths, position)
+    return take_along_axis(x, where(position < lengths, lengths - 1 - position, position), along)
 
 
-def _alone(rank: int, axis: int, length: int) -> tuple[int, ...]:
-    """A shape that has a length along one axis only."""
+def _shape_along(rank: int, axis: int, length: int) -> tuple[int, ...]:
+    """Return a shape with `length` along one axis and 1 along the others."""
     return tuple(length if i == axis else 1 for i in range(rank))

@@ -1,4 +1,4 @@
-"""Making tensors: from values, filled, and like another tensor."""
+"""Creation of tensors: constants, filled tensors, ranges, one_hot."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.backend import backend_of
-from tapegrad.core.convert import copy_of_device_array, to_host_array, to_tensor
-from tapegrad.core.dtypes import as_dtype, numpy_dtype
-from tapegrad.core.families import nondifferentiable
-from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import INTERPRETERS, Primitive
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.families import nondifferentiable
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
+from tapegrad.core.values import host
+from tapegrad.core.values.convert import copy_of_device_array, to_host_array, to_tensor
+from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import arithmetic
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
 full_like_p = nondifferentiable(
     "full_like",
@@ -34,28 +34,30 @@ def _batch_full(size: int, batched: Any, x: Any, *, shape: Any, value: Any, dtyp
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """Return a tensor with a copy of `value` on the current device.
 
-    Python floats become float32 and ints int32, as in TensorFlow; arrays keep their dtype, and
-    those of CuPy also their device.
+    Python floats become float32 and ints int32, as in TensorFlow. Arrays keep their dtype, and
+    CuPy arrays also their device.
 
     >>> constant([[1.0, 2.0]]).shape
     (1, 2)
     """
     if isinstance(value, Tensor):
         if dtype is not None and value.dtype != dtype:
-            raise ShapeError(f"constant got a {value.dtype} tensor and dtype={dtype}: use cast.")
-        return value if shape is None else _shaped(wrap(value.array), tuple(shape))
+            raise ShapeError(
+                f"constant got a {value.dtype} tensor and dtype={dtype}. Use cast to convert it."
+            )
+        return value if shape is None else _with_shape(wrap(value.array), tuple(shape))
     copy = copy_of_device_array(value, dtype)
     if copy is not None:
-        return wrap(copy) if shape is None else _shaped(wrap(copy), tuple(shape))
+        return wrap(copy) if shape is None else _with_shape(wrap(copy), tuple(shape))
     array = to_host_array(value, dtype)
     if shape is not None:
-        array = _shaped(wrap(array), tuple(shape)).array
+        array = _with_shape(wrap(array), tuple(shape)).array
     return wrap(host.place(array))
 
 
-def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _with_shape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     if tensor.size not in (1, math.prod(shape)):
-        raise ShapeError(f"constant cannot put {tensor.size} values into shape {shape}.")
+        raise ShapeError(f"constant cannot arrange {tensor.size} values in shape {shape}.")
     if tensor.size == math.prod(shape):
         return reshape_p(tensor, shape=shape)  # type: ignore[no-any-return]
     return broadcast_p(reshape_p(tensor, shape=()), shape=shape)  # type: ignore[no-any-return]
@@ -64,7 +66,7 @@ def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 def convert_to_tensor(
     value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
 ) -> Any:
-    """Return `value` as a tensor; tensors come back as they are.
+    """Convert `value` to a tensor; a tensor is returned unchanged.
 
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
@@ -72,17 +74,17 @@ def convert_to_tensor(
     tensor = to_tensor(value, dtype)
     if dtype is not None and tensor.dtype != dtype:
         raise ShapeError(
-            f"convert_to_tensor was asked for {as_dtype(dtype)}. "
-            f"Got a tensor of {tensor.dtype}; use cast to change it."
+            f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "
+            "Use cast to convert it."
         )
     return tensor
 
 
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
-    """Return a tensor of `x`'s shape, dtype and device, filled with one number."""
+    """Return a tensor with the shape, dtype and device of `x`, filled with one number."""
     x = as_operand(x)
     if type(x) is Tensor and dtype is None:
-        # Only its shape matters, so nobody is told that a followed value has been used.
+        # The result does not depend on the values, so call the kernel without recording a use.
         array = x.array
         kernel = full_like_p.kernel(type(array))
         return wrap(kernel(array, shape=array.shape, value=value, dtype=array.dtype))
@@ -90,7 +92,7 @@ def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return zeros of the input's shape, dtype and device.
+    """Return zeros with the shape, dtype and device of the input.
 
     >>> zeros_like(constant([1.0, 2.0])).tolist()
     [0.0, 0.0]
@@ -99,7 +101,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
 
 
 def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return ones of the input's shape, dtype and device.
+    """Return ones with the shape, dtype and device of the input.
 
     >>> ones_like(constant([1.0, 2.0])).tolist()
     [1.0, 1.0]
@@ -108,7 +110,7 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
 
 
 def zeros_for(example: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return zeros of any shape and dtype on the device of `example`, of the same kind."""
+    """Return zeros on the device of `example`: a tensor if it is one, else an array like it."""
     return full_like_p(example, shape=tuple(shape), value=0, dtype=getattr(dtype, "dtype", dtype))
 
 
@@ -117,28 +119,28 @@ def _dtype_or(dtype: Any, x: Any) -> np.dtype[Any]:
 
 
 def numpy_dtype_of(x: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a tensor, a batched value or a raw array."""
-    kind = x.dtype
-    return kind.dtype if hasattr(kind, "dtype") else backend_of(x).dtype_of(x)
+    """Return the NumPy dtype of a tensor, a batched value or a backend array."""
+    dtype = x.dtype
+    return dtype.dtype if hasattr(dtype, "dtype") else backend_of(x).dtype_of(x)
 
 
 def as_constant(value: np.ndarray) -> Tensor:
-    """Return a fresh host array as a tensor on the current device."""
+    """Return a host array as a tensor on the current device; it may share the memory."""
     return wrap(host.place(value))
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape given as an int, a sequence of ints, or an integer tensor."""
+    """Return a shape as a tuple, from an int, a sequence of ints, or an integer tensor."""
     if isinstance(shape, int) or getattr(shape, "shape", None) == ():
         return (int(shape),)
     return tuple(int(n) for n in shape)
 
 
 def _filled(shape: Any, value: Any, dtype: Any) -> Any:
-    """Return one number everywhere, made on the current device."""
-    kind = numpy_dtype(dtype)
-    seed = wrap(host.place(np.zeros((), kind)))
-    return full_like_p(seed, shape=as_shape(shape), value=value, dtype=kind)
+    """Return a tensor filled with one number, created on the current device."""
+    wanted = numpy_dtype(dtype)
+    example = wrap(host.place(np.zeros((), wanted)))
+    return full_like_p(example, shape=as_shape(shape), value=value, dtype=wanted)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
@@ -160,19 +162,19 @@ def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Any:
-    """Return a tensor of shape `dims` with one value everywhere, differentiable in that value.
+    """Return a tensor of shape `dims` filled with one value, differentiable in the value.
 
     >>> fill((2,), 3.0).tolist()
     [3.0, 3.0]
     """
     value = as_operand(value)
     if len(value.shape):
-        raise ShapeError(f"fill needs a single value. Got shape {value.shape}.")
+        raise ShapeError(f"fill needs a scalar value. Got shape {value.shape}.")
     return broadcast_p(value, shape=as_shape(dims))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
-    """Return a tensor of a shape, filled with a value that may broadcast to it.
+    """Return a tensor of a shape, filled with a value that broadcasts to it.
 
     >>> full((2,), 3.0).tolist()
     [3.0, 3.0]
@@ -191,7 +193,7 @@ def eye(
     name: str | None = None,
     k: int = 0,
 ) -> Any:
-    """Return ones on diagonal `k` of a matrix of zeros, repeated along `batch_shape`.
+    """Return a matrix with ones on diagonal `k` and zeros elsewhere, repeated to `batch_shape`.
 
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -206,35 +208,36 @@ def eye(
 def range(  # TensorFlow's name
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range"
 ) -> Tensor:
-    """Return the numbers from `start` (0 if it is the only one given) up to, not with, `limit`.
+    """Return the numbers from `start` to `limit`, which is excluded, in steps of `delta`.
 
-    Python ints give int32 and floats float32; tensors and arrays keep their dtype.
+    `range(limit)` starts at 0. Python ints give int32 and floats float32; tensors and arrays keep
+    their dtype.
 
     >>> range(3).tolist(), range(1.0, 2.0, 0.5).dtype
     ([0, 1, 2], <dtype: 'float32'>)
     """
     if limit is None:
         start, limit = 0, start
-    ends = [to_host_array(_plain(value)) for value in (start, limit, delta)]
+    ends = [to_host_array(_to_numpy(value)) for value in (start, limit, delta)]
     if any(end.ndim for end in ends):
-        raise ShapeError("range needs single numbers for start, limit and delta.")
+        raise ShapeError("range needs scalars for start, limit and delta.")
     if not ends[2]:
         raise ArgumentError("range needs a delta other than 0.")
-    kind = np.result_type(*ends) if dtype is None else numpy_dtype(dtype)
-    if dtype is None and kind == np.float64 and all(end.dtype != kind for end in ends):
-        kind = np.dtype("float32")  # ints next to a float32: NumPy would widen
+    wanted = np.result_type(*ends) if dtype is None else numpy_dtype(dtype)
+    if dtype is None and wanted == np.float64 and all(end.dtype != wanted for end in ends):
+        wanted = np.dtype("float32")  # NumPy would promote ints with float32 to float64
     first, last, step = (end.item() for end in ends)
-    return as_constant(np.arange(first, last, step).astype(kind))
+    return as_constant(np.arange(first, last, step).astype(wanted))
 
 
-def _plain(value: Any) -> Any:
+def _to_numpy(value: Any) -> Any:
     if hasattr(value, "numpy"):
         return value.numpy()
     return value
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
-    """Return evenly spaced numbers; `range` under NumPy's name.
+    """Return evenly spaced numbers, as `range` does, under NumPy's name.
 
     >>> arange(1, 7, 2).tolist()
     [1, 3, 5]
@@ -254,36 +257,40 @@ def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis
     start, stop = (x if x.dtype.is_differentiable else cast(x, "float32") for x in (start, stop))
     if start.dtype != stop.dtype:
         raise ArgumentTypeError(
-            f"linspace needs ends of one dtype. Got {start.dtype} and {stop.dtype}: cast one."
+            f"linspace needs start and stop of equal dtype. Got {start.dtype} and {stop.dtype}; "
+            "cast one of them."
         )
     rank = max(len(start.shape), len(stop.shape))
-    place = axis + rank + 1 if axis < 0 else axis
-    if not 0 <= place <= rank:
-        raise ShapeError(f"linspace got axis {axis} for ends of {rank} dimensions.")
+    position = axis + rank + 1 if axis < 0 else axis
+    if not 0 <= position <= rank:
+        raise ShapeError(
+            f"linspace needs an axis between {-rank - 1} and {rank} for start and stop of {rank} "
+            f"dimensions. Got {axis}."
+        )
     weights = np.arange(num) / max(num - 1, 1)
-    shape = (num, *[1] * (rank - place))
-    # Both ends are exact: their weights are 0 and 1.
-    up = _beside(start, weights.reshape(shape).astype(start.dtype.dtype))
-    down = _beside(start, (1 - weights).reshape(shape).astype(start.dtype.dtype))
-    left, right = (_with_axis(x, rank, place) for x in (start, stop))
+    shape = (num, *[1] * (rank - position))
+    # The weights of start and stop are exactly 0 and 1 at the ends.
+    up = _on_device_of(start, weights.reshape(shape).astype(start.dtype.dtype))
+    down = _on_device_of(start, (1 - weights).reshape(shape).astype(start.dtype.dtype))
+    left, right = (_with_axis(x, rank, position) for x in (start, stop))
     return arithmetic.add(arithmetic.multiply(left, down), arithmetic.multiply(right, up))
 
 
-def _beside(x: Any, value: np.ndarray) -> Tensor:
-    """Return a host array as a tensor on the device of `x`, whatever stands for many examples."""
+def _on_device_of(x: Any, value: np.ndarray) -> Tensor:
+    """Return a host array as a tensor on the device of `x`, which may be a batched value."""
     while type(x) in INTERPRETERS:
         x = x.tensor
     return wrap(host.place_like(value, x.array if isinstance(x, Tensor) else x))
 
 
-def _with_axis(x: Any, rank: int, place: int) -> Any:
+def _with_axis(x: Any, rank: int, position: int) -> Any:
     shape = (*[1] * (rank - len(x.shape)), *x.shape)
-    return reshape_p(x, shape=(*shape[:place], 1, *shape[place:]))
+    return reshape_p(x, shape=(*shape[:position], 1, *shape[position:]))
 
 
 def _one_hot(xp: Any, indices: Any, *, depth: int, on: Any, off: Any, axis: int, dtype: Any) -> Any:
-    places = xp.arange(depth, dtype=indices.dtype, device=indices.device)
-    hits = xp.expand_dims(indices, axis=indices.ndim) == places
+    positions = xp.arange(depth, dtype=indices.dtype, device=indices.device)
+    hits = xp.expand_dims(indices, axis=indices.ndim) == positions
     on_value = xp.full((), on, dtype=dtype, device=indices.device)
     off_value = xp.full((), off, dtype=dtype, device=indices.device)
     return xp.moveaxis(xp.where(hits, on_value, off_value), -1, axis)
@@ -309,19 +316,22 @@ def one_hot(
 ) -> Any:
     """Return, for each index, `depth` numbers: `on_value` at the index, `off_value` elsewhere.
 
-    An index out of range gives `off_value` only. There is no derivative.
+    An index out of range gives `off_value` only. The function has no derivative.
 
     >>> one_hot([1, 0], 2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     x = as_operand(indices)
     rank = len(x.shape)
-    place = rank if axis is None or axis == -1 else int(axis)
-    if not 0 <= place <= rank:
-        raise ShapeError(f"one_hot got axis {axis} for indices of {rank} dimensions.")
-    on = 1 if on_value is None else to_host_array(_plain(on_value))
-    off = 0 if off_value is None else to_host_array(_plain(off_value))
+    position = rank if axis is None or axis == -1 else int(axis)
+    if not 0 <= position <= rank:
+        raise ShapeError(
+            f"one_hot needs an axis between -1 and {rank} for indices of {rank} dimensions. "
+            f"Got {axis}."
+        )
+    on = 1 if on_value is None else to_host_array(_to_numpy(on_value))
+    off = 0 if off_value is None else to_host_array(_to_numpy(off_value))
     given = next((value.dtype for value in (on, off) if hasattr(value, "dtype")), "float32")
-    kind = numpy_dtype(given if dtype is None else dtype)
+    wanted = numpy_dtype(given if dtype is None else dtype)
     on, off = (value.item() if hasattr(value, "item") else value for value in (on, off))
-    return one_hot_p(x, depth=int(depth), on=on, off=off, axis=place, dtype=kind)
+    return one_hot_p(x, depth=int(depth), on=on, off=off, axis=position, dtype=wanted)

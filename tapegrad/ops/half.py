@@ -1,6 +1,6 @@
-"""Half precision inside of kernels: computed in single, rounded once.
+"""Half precision in kernels: compute in single precision and round once.
 
-A running sum in bfloat16 stops at 256 times what is added to it, one in float16 at 2048 times.
+An accumulated sum stops growing at 256 times the addend in bfloat16, at 2048 times in float16.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 
 def widened(xp: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Return arrays in float32 if they are in half precision."""
+    """Cast arrays of half precision to float32."""
     if str(arrays[0].dtype) in ("float16", "bfloat16"):
         return tuple([xp.astype(array, xp.float32) for array in arrays])
     return arrays
 
 
 def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel, of a namespace and arrays, that widens them and rounds its result."""
+    """Decorate a kernel to compute half precision in float32 and to cast its result back."""
 
     @wraps(kernel)
     def run(xp: Any, *arrays: Any, **params: Any) -> Any:

@@ -1,17 +1,17 @@
-"""What kind of numbers does a value hold? Answers for tensors, raw arrays and Python numbers."""
+"""Dtype kinds of tensors, backend arrays and Python numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.convert import NUMBERS
+from tapegrad.core.values.convert import NUMBERS
 
 _KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 _BY_NAME = {"bool": "b", "int": "i", "uint": "u", "float": "f", "bfloat": "f", "complex": "c"}
 
 
 def kind_of(value: Any) -> str:
-    """Return NumPy's letter: b, i, u, f or c.
+    """Return the letter of NumPy's `dtype.kind`: b, i, u, f or c.
 
     >>> kind_of(1.0), kind_of(True)
     ('f', 'b')
@@ -22,12 +22,12 @@ def kind_of(value: Any) -> str:
     kind = getattr(dtype, "kind", "V")
     if kind != "V":
         return str(kind)
-    # A backend's own dtype object, or bfloat16, which has NumPy's kind "V": go by the name.
+    # A dtype object of a backend, or bfloat16, whose NumPy kind is "V": use the name.
     return _BY_NAME.get(str(dtype).rpartition(".")[2].rstrip("0123456789"), "")
 
 
 def is_complex(value: Any) -> bool:
-    """Whether the value is of a complex type.
+    """Return whether the value has a complex dtype.
 
     >>> is_complex(1j), is_complex(2.0)
     (True, False)
@@ -36,7 +36,7 @@ def is_complex(value: Any) -> bool:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether the value holds integers or truth values.
+    """Return whether the value has an integer or boolean dtype.
 
     >>> is_integer(3), is_integer(3.0)
     (True, False)
@@ -45,7 +45,7 @@ def is_integer(value: Any) -> bool:
 
 
 def as_arrays(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Turn a Python number among two operands into an array like the other (in kernels)."""
+    """Convert a Python number among two kernel operands to an array like the other."""
     if type(x) in NUMBERS:
         return xp.asarray(x, dtype=y.dtype, device=y.device), y
     if type(y) in NUMBERS:

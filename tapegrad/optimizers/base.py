@@ -1,4 +1,4 @@
-"""What all optimizers share: slots, clipping, weight decay, averaging, and the TF interface."""
+"""The base class of optimizers: slots, clipping, weight decay, averages, and TF's interface."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import host
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.out_of_memory import attempt, recover
 from tapegrad.core.recorder import EMPTY, using_stack
-from tapegrad.core.recovery import run_again
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable, live_variables
+from tapegrad.core.values import host
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.engine.grouped_updates import Group, UpdatePlan, key_of, make_plan
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import clipping, creation
-from tapegrad.ops.cast import cast
-from tapegrad.ops.rows import merged
-from tapegrad.optimizers.groups import Group, Plan, Rule, Scalars, key_of, make_plan
+from tapegrad.ops import creation
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.indexing.sparse_rows import merged
+from tapegrad.ops.nn import clipping
 from tapegrad.optimizers.pairs import checked_pairs
+from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
 
 class Optimizer:
-    """Base of all optimizers; subclasses say which slots they keep and how one step goes.
+    """Base class of optimizers. A subclass defines `slots` and either `rule` or `update`.
 
-    `slots` names the arrays kept per variable, `update` makes one step. `learning_rate` is a
-    number, or a schedule: a function of the number of steps made so far.
+    `slots` names the arrays that are kept per variable; `update` makes one step. `learning_rate` is
+    a number, or a schedule: a function of the number of steps so far.
 
     >>> class Signs(Optimizer):
     ...     def update(self, p, g, slots, scalars):
@@ -68,12 +70,12 @@ class Optimizer:
         self._known: dict[int, Variable] = {}
         self._without_decay: dict[int, None] = {}
         self._words_without_decay: list[str] = []
-        self._plan: Plan | None = None
+        self._plan: UpdatePlan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: variables in place of their numbers, which no copy has."""
+        """Return the state to pickle, with variables instead of their numbers in this process."""
         live = {variable.number: variable for variable in live_variables()}
-        state = {**self.__dict__, "_plan": None}  # a plan refers to memory of this process
+        state = {**self.__dict__, "_plan": None}  # a plan refers to the memory of this process
         for name in self._by_number:
             state[name] = [(live[n], kept) for n, kept in state[name].items() if n in live]
         return state
@@ -85,7 +87,7 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> Any:
-        """The rate of the next step: a variable, or what the schedule gives."""
+        """The learning rate of the next step: a variable, or the value of the schedule."""
         return self._rate if self._schedule is None else self._schedule(self.iterations)
 
     @learning_rate.setter
@@ -104,24 +106,24 @@ class Optimizer:
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything to save: the step count, the rate, all slots and averages."""
+        """All state to save: the step count, the learning rate, slots and averages."""
         slots = [slot for slots in self._slots.values() for slot in slots]
         averages = [self._averages[number] for number in self._known if number in self._averages]
         return [self.iterations, self._rate, *slots, *averages]
 
     def build(self, var_list: Iterable[Variable]) -> None:
-        """Make the slots of the given variables now instead of at the first step."""
+        """Create the slots of the given variables now instead of at the first step."""
         for variable in var_list:
             self._slots_of(variable)
 
     def _prepare(self, variables: list[Variable]) -> None:
-        """Make slots where a step may have made them already."""
+        """Create slots; a step may have created some of them."""
         self.build(variables)
 
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
-        """Do not decay these variables, nor those whose name contains one of the words.
+        """Exclude variables, given or with one of the words in their name, from weight decay.
 
         >>> import tapegrad
         >>> w, bias = tapegrad.Variable(1.0), tapegrad.Variable(1.0)
@@ -150,11 +152,11 @@ class Optimizer:
         return slots
 
     def _new_slots(self, variable: Variable) -> list[Variable]:
-        """Make slots as they are before the first step."""
+        """Create the slots of a variable."""
         return [self._new_slot(name, variable) for name in self.slots_for(variable)]
 
     def slots_for(self, variable: Variable) -> Sequence[str]:
-        """The names of the slots of a variable; by default the same for all."""
+        """Return the names of the slots of a variable, by default `slots`."""
         return self.slots
 
     def _new_slot(self, name: str, variable: Variable) -> Variable:
@@ -164,7 +166,7 @@ class Optimizer:
         return Variable(value, trainable=False, name=label)
 
     def initial_slot(self, name: str) -> float:
-        """The number a new slot is filled with."""
+        """Return the initial value of a slot."""
         return 0.0
 
     def apply_gradients(
@@ -175,8 +177,8 @@ class Optimizer:
     ) -> Variable:
         """Make one step from pairs of gradient and variable; return the step count.
 
-        Pairs without a gradient are skipped with a warning; if all are, it is an error. Nothing
-        changes if any pair is wrong, and no tape records the step.
+        Pairs whose gradient is None are skipped with a warning; if all are None, that is an error.
+        If a pair is invalid, nothing changes. Tapes do not record the step.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -197,7 +199,7 @@ class Optimizer:
         return self.iterations
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
-        """Make one step; without variables, those of `build` or of earlier steps.
+        """Make one step; by default for the variables of `build` or of earlier steps.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -214,7 +216,7 @@ class Optimizer:
         self.apply_gradients(list(zip(grads, variables)))
 
     def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> Variable:
-        """Differentiate `loss` (a function, or a tensor with the tape that saw it) and step.
+        """Differentiate `loss` (a function, or a tensor with the tape that recorded it) and step.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -238,7 +240,7 @@ class Optimizer:
         rule = self.group_rule()
         plan = self._plan
         if plan is None or plan.key != key_of(pairs):
-            # What the last one refers to must go first, so that nobody else holds the variables.
+            # Drop the old plan first, so that it does not hold the arrays of the variables.
             plan = self._plan = None
             plan = self._plan = self._make_plan(pairs, rule)
         gradients, factor = [gradient for gradient, _ in pairs], None
@@ -253,36 +255,33 @@ class Optimizer:
         scalars = {self.iterations.device: here}
         for device in plan.devices:
             if device not in scalars:
-                scalars[device] = _moved_scalars(here, device)
+                scalars[device] = _scalars_on(here, device)
         for group in plan.groups:
             assert rule is not None
-            self._move(group, gradients, scalars[group.device], rule, factor)
+            self._update_group(group, gradients, scalars[group.device], rule, factor)
         for position, device in plan.singles:
             self._step(gradients[position], pairs[position][1], scalars[device], rule)
 
-    def _make_plan(self, pairs: list[tuple[Any, Variable]], rule: Rule | None) -> Plan:
+    def _make_plan(self, pairs: list[tuple[Any, Variable]], rule: Rule | None) -> UpdatePlan:
         for _, variable in pairs:
             self._slots_of(variable)
         name = None if rule is None else rule.primitive.name
         return make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
 
-    def _move(
+    def _update_group(
         self, group: Group, gradients: list[Any], scalars: Scalars, rule: Rule, factor: Any
     ) -> None:
-        """Make the step of a group, then what has to be done for each variable by itself."""
+        """Make the step of a group, then apply constraints and averages of single variables."""
         share = 0.0 if self.ema_momentum is None else 1.0 - self.ema_momentum
         amount = self.weight_decay or 0.0
         arguments = (gradients, scalars, rule.params, amount, share, factor)
-        try:
-            group.move(*arguments)
-        except MemoryError as error:
-            what = f"The step of {len(group.variables)} variables"
-            run_again(what, (scalars.rate,), partial(group.move, *arguments), error)
+        what = f"The step of {len(group.variables)} variables"
+        attempt(what, group.update, *arguments, on=scalars.rate)
         for variable in group.variables_to_finish(self.ema_momentum is not None):
             self._finish(variable, scalars, group.averaged)
 
     def further_scalars(self) -> tuple[Any, ...]:
-        """Return what else the rule reads, as arrays; `iterations` counts this step already."""
+        """Return other numbers that the rule reads, as arrays. `iterations` includes this step."""
         return ()
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
@@ -297,11 +296,11 @@ class Optimizer:
     def _step(self, gradient: Any, variable: Variable, scalars: Scalars, rule: Rule | None) -> None:
         slots = self._slots.get(variable.number) or self._slots_of(variable)
         try:
-            p, *arrays = self._moved(gradient, variable, slots, scalars, rule)
+            p, *arrays = self._updated(gradient, variable, slots, scalars, rule)
         except MemoryError as error:
-            again = partial(self._moved, gradient, variable, slots, scalars, rule)
+            again = partial(self._updated, gradient, variable, slots, scalars, rule)
             what = f"The step of {variable.name!r}"
-            p, *arrays = run_again(what, (variable.array,), again, error)
+            p, *arrays = recover(what, (variable.array,), again, error)
         variable.array = p
         for slot, array in zip(slots, arrays):
             slot.array = array
@@ -309,7 +308,7 @@ class Optimizer:
             self._finish(variable, scalars, averaged=False)
 
     def _finish(self, variable: Variable, scalars: Scalars, averaged: bool) -> None:
-        """Do what comes after a step; `averaged` says that the average was moved already."""
+        """Apply the constraint, and update the average unless that is done (`averaged`)."""
         if variable.constraint is not None:
             variable.assign(variable.constraint(variable.value()), read_value=False)
         if self.ema_momentum is not None and not averaged:
@@ -318,7 +317,7 @@ class Optimizer:
             share = 1.0 - self.ema_momentum
             (average.array,) = move(average.array, variable.array, scalars.step, share=share)
 
-    def _moved(
+    def _updated(
         self,
         gradient: Any,
         variable: Variable,
@@ -326,7 +325,7 @@ class Optimizer:
         scalars: Scalars,
         rule: Rule | None,
     ) -> Any:
-        """The arrays of a variable and its slots after a step; nothing is changed yet."""
+        """Return the arrays of a variable and its slots after a step; nothing has changed yet."""
         arrays = [slot.array for slot in slots]
         p = variable.array
         if self.weight_decay and variable.number not in self._without_decay:
@@ -339,7 +338,7 @@ class Optimizer:
         return self.update(p, gradient.array, arrays, scalars)
 
     def _average_of(self, variable: Variable) -> Variable:
-        """The average of a variable; a new one starts at the variable's value."""
+        """Return the average of a variable; a new one starts at the variable's value."""
         average = self._averages.get(variable.number)
         if average is None:
             label = f"{variable.name.removesuffix(':0')}/average"
@@ -349,27 +348,27 @@ class Optimizer:
         return average
 
     def rule(self) -> Rule:
-        """Return the primitive that makes a step; whoever defines `update` needs none."""
+        """Return the update rule; a class that defines `update` needs none."""
         raise NotImplementedError(f"{type(self).__name__} must define {self._needed}.")
 
     def group_rule(self) -> Rule | None:
-        """Return the rule by which a backend may move variables together, if there is one."""
+        """Return the rule by which a backend may update variables together, or None."""
         return self.rule() if type(self).update is Optimizer.update else None
 
     def update(self, p: Any, g: Any, slots: list[Any], scalars: Scalars) -> Any:
-        """Return the new parameter and slots from a dense gradient, all of them raw arrays.
+        """Return the new parameter and slots from a dense gradient, all as raw arrays.
 
-        Kernels are called on raw arrays because no tape may see a step, and wrapping each array
-        would cost as much as the arithmetic of a small variable. By default `rule` says how.
+        Raw arrays, because tapes must not record a step, and to wrap each array would cost as much
+        as the arithmetic of a small variable. By default, `rule` makes the step.
         """
         return self.rule().apply(p, g, slots, scalars)
 
     def update_rows(self, p: Any, rows: IndexedSlices, slots: list[Any], scalars: Scalars) -> Any:
-        """The same from a sparse gradient, whose rows may repeat; by default its dense form."""
+        """Do the same from a sparse gradient, whose rows may repeat; by default make it dense."""
         return self.update(p, rows.dense().array, slots, scalars)
 
     def swap_in_averages(self) -> None:
-        """Exchange each variable with its moving average (call again to go back).
+        """Exchange each variable with its moving average; a second call restores them.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -385,7 +384,7 @@ class Optimizer:
             variable.array, average.array = average.array, variable.array
 
 
-def _moved_scalars(scalars: Scalars, device: str) -> Scalars:
+def _scalars_on(scalars: Scalars, device: str) -> Scalars:
     rate, step, *further = [
         host.move(array, device) for array in (scalars.rate, scalars.step, *scalars.further)
     ]
@@ -393,7 +392,7 @@ def _moved_scalars(scalars: Scalars, device: str) -> Scalars:
 
 
 def _slot_dtype(name: str, variable: Variable) -> str:
-    """Half precision is too coarse for slots; squared gradients are real."""
+    """Return the dtype of a slot: single precision for half, real for squared gradients."""
     dtype = variable.dtype.name
     if dtype in ("float16", "bfloat16"):
         return "float32"
@@ -403,7 +402,7 @@ def _slot_dtype(name: str, variable: Variable) -> str:
 
 
 def _clip_by_value(gradient: Any, limit: float) -> Any:
-    """Clip to ±limit; rows that are not there are 0 and stay so."""
+    """Clip to ±limit; rows that a sparse gradient does not have stay 0."""
     if not isinstance(gradient, IndexedSlices):
         return clipping.clip_by_value(gradient, -limit, limit)
     gradient = merged(gradient)

@@ -1,23 +1,23 @@
-"""Checking pairs of gradient and variable before an optimizer changes anything."""
+"""Check pairs of gradient and variable before an optimizer changes anything."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.core.backend import backend_of
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 
 _PAIR = (tuple, list)
 
 
 def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variable]], list[str]]:
-    """Return the pairs that have a gradient, and the names of the variables that have none."""
+    """Return the pairs with a gradient, and the names of the variables without one."""
     pairs: list[tuple[Any, Variable]] = []
     missing: list[str] = []
     kind, has_one_device = None, False
@@ -34,7 +34,7 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
                 kind = type(array)
                 backend = backend_of(array)
                 has_one_device = len(backend.devices()) == 1
-            # The usual case, in as few steps as possible.
+            # The common case first, because this runs for each variable at each step.
             if (
                 type(target) is kind
                 and array.dtype == target.dtype
@@ -61,7 +61,7 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
 
 
 def _checked_gradient(gradient: Any, variable: Variable) -> Any:
-    """Return a gradient that fits the variable, or raise a sentence that names the variable."""
+    """Return a gradient in the dtype of the variable, or raise an error that names the variable."""
     if not isinstance(gradient, Tensor | IndexedSlices):
         gradient = to_tensor(gradient, like=variable.value())
     if tuple(gradient.shape) != tuple(variable.shape):

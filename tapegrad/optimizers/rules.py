@@ -1,19 +1,19 @@
-"""The optimizers: SGD, Adam, AdamW, RMSprop, Adagrad (Keras' names and defaults)."""
+"""The optimizers SGD, Adam, AdamW, RMSprop and Adagrad, with Keras' names and defaults."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.indexed_slices import IndexedSlices
+from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.rows import merged
+from tapegrad.ops.indexing.sparse_rows import merged
 from tapegrad.optimizers import updates
 from tapegrad.optimizers.base import Optimizer
-from tapegrad.optimizers.groups import Rule, Scalars
+from tapegrad.optimizers.update_rule import Rule, Scalars
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if wanted.
+    """Gradient descent, optionally with momentum.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])
@@ -48,7 +48,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam: steps scaled by running first and second moments of the gradient.
+    """Adam: steps scaled by running averages of the gradient and its square.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -104,7 +104,7 @@ class AdamW(Adam):
 
 
 class RMSprop(Optimizer):
-    """Steps divided by the root of a running mean of squared gradients.
+    """RMSprop: steps divided by the root of a running average of squared gradients.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -139,7 +139,7 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of all squared gradients so far.
+    """Adagrad: steps divided by the root of the sum of all squared gradients.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -175,7 +175,7 @@ class Adagrad(Optimizer):
 
 
 def check_shares(**shares: float) -> None:
-    """Refuse what is not between 0 and 1."""
+    """Raise for a value that is not between 0 and 1."""
     for name, value in shares.items():
         if not 0.0 <= value <= 1.0:
             raise ArgumentError(f"{name} must be between 0 and 1. Got {value}.")

@@ -1,8 +1,8 @@
-"""The arithmetic of one optimizer step as primitives, so that backends can fuse them.
+"""Optimizer steps as primitives, so that backends can fuse their arithmetic.
 
-Each takes the parameter, its gradient, the learning rate, other numbers if it reads any and the
-optimizer's slots as arrays on one device, and returns the new parameter and slots. Nothing is read
-back. The arithmetic has the precision of the slots, which for half precision is single.
+Each takes the parameter, its gradient, the learning rate, other numbers that the rule reads, and
+the slots, all as arrays on one device. It returns the new parameter and slots. The arithmetic has
+the precision of the slots, which is single for half-precision parameters.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.families import nondifferentiable
-from tapegrad.ops.gather import scatter_sum
+from tapegrad.core.primitive.families import nondifferentiable
+from tapegrad.ops.indexing.gather import scatter_sum
 
 
 def _wide(xp: Any, x: Any) -> Any:
-    """An array in single precision if it has half, which would round or overflow; else itself."""
+    """Return an array in single precision if it has half precision, which could overflow."""
     is_half = str(x.dtype).endswith("float16")  # so does "bfloat16"
     return xp.astype(x, np.dtype("float32")) if is_half else x
 
 
 def _square(xp: Any, g: Any) -> Any:
-    """|g|^2, which is real also for complex gradients."""
+    """Return |g|^2, which is real also for complex gradients."""
     if not xp.isdtype(g.dtype, "complex floating"):
         g = _wide(xp, g)
         return g * g
@@ -31,7 +31,7 @@ def _square(xp: Any, g: Any) -> Any:
 
 
 def _toward(x: Any, target: Any, share: float) -> Any:
-    """x + share * (target - x), of arrays in the precision of the slots."""
+    """Return x + share * (target - x)."""
     return x + (target - x) * share
 
 
@@ -64,8 +64,8 @@ def _adam(
     beta_2: float,
     epsilon: float,
 ) -> Any:
-    """Adam; with a third slot its AMSGrad form, which divides by the largest moment so far."""
-    # In single precision 1 - beta_2 has only four digits at first.
+    """Adam; with a third slot AMSGrad, which divides by the largest second moment so far."""
+    # In single precision, 1 - beta_2**t has only four digits at first.
     t = xp.astype(step, np.dtype("float64"))
     scale = xp.astype(rate * xp.sqrt(1.0 - beta_2**t) / (1.0 - beta_1**t), v.dtype)
     m = xp.astype(m + (g - m) * (1.0 - beta_1), m.dtype)
@@ -87,7 +87,7 @@ def _rmsprop(
     epsilon: float,
     centered: bool,
 ) -> Any:
-    """RMSprop; the further slots are the mean gradient (if centered) and the momentum (if any)."""
+    """RMSprop; `others` are the mean gradient (if centered) and the momentum (if any)."""
     g = _wide(xp, g)
     v = xp.astype(rho * v + (1.0 - rho) * _square(xp, g), v.dtype)
     spread, slots = v, [v]
@@ -139,15 +139,15 @@ def _adamax(
 
 
 def _nadam_momentum(count: Any, beta_1: float) -> Any:
-    """The momentum of a step, which grows towards beta_1."""
+    """Return the momentum of a step, which grows towards beta_1."""
     return beta_1 * (1.0 - 0.5 * 0.96**count)
 
 
 def _nadam_product(xp: Any, product: Any, step: Any, *, beta_1: float, beta_2: float) -> Any:
-    """The product of all momenta up to this step, and the numbers that its steps have in common.
+    """Return the product of all momenta so far, and the numbers that all variables share.
 
-    Those are the shares of the running mean and of the gradient, and what the mean of squares has
-    to be multiplied by.
+    These are the factors of the running mean and of the gradient, and the bias correction of the
+    running mean of squares.
     """
     t = xp.astype(step, np.dtype("float64"))
     now, later = _nadam_momentum(t, beta_1), _nadam_momentum(t + 1.0, beta_1)
@@ -197,7 +197,7 @@ def _lamb_change(
     beta_2: float,
     epsilon: float,
 ) -> Any:
-    """The direction of Lamb's step in place of the parameter, and the slots after it."""
+    """Return the direction of Lamb's step in place of the parameter, and the new slots."""
     g = _wide(xp, g)
     t = xp.astype(step, np.dtype("float64"))
     unbias_1, unbias_2 = [xp.astype(1.0 / (1.0 - b**t), m.dtype) for b in (beta_1, beta_2)]
@@ -208,7 +208,7 @@ def _lamb_change(
 
 
 def _lamb(xp: Any, p: Any, change: Any, rate: Any, size: Any, length: Any) -> Any:
-    """A step as long as the parameter, by the norms of both; of zeros the ratio counts as 1."""
+    """Make a step scaled by the ratio of the norms of parameter and step; 0 / 0 counts as 1."""
     is_scaled = (size > 0.0) & (length > 0.0)
     ratio = xp.where(is_scaled, size, xp.ones_like(size)) / xp.where(
         is_scaled, length, xp.ones_like(length)
@@ -235,7 +235,7 @@ def _ftrl(
     before, total = total, total + g * g
     before, after = [xp.sqrt(n) if power == 0.5 else n**power for n in (before, total)]
     linear = linear + (g + 2.0 * shrinkage * x) - (after - before) * per_rate * x
-    # The curvature at the parameters; beta raises that of early steps.
+    # The curvature at the parameters; beta raises it in early steps.
     curve = (after + beta) * per_rate + 2.0 * l2
     new = (xp.clip(linear, -l1, l1) - linear) / curve
     return xp.astype(new, p.dtype), total, linear
@@ -249,12 +249,12 @@ def _adagrad_rows(
 
 
 def _decay(xp: Any, p: Any, rate: Any, *, amount: float) -> Any:
-    # The rate has single precision: with a number alone, so would their product.
+    # rate * amount first would round to single precision, because the rate has it.
     return (xp.astype(p - rate * p * amount, p.dtype),)
 
 
 def _average(xp: Any, average: Any, p: Any, step: Any, *, share: float) -> Any:
-    """The average after a step; the optimizer's first step is where it starts."""
+    """Return the average after a step; it starts at the value of the first step."""
     x = _wide(xp, p)
     new = xp.where(step == 1, x, _toward(_wide(xp, average), x, share))
     return (xp.astype(new, average.dtype),)
@@ -263,14 +263,14 @@ def _average(xp: Any, average: Any, p: Any, step: Any, *, share: float) -> Any:
 def _moments(
     xp: Any, mean: Any, variance: Any, seen_mean: Any, seen_variance: Any, *, share: float
 ) -> Any:
-    """Moving averages after a batch, both at once because each alone is little work."""
+    """Return both moving averages after a batch, in one launch."""
     pairs = (mean, seen_mean), (variance, seen_variance)
     moved = [_toward(_wide(xp, average), _wide(xp, seen), share) for average, seen in pairs]
     return tuple([xp.astype(new, mean.dtype) for new in moved])
 
 
 def _tally(xp: Any, total: Any, count: Any, value: Any, *, weight: float) -> Any:
-    """The total and the count of a running mean after a value that counts `weight` times."""
+    """Return the total and the count of a running mean after a value with a weight."""
     new = _wide(xp, total) + _wide(xp, value) * weight, _wide(xp, count) + weight
     return tuple([xp.astype(one, total.dtype) for one in new])
 
@@ -294,7 +294,7 @@ lamb_change_update = nondifferentiable(
 )
 lamb_update = nondifferentiable("lamb_update", _lamb, broadcasts=True)
 ftrl_update = nondifferentiable("ftrl_update", _ftrl, by_element=True, many=True)
-# The rows must be different, but for rows of zeros.
+# Rows must not repeat, except rows of zeros.
 adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, many=True)
 decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)
 average_update = nondifferentiable("average_update", _average, by_element=True, many=True)

@@ -1,1 +1,1 @@
-"""Whole functions as programs: TensorFlow's `tf.function`."""
+"""Record functions and replay them as optimised programs, like TensorFlow's `tf.function`."""

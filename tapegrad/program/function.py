@@ -1,7 +1,7 @@
-"""The `function` decorator: the first call is recorded, later ones replay its kernels.
+"""The `function` decorator: record the first call, then replay its kernels.
 
-A replay runs the same kernels on the same values, without the Python code around them: no tapes, no
-checks, no tensors in between.
+A replay runs the recorded program without the Python code around it: no tapes, no checks, no
+intermediate tensors.
 """
 
 from __future__ import annotations
@@ -18,22 +18,35 @@ from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.autodiff.batching import current_frame
-from tapegrad.core import nest
-from tapegrad.core.device import chosen_device
-from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.out_of_memory import readable
+from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
-from tapegrad.core.recovery import readable
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import live_variables
+from tapegrad.core.values import nest
+from tapegrad.core.values.device import chosen_device
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program import branches  # noqa: F401  # teaches tapegrad.cond about recordings
-from tapegrad.program.around import Backward, Followed, OneCall, Pullback, can_follow, followed_by
-from tapegrad.program.effects import silence
-from tapegrad.program.entry import Entry, arrays_of, rebuilt
-from tapegrad.program.methods import Method
+from tapegrad.program.forward_backward import (
+    ForwardBackward,
+    NoProgram,
+    record_forward_backward,
+    recording_call,
+)
+from tapegrad.program.outer_tape import (
+    Backward,
+    OneCall,
+    Pullback,
+    TrackedOperands,
+    only_tapes,
+    tracked_flags,
+)
 from tapegrad.program.program import Program, program_of
-from tapegrad.program.recording import Recorded, current_recording
-from tapegrad.program.signature import (
+from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond see recordings
+from tapegrad.program.record.effects import silence
+from tapegrad.program.record.methods import Method
+from tapegrad.program.record.recording import Recorded, current_recording
+from tapegrad.program.record.recording_lock import without_workers
+from tapegrad.program.record.signature import (
     Args,
     CannotRecord,
     Kwargs,
@@ -44,24 +57,23 @@ from tapegrad.program.signature import (
     flatten_call,
     key_of,
 )
-from tapegrad.program.turns import without_workers
-from tapegrad.program.two_ways import NoProgram, TwoWays, record_two_ways, recording_call
+from tapegrad.program.result_structure import Entry, arrays_of, rebuilt
 
 Python = Callable[..., Any]
 
 MOST_PROGRAMS = 32
-"""Signatures that a function keeps programs for."""
+"""The most programs, one per signature, that a function caches."""
 
 MANY_PROGRAMS = 8
-"""Recordings after which a warning says that the arguments keep changing."""
+"""The number of recordings after which a warning says that the arguments keep changing."""
 
-# One recording at a time: it lets all variables hold recorded arrays.
+# One recording at a time, because all variables hold recorded arrays while it runs.
 _lock = threading.RLock()
 _settings = {"eager": False, "recording": False}
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Let every `function` run its Python code at each call, e.g. to debug it.
+    """Set whether every `function` runs its Python code on each call, e.g. to debug it.
 
     >>> run_functions_eagerly(True)
     >>> functions_run_eagerly()
@@ -72,7 +84,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 
 def functions_run_eagerly() -> bool:
-    """Return whether functions run their Python code at each call.
+    """Return whether functions run their Python code on each call.
 
     >>> functions_run_eagerly()
     False
@@ -102,7 +114,7 @@ class Function:
         self._specs = check_specs(specs)
         self._takes_short_way = not eager and specs is None
         self._entries: dict[Any, Entry] = {}
-        self._two_ways: dict[Any, TwoWays] = {}
+        self._forward_backward: dict[Any, ForwardBackward] = {}
         self._given_up: set[Any] = set()
         self._gradient: Function | None = None
         self._recordings = 0
@@ -115,7 +127,7 @@ class Function:
         return Parameters(self.python_function)
 
     def _gradient_function(self) -> Function:
-        """The function that returns gradients of this one, made when it is first needed."""
+        """The function that returns the gradients of this one, made on first use."""
         if self._gradient is None:
             self._gradient = Function(Pullback(self.python_function, self._name))
         return self._gradient
@@ -129,7 +141,7 @@ class Function:
         return f"<tapegrad.function {self._name!r} with {len(self._entries)} programs>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
-        """Copy what is recorded, not the recordings: those belong to the old variables."""
+        """Copy the Python function but not its programs, which refer to the old variables."""
         python_function = copy.deepcopy(self.python_function, memo)
         return Function(python_function, self._eager, self._specs, self._memory_budget)
 
@@ -142,11 +154,11 @@ class Function:
         return self._bind(instance)
 
     def _bind(self, instance: Any) -> Any:
-        """The method of one object, with programs of its own that end with the object."""
+        """Return the method bound to an object; its programs are freed with the object."""
         bound, number = self._bound, id(instance)
         try:
             reference = weakref.ref(instance, lambda _: bound.pop(number, None))
-        except TypeError:  # it cannot be referred to weakly: it is an argument like others
+        except TypeError:  # no weak references: the object is an ordinary argument
             return functools.partial(self.__call__, instance)
         method = Method(self.python_function, reference)
         function = Function(method, self._eager, self._specs, self._memory_budget)
@@ -154,7 +166,7 @@ class Function:
         return function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replay the program for such arguments; record it first where there is none."""
+        """Replay the program for these arguments, or record it on the first call."""
         if (
             not self._takes_short_way
             or kwargs
@@ -164,7 +176,7 @@ class Function:
             or current_frame() is not None
         ):
             return self._call(args, kwargs)
-        # Tensors alone are what most calls pass: `key_of` makes the same key of them.
+        # Fast path for calls with tensors only; `key_of` returns the same key for them.
         key: list[Any] = [chosen_device()]
         arrays: list[Any] = []
         for arg in args:
@@ -179,7 +191,7 @@ class Function:
         return entry.run(arrays)
 
     def _call(self, args: Args, kwargs: Kwargs) -> Any:
-        """Any call: replay, record, or run the Python code where neither is possible."""
+        """Replay or record the call, or run the Python code if neither is possible."""
         if kwargs:
             args, kwargs = self._parameters.by_position(args, kwargs)
         if self._specs is not None:
@@ -197,62 +209,62 @@ class Function:
         if key in self._given_up:
             return self.python_function(*args, **kwargs)
         if active_stack().tokens:
-            return self._call_followed(key, leaves, args, kwargs)
+            return self._call_under_tapes(key, leaves, args, kwargs)
         entry = self._entries.get(key)
         if entry is None:
             return self._record(key, leaves, args, kwargs)
         return _run(entry, _arrays(leaves))
 
     def _runs_eagerly(self) -> bool:
-        """Whether the Python code runs now: it was asked for, or everything inside must be seen."""
+        """Whether eager mode is on, or an outer recorder must see every operation."""
         return (
             self._eager
             or _settings["eager"]
             or current_recording() is not None
             or current_frame() is not None
-            or not can_follow(active_stack())
+            or not only_tapes(active_stack())
         )
 
-    def _call_followed(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
-        """Call with tapes around: they see one operation."""
+    def _call_under_tapes(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+        """Call under active tapes, which record it as one operation."""
         stack = active_stack()
-        flags = followed_by(stack, leaves)
-        ways, held, is_new = self._two_ways.get((key, flags)), None, False
+        flags = tracked_flags(stack, leaves)
+        programs, held, is_new = self._forward_backward.get((key, flags)), None, False
         result: Any = None
         rest: list[Any] = []
-        if ways is None:
+        if programs is None:
             held = {variable.number: variable.array for variable in live_variables()}
             with _recording_alone():
                 self._count_recording(args, kwargs)
                 try:
-                    ways, result, rest = record_two_ways(
+                    programs, result, rest = record_forward_backward(
                         self.python_function, (args, kwargs), leaves, flags, stack
                     )
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
                     _put_back(held)
                     return self.python_function(*args, **kwargs)
-            _keep(self._two_ways, (key, flags), ways)
-            is_new = any(v.number not in held for v in ways.entry.written)
+            _keep(self._forward_backward, (key, flags), programs)
+            is_new = any(v.number not in held for v in programs.entry.written)
             held = {v.number: held.get(v.number, v.array) for v in live_variables()}
-        followed = Followed(ways.entry, leaves, held)
-        if followed.changes_what_is_followed:
+        tracked = TrackedOperands(programs.entry, leaves, held)
+        if tracked.needs_eager_run:
             _put_back(held)
             return self.python_function(*args, **kwargs)
         if held is None:
-            _wait_for_recordings(ways.entry)
-            result, rest = ways.entry.run_all(_arrays(leaves))
-        elif not is_new:  # once more, as when there is no tape
+            _wait_for_recordings(programs.entry)
+            result, rest = programs.entry.run_all(_arrays(leaves))
+        elif not is_new:  # run the program, for the same reason as in `_record_alone`
             _put_back(held)
             with silence():
-                result, rest = ways.entry.run_all(_arrays(leaves))
-        if not followed.is_needed:
+                result, rest = programs.entry.run_all(_arrays(leaves))
+        if not tracked.is_needed:
             return result
-        backward = Backward(self._gradient_function, ways, leaves, followed)
-        return followed.record(OneCall(self._name, backward), result, rest)
+        backward = Backward(self._gradient_function, programs, leaves, tracked)
+        return tracked.record(OneCall(self._name, backward), result, rest)
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
-        """Return the program that a call with such arguments replays.
+        """Return the program that a call with these arguments replays.
 
         >>> import tapegrad
         >>> largest = function(lambda x: tapegrad.sort(x)[1:])
@@ -272,7 +284,7 @@ class Function:
         entry = self._entries.get(key_of(leaves, args, kwargs))
         if entry is None:
             raise ArgumentError(
-                "There is no program for such arguments yet: call the function with them first."
+                "There is no program for these arguments yet. Call the function with them first."
             )
         return entry.program
 
@@ -282,10 +294,10 @@ class Function:
             warnings.warn(f"function {self._name!r}: {message}", stacklevel=_depth())
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
-        """Run the Python code for real on recorded arrays, and keep the program."""
+        """Run the Python code on recorded arrays and store the program."""
         with _recording_alone():
             entry = self._entries.get(key)
-            if entry is not None:  # another thread was faster
+            if entry is not None:  # another thread has recorded it
                 return entry.run(_arrays(leaves))
             self._count_recording(args, kwargs)
             return self._record_alone(key, leaves, args, kwargs)
@@ -309,8 +321,8 @@ class Function:
             return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
         _keep(self._entries, key, entry)
         self._check_budget(program)
-        # A program rounds in other places. Once more, so that training that resumes in another
-        # process, and records there, goes on bit for bit.
+        # The program rounds differently from eager code. Run it for the first call too, so that
+        # training that resumes in another process gives the same bits.
         _put_back(held)
         del held, result, flat, outputs, recording, inside, new_args, new_kwargs
         with silence():
@@ -320,17 +332,17 @@ class Function:
         budget = self._memory_budget
         if budget is not None and program.memory().peak > budget:
             self._warn(
-                f"what it makes on the way takes {readable(program.memory().peak)} at once, more "
-                f"than its memory budget of {readable(budget)}. Wrap parts of it in "
+                f"its intermediate values need {readable(program.memory().peak)}, more than its "
+                f"memory budget of {readable(budget)}. Wrap parts of it in "
                 "recompute_grad, or use smaller batches."
             )
 
     def _give_up(self, key: Any, error: Any) -> None:
         self._given_up.add(key)
-        self._warn(f"it could not be made a program and runs eagerly: {error!r}")
+        self._warn(f"it could not be turned into a program and runs eagerly: {error!r}")
 
     def _count_recording(self, args: Args, kwargs: Kwargs) -> None:
-        """Note what was passed, and warn when it never stays the same."""
+        """Store a description of the arguments, and warn if they keep changing."""
         self._recordings += 1
         now = self._parameters.described(args, kwargs)
         if self._recordings == MANY_PROGRAMS:
@@ -349,7 +361,7 @@ def _run(entry: Entry, arrays: list[Any]) -> Any:
 
 
 def _wait_for_recordings(entry: Entry) -> None:
-    """Let another thread's recording end: it has the variables."""
+    """Wait until another thread's recording ends, because it holds the variables."""
     if entry.variables:
         with _lock:
             pass
@@ -376,14 +388,14 @@ def _arrays(leaves: list[Any]) -> list[Any]:
 
 
 def _put_back(held: dict[int, Any] | None) -> None:
-    """Undo what a first call assigned to variables."""
+    """Restore the values that variables had before a first call."""
     if held is not None:
         for variable in live_variables():
             variable.array = held.get(variable.number, variable.array)
 
 
 def _depth() -> int:
-    """How many frames a warning must go up to name the user's line."""
+    """The stack level at which a warning names the user's line."""
     frame, depth = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
         frame, depth = frame.f_back, depth + 1
@@ -401,16 +413,17 @@ def function(
     memory_budget: int | None = None,
     **experimental: Any,
 ) -> Any:
-    """Make one program of a function, as TensorFlow's `tf.function` does.
+    """Compile a function into a program, like TensorFlow's `tf.function`.
 
     The first call with arguments of new shapes, dtypes or Python values runs the Python code and
-    records what it computes: operations, tapes, optimizers, assignments. Later calls replay that
-    without running Python code, so side effects such as `print` happen once. Reading a value
-    while recording (`float(x)`, `if x > 0`) is an error. `input_signature` lists a `TensorSpec` per
-    argument, which calls must fit. With `jit=False`, which TensorFlow spells `jit_compile=False`,
-    the Python code runs at each call. With `memory_budget`, in bytes, elementwise values are
-    computed again rather than kept, as long as what is made on the way takes more than that. The
-    other options are TensorFlow's and have no effect.
+    records its operations, gradients, optimizer steps and assignments. Later calls replay the
+    program without the Python code, so side effects such as `print` happen once. Reading a value
+    while recording (`float(x)`, `if x > 0`) is an error.
+
+    `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
+    or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
+    values need more bytes than `memory_budget`, elementwise values are recomputed instead of
+    stored. The other options are accepted for compatibility with TensorFlow and have no effect.
 
     >>> import tapegrad
     >>> @function
@@ -422,7 +435,7 @@ def function(
     jit_compile = jit_compile if jit is None else jit
     if memory_budget is not None and (type(memory_budget) is not int or memory_budget <= 0):
         raise ArgumentError(
-            f"memory_budget is a number of bytes, an int above 0. Got {memory_budget!r}."
+            f"memory_budget must be a positive int, a number of bytes. Got {memory_budget!r}."
         )
     if func is None:
         return functools.partial(
@@ -434,6 +447,6 @@ def function(
     if not callable(func):
         raise ArgumentTypeError(
             f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
-            "@property above it, so that they decorate what it returns."
+            "@property above @function."
         )
     return Function(func, jit_compile is False, input_signature, memory_budget)

@@ -1,10 +1,10 @@
-"""SciPy's names on tensors, with gradients.
+"""SciPy's functions on tensors, with gradients.
 
     from tapegrad.scipy import stats
 
     stats.norm(loc, scale).logpdf(x)
 
-Each module loads when it is first asked for.
+Each submodule is imported on first use.
 """
 
 import importlib
@@ -39,6 +39,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tapegrad.scipy' has no attribute {name!r}")
+    # Submodules are imported on first use.
     return importlib.import_module(f"tapegrad.scipy.{name}")
 
 

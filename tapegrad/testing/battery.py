@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend import Backend, get_backend
-from tapegrad.core.device import device
-from tapegrad.core.host import place
-from tapegrad.core.tensor import wrap
+from tapegrad.core.backend.protocol import Backend
+from tapegrad.core.backend.registry import capabilities_of, get_backend
+from tapegrad.core.values.device import device
+from tapegrad.core.values.host import place
+from tapegrad.core.values.tensor import wrap
+from tapegrad.testing.capability_checks import check_capabilities
 from tapegrad.testing.checks import ALL_CHECKS
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
@@ -26,6 +28,7 @@ def check_backend(name: str, samples: Iterable[Sample] | None = None) -> None:
     """
     backend = get_backend(name)
     check_protocol(backend)
+    check_capabilities(backend, capabilities_of(backend.array_types[0]))
     with device(backend.devices()[0]):
         for sample in all_samples() if samples is None else samples:
             check_sample(sample)

@@ -1,7 +1,7 @@
-"""The checks that run on every sample, on any backend.
+"""The checks that run on every sample and backend.
 
-Derivatives are compared with central differences in float64 along random directions, so that the
-cost does not depend on the number of elements. Inner products are real: Re(sum(conj(a) b)).
+Derivatives are compared with central differences in float64 along random directions, so the cost
+does not depend on the number of elements. Inner products are real: Re(sum(conj(a) b)).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from tapegrad.autodiff.batching import vmap
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import host
-from tapegrad.core.device import current_device
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import host
+from tapegrad.core.values.device import current_device
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.testing.sample import Sample
 
 Array = np.ndarray
@@ -24,7 +24,7 @@ STEP = 1e-5
 
 
 def check_forward(sample: Sample) -> None:
-    """The function equals its reference."""
+    """Check the function against its reference."""
     if sample.reference is None:
         return
     arrays = sample.make()
@@ -40,7 +40,7 @@ def check_forward(sample: Sample) -> None:
 
 
 def check_vjp(sample: Sample) -> None:
-    """Reverse mode agrees with differences."""
+    """Check reverse mode against finite differences."""
     arrays = sample.make()
     seeds = _seeds(sample, arrays)
     directions = _directions(arrays)
@@ -50,7 +50,7 @@ def check_vjp(sample: Sample) -> None:
 
 
 def check_jvp(sample: Sample) -> None:
-    """Forward mode agrees with differences."""
+    """Check forward mode against finite differences."""
     arrays = sample.make()
     seeds = _seeds(sample, arrays)
     directions = _directions(arrays)
@@ -60,7 +60,7 @@ def check_jvp(sample: Sample) -> None:
 
 
 def check_second_order(sample: Sample) -> None:
-    """Reverse over reverse and forward over reverse agree with differences of the gradient."""
+    """Check reverse over reverse and forward over reverse against differences of the gradient."""
     if sample.order < 2:
         return
     arrays = sample.make()
@@ -76,7 +76,7 @@ def check_second_order(sample: Sample) -> None:
 
 
 def check_batching(sample: Sample) -> None:
-    """A batched call equals a loop over the examples, all arguments batched and each alone."""
+    """Check a batched call against a loop, with all arguments batched and with each alone."""
     if not sample.batches:
         return
     examples = [sample.make(seed) for seed in (1, 2, 3)]
@@ -89,7 +89,7 @@ def check_batching(sample: Sample) -> None:
 
 
 def check_dtypes(sample: Sample) -> None:
-    """Results and gradients keep single precision."""
+    """Check that results and gradients keep single precision."""
     arrays = [_single(array) for array in sample.make()]
     tensors = _tensors(arrays)
     sources = _followed(tensors)
@@ -186,7 +186,7 @@ def _difference(
     arrays: Sequence[Array],
     directions: Sequence[Array],
 ) -> float:
-    """Fourth-order central difference of a scalar function along a direction."""
+    """Return the fourth-order central difference of a scalar function along a direction."""
 
     def at(h: float) -> float:
         return function(_shifted(arrays, directions, h))
@@ -206,7 +206,7 @@ def _agree(value: float, expected: float, sample: Sample, what: str) -> None:
 
 
 def _vjp(sample: Sample, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Any]:
-    """Gradients per argument as NumPy arrays, None for arguments without one."""
+    """Return the gradients per argument as NumPy arrays, or None where there is none."""
     tensors = _tensors(arrays)
     gradients = iter(_inner_gradients(sample, tensors, seeds))
     found = [next(gradients) if t.dtype.is_differentiable else None for t in tensors]

@@ -1,8 +1,8 @@
-"""A sample: one call of a function with the arguments on which every check runs.
+"""Samples: calls of functions with the arguments on which every check runs.
 
-Samples are data. One table of them (tapegrad/testing/samples/) drives all checks: forward
-against a reference, VJP, JVP and second order against differences in float64, batching against a
-loop, dtypes, other devices.
+Samples are data. One table of them (tapegrad/testing/samples/) drives all checks: forward against
+a reference; VJP, JVP and second order against differences in float64; batching against a loop;
+dtypes; other devices.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Maker = Callable[[np.random.Generator], np.ndarray]
 
 @dataclass(frozen=True)
 class Sample:
-    """A function, makers for its array arguments, and what is expected of it.
+    """A function, makers for its array arguments, and its expected behaviour.
 
-    `function` takes tensors in the order of `args` and returns a tensor or a tuple of them.
-    `reference` does the same on NumPy arrays (None: `function` is checked by its derivative
-    only, which needs a reason in the table). Integer and boolean arguments are not
-    differentiated. `order` is the highest derivative that exists at the sample's points. One that
-    does not `record` reads values on the host, which a `function` refuses.
+    `function` takes tensors in the order of `args` and returns a tensor or a tuple of tensors.
+    `reference` does the same on NumPy arrays. None means that only the derivative is checked, which
+    needs a reason in the table. Integer and boolean arguments are not differentiated. `order` is
+    the highest derivative that exists at the sample's points. With `record=False`, the function
+    reads values on the host, which `tapegrad.function` does not allow.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Sample:
         return self.name
 
 
-# A sample of values alone: the function has no derivative there, or none that could be checked.
+# Samples of values only: the function has no derivative there, or none that can be checked.
 ValueSample = partial(Sample, differentiable=False)
 
 
 def named(function: Function, args: Sequence[Maker], reference: Function, **options: Any) -> Sample:
-    """Sample a function under its own name."""
+    """Make a sample whose name is that of the function."""
     return Sample(function.__name__, function, args, reference, **options)
 
 
@@ -66,7 +66,7 @@ def alike(
     *more: Any,
     **options: Any,
 ) -> Sample:
-    """Sample a function that is called as its reference: with the arrays, `more` and `options`."""
+    """Make a sample of a function that takes the same arguments as its reference."""
     return Sample(
         name,
         lambda *arrays: function(*arrays, *more, **options),
@@ -78,7 +78,7 @@ def alike(
 def like_numpy(
     function: Function, args: Sequence[Maker], *more: Any, case: str = "", **options: Any
 ) -> Sample:
-    """Sample likewise a function that has the name of its reference in NumPy, and this name."""
+    """Make a sample of a function that has the same name and arguments in NumPy."""
     name = function.__name__
     label = f"{name}-{case}" if case else name
     return alike(label, function, args, getattr(np, name), *more, **options)
@@ -87,19 +87,19 @@ def like_numpy(
 def alike_in_value(
     name: str, function: Function, args: Sequence[Maker], *more: Any, **options: Any
 ) -> Sample:
-    """Sample likewise a function that has no derivative there."""
+    """Make a sample like `alike`, of a function without a derivative."""
     return replace(alike(name, function, args, *more, **options), differentiable=False)
 
 
 def of_either(name: str, function: Function, args: Sequence[Maker]) -> Sample:
-    """Sample what is written alike for tensors and for arrays, such as an index."""
+    """Make a sample of an expression that works on tensors and on arrays, such as an index."""
     return Sample(name, function, args, function)
 
 
 def of_a_list(
     name: str, function: Function, args: Sequence[Maker], reference: Function, *more: Any
 ) -> Sample:
-    """Sample a function of a list of arrays, such as `stack`, that is called as its reference."""
+    """Make a sample of a function of a list of arrays, such as `stack`."""
     return Sample(
         name,
         lambda *arrays: function(list(arrays), *more),
@@ -109,7 +109,7 @@ def of_a_list(
 
 
 def of_scipy(module: str, name: str, *before: Any, **options: Any) -> Function:
-    """Return a function of SciPy by name, imported when it is called: only samples need it."""
+    """Return a SciPy function by name, imported at the call: only samples need SciPy."""
 
     def call(*args: Any) -> Any:
         function = getattr(importlib.import_module(f"scipy.{module}"), name)
@@ -119,7 +119,7 @@ def of_scipy(module: str, name: str, *before: Any, **options: Any) -> Function:
 
 
 def normal(*shape: int) -> Maker:
-    """Standard normal numbers, kept away from 0 by 0.05 (kinks sit there)."""
+    """Standard normal numbers at least 0.05 away from 0, where functions may have kinks."""
 
     def make(rng: np.random.Generator) -> np.ndarray:
         x = rng.normal(size=shape)
@@ -134,7 +134,7 @@ def uniform(low: float, high: float, *shape: int) -> Maker:
 
 
 def distinct(*shape: int) -> Maker:
-    """Numbers at least 0.1 apart in random order: no ties for max, sort and the like."""
+    """Numbers at least 0.1 apart in random order, so that max and sort have no ties."""
 
     def make(rng: np.random.Generator) -> np.ndarray:
         count = int(np.prod(shape))
@@ -154,7 +154,7 @@ def integers(low: int, high: int, *shape: int) -> Maker:
 
 
 def booleans(*shape: int) -> Maker:
-    """Random truth values."""
+    """Random booleans."""
     return lambda rng: np.asarray(rng.integers(0, 2, size=shape).astype(bool))
 
 

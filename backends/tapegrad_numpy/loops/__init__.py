@@ -1,1 +1,1 @@
-"""Loops in C, compiled on this machine: fused elementwise kernels for NumPy arrays."""
+"""Fused loops for NumPy arrays, compiled from C on this machine."""

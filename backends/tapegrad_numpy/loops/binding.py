@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import math
 import os
 import types
 from collections.abc import Callable, Sequence
@@ -12,49 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad_numpy.loops import ctypes_calls, direct_calls
 from tapegrad_numpy.loops.runtime import MOST_THREADS
 from tapegrad_numpy.loops.source import Kernel
 
 Run = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]
 """Takes the inputs and, per output, an array to write into or None; returns the results."""
-
-_FASTCALL = 0x80
-
-
-class _Method(ctypes.Structure):
-    """Python's PyMethodDef: it makes a builtin function, called 20 times faster than by ctypes."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def _builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
-    """A builtin function whose self is an array of numbers."""
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    method = _method(address)
-    function: Callable[..., int] = new(ctypes.addressof(method), np.array(numbers, np.int64), None)
-    return function
-
-
-@functools.cache
-def _method(address: int) -> _Method:
-    """Kept for ever, because functions point to it."""
-    return _Method(b"loop", address, _FASTCALL, None)
-
-
-@functools.cache
-def _python_functions() -> tuple[int, ...]:
-    names = ("PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-    found = [getattr(ctypes.pythonapi, name) for name in names]
-    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in found)
 
 
 def thread_count() -> int:
@@ -70,27 +33,19 @@ def thread_count() -> int:
     return min(cores, MOST_THREADS)
 
 
-def builtin(
+def caller(
     arrays: Sequence[tuple[Any, Sequence[int]]], inputs: int, kernel: Kernel, address: int
 ) -> Callable[..., int]:
-    """A function of arrays, inputs first; it returns 0, or something else if one does not fit."""
-    described = [
-        number
-        for dtype, shape in arrays
-        for number in (id(np.dtype(dtype)), math.prod(shape), id(dtype.type))
-    ]
-    fixed = (
-        id(np.ndarray), *_python_functions(), thread_count(),
-        inputs, len(arrays), kernel.slots,
-    )  # fmt: skip
-    return _builtin(address, (*fixed, *described, *kernel.numbers))
+    """Return a function of arrays, inputs first; its result is 0 unless one does not fit."""
+    make = direct_calls.caller if direct_calls.are_used() else ctypes_calls.caller
+    return make(arrays, inputs, kernel, address, thread_count())
 
 
 def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
     """The function on arrays: results are allocated here, all else happens in C."""
     arrays = [(given.dtype, given.shape) for given in loop.inputs]
     arrays += [(output.dtype, output.shape) for output in loop.outputs]
-    function = builtin(arrays, len(loop.inputs), kernel, address)
+    function = caller(arrays, len(loop.inputs), kernel, address)
     careful = functools.partial(_with_any_arrays, function, loop.inputs, loop.outputs)
     scope: dict[str, Any] = {"function": function, "careful": careful, "empty": np.empty}
     for k, output in enumerate(loop.outputs):

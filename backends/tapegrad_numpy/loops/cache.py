@@ -1,4 +1,4 @@
-"""The folder where compiled loops are kept from one process to the next."""
+"""The on-disk cache of compiled loops."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _DIGEST = 32
 
 
 def folder() -> Path:
-    """The user's own folder; one that only this process uses if others could change that.
+    """Return the user's cache folder, or a temporary one if other users could write to it.
 
-    A library in it is code that will run: nobody else may be able to write there.
+    The libraries in it are code that will run, so only the user may have write access.
     """
     path = _wanted()
     with contextlib.suppress(OSError):
@@ -46,7 +46,7 @@ def _is_private(path: Path) -> bool:
 
 @functools.cache
 def _own_folder(process: int) -> Path:
-    """A folder that is removed at the end of the process; a forked one gets its own."""
+    """A folder that is removed when the process ends; a forked process gets another one."""
     path = tempfile.mkdtemp(prefix="tapegrad-")
 
     def remove() -> None:
@@ -58,7 +58,7 @@ def _own_folder(process: int) -> Path:
 
 
 def find(key: str) -> Path | None:
-    """The library kept under a key, if it is there and as it was written."""
+    """Return the cached library of a key if it exists and is intact."""
     path = folder() / f"{key}.so"
     try:
         status = path.stat()
@@ -72,15 +72,15 @@ def find(key: str) -> Path | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_sound(path: Path, inode: int, size: int, changed: int) -> bool:
-    """Whether a file is as it was written; read once in a process, unless it changes."""
+    """Whether a file matches its digest; checked once per process unless the file changes."""
     content = path.read_bytes()
     return hashlib.sha256(content[:-_DIGEST]).digest() == content[-_DIGEST:]
 
 
 def keep(library: Path, keys: Sequence[str]) -> None:
-    """Keep a library, which lies in the folder, under every key; at once or not at all.
+    """Store a library of the folder under every key, atomically.
 
-    Its digest is written behind it, so that a file that got damaged is not loaded.
+    Its digest is appended, so that a damaged file is not loaded.
     """
     with library.open("ab") as file:
         file.write(hashlib.sha256(library.read_bytes()).digest())
@@ -95,5 +95,5 @@ def keep(library: Path, keys: Sequence[str]) -> None:
 
 
 def fresh_name() -> Path:
-    """A path in the folder that no other process uses."""
+    """Return a path in the folder that no other process uses."""
     return folder() / f"new-{os.getpid()}-{uuid.uuid4().hex}.so"

@@ -1,7 +1,7 @@
-"""Numbers of the functions in vector_maths.py: polynomials, and constants split in parts.
+"""Coefficients of the functions in vector_maths.py: polynomials, and constants split in parts.
 
-The polynomials go through the function in the Chebyshev points of the interval named beside them,
-solved for in quadruple precision and then rounded; coefficients begin with that of power 0.
+The polynomials interpolate the function at the Chebyshev points of the interval next to them. They
+were computed in quadruple precision and rounded. Coefficients are in order of rising powers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Precision:
-    """What the functions need to know about a type of floating point numbers."""
+    """The constants of a floating point type."""
 
     type: str
     integer: str
@@ -19,15 +19,15 @@ class Precision:
     mantissa: int
     bias: int
     shifter: str
-    """1.5 * 2**mantissa: adding it rounds to an integer, which its last bits then hold."""
+    """1.5 * 2**mantissa: adding it rounds to an integer, which is then in the last bits."""
     least_normal: str
     ln2: tuple[str, str]
     exp_range: tuple[str, str]
-    """Beyond them the result is 0 or infinity."""
+    """Outside this range the result is 0 or infinity."""
     expm1_low: str
     tanh_high: str
     tiny: str
-    """Below it, x + x**2 is x."""
+    """The magnitude below which x + x**2 rounds to x."""
     sqrt_half_bits: str
     exp: tuple[str, ...]
     """(exp(r) - 1 - r) / r**2 for abs(r) < 0.3467."""
@@ -38,7 +38,7 @@ class Precision:
     erf: tuple[str, ...]
     """erf(x) / x - 1 in x**2 < 1."""
     tail: tuple[str, ...]
-    """exp(a**2) erfc(a) (1 + 2 a) in t = (a - k) / (a + k), for all a >= 0 that matter."""
+    """exp(a**2) erfc(a) (1 + 2 a) in t = (a - k) / (a + k), for a >= 0 until erfc underflows."""
     tail_middle: str
     """k in the line above."""
 
@@ -139,19 +139,19 @@ LOG_POWER = (
     "0x1.5555555564eb1p-1", "0x1.999998caea16ep-2", "0x1.249323f316088p-2",
     "0x1.c67ad2f112133p-3", "0x1.8c8c9b24e0b35p-3",
 )  # fmt: skip
-"""The same to 43 bits: enough for powers in single precision."""
+"""The same to 43 bits, which is enough for powers in single precision."""
 
 EXP_POWER = (
     "0x1p-1", "0x1.555555556e01cp-3", "0x1.555519186cc0ap-5", "0x1.1110f5b37cebcp-7",
     "0x1.6d1134cf56ff1p-10", "0x1.a0fa3e0340f6fp-13",
 )  # fmt: skip
-"""As `Precision.exp`, to 31 bits, likewise for powers."""
+"""Like `Precision.exp`, to 31 bits, for powers in single precision."""
 
 HALF_PI = ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")
-"""In parts of 33 bits, so that their products with whole numbers below 2**20 are exact."""
+"""In parts of 33 bits, so that their products with integers below 2**20 are exact."""
 HALF_PI_FLOAT = ("0x1.921fbp+0f", "0x1.5110b4p-22f", "0x1.84698ap-48f")
-"""The first part times a whole number below 2**16 is exact enough to cancel."""
+"""The product of the first part with an integer below 2**16 is exact enough for cancellation."""
 HALF_PI_REST = "0x1.0b4611a626331p-34"
-"""What the first part leaves."""
+"""pi / 2 without its first part."""
 TWO_OVER_PI = "0x1.45f306dc9c883p-1"
 LOG2_E = "0x1.71547652b82fep+0"

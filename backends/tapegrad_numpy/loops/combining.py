@@ -1,28 +1,28 @@
-"""Loops in C that combine elements: along the innermost axis, or along others before it.
+"""C source of loops with reductions, along the innermost axis or along outer ones.
 
-Sums of floating point numbers are gathered in double, together with what rounding lost. Each
-combination is cut into slices by its length alone, so that threads do not change results.
+Sums of floating point numbers are accumulated in double with compensation. A reduction is split
+into slices by its length alone, so that the number of threads does not change results.
 """
 
 from __future__ import annotations
 
-from tapegrad.core.expression import UntraceableError, kind_of_dtype
-from tapegrad.core.loop import Loop, LoopOutput
+from tapegrad.core.trace.expression import UntraceableError, kind_of_dtype
+from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.layout import COLUMNS
 from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula, storage
 
 _PIECE = 4096
-"""How many numbers along the innermost axis are combined before they join the others."""
+"""The number of elements along the innermost axis that are reduced to one partial result."""
 _LANES = 64
-"""Into how many partial results, where one would have to wait for the one before it."""
+"""The number of partial results where a single one would be a serial dependence."""
 _ROWS_TOGETHER = 16
-"""How many rows are summed in their own precision, before they are gathered in double."""
+"""The number of rows that are summed in their own precision before accumulation in double."""
 
 _SIGNS = {"add": "+", "multiply": "*"}
 
 
 class Combination:
-    """The C text for one combined output."""
+    """The C source of one reduced output."""
 
     def __init__(self, number: int, output: LoopOutput, place: int) -> None:
         assert output.combine is not None
@@ -39,7 +39,7 @@ class Combination:
         self.sums = self.combine == "add" and self.floats
         self.extreme = self.combine in ("maximum", "minimum")
         self.partial = "double" if self.sums else self.type
-        """The type that is combined in along the innermost axis."""
+        """The C type of partial results along the innermost axis."""
         self.waits = self.extreme or (self.sums and self.type == "double")
 
     def identity(self) -> str:
@@ -54,7 +54,7 @@ class Combination:
         return f"({self.type})(-1LL << {bits})" if least else f"({self.type})~(-1LL << {bits})"
 
     def joined(self, into: str, value: str) -> str:
-        """Bring a value into an accumulator of the output's own type."""
+        """Combine a value with an accumulator of the output's type."""
         if not self.extreme:
             return f"{into} {_SIGNS[self.combine]}= {value};"
         sign = ">" if self.combine == "maximum" else "<"
@@ -64,13 +64,13 @@ class Combination:
         return f"{into} = {wins} ? {value} : {into};"
 
     def gathered(self, value: str) -> str:
-        """Bring a partial result into the accumulators."""
+        """Combine a partial result with the accumulators."""
         if self.sums:
             return f"add_to(&high{self.k}, &low{self.k}, {value});"
         return self.joined(f"high{self.k}", value)
 
     def closing(self) -> tuple[str, frozenset[str]]:
-        """The function that turns the combined value into the result, and what it calls."""
+        """The function that computes the result from the reduced value, and its callees."""
         lines = [
             f"static inline void finish{self.k}_KEY(char *target, int64_t at, {self.type} x0) {{"
         ]
@@ -83,12 +83,12 @@ class Combination:
         return "\n".join(lines), calls
 
     def result(self, index: str, at: str) -> str:
-        """Finish what the accumulators hold."""
+        """Write the result from the accumulators."""
         value = f"total(high{self.k}{index}, low{self.k}{index})" if self.sums else self._own(index)
         return f"finish{self.k}_KEY(data[{self.place}], {at}, {value});"
 
     def kept(self, index: str, slot: str) -> str:
-        """Keep what the accumulators hold for later."""
+        """Store the accumulators in a slot."""
         if self.sums:
             return f"slots[{slot}] = (Slot){{high{self.k}{index}, low{self.k}{index}}};"
         return f"*({self.type} *)&slots[{slot}] = {self._own(index)};"
@@ -107,7 +107,7 @@ class Combination:
         return f"high{self.k}{index} = {self.identity()};"
 
     def slot_joined(self, slot: str) -> str:
-        """Bring in what another slice kept."""
+        """Combine the accumulators with the slot of another slice."""
         if self.sums:
             return (
                 f"low{self.k} += slots[{slot}].low; "
@@ -120,7 +120,7 @@ class Combination:
 
 
 def write_combining(loop: Loop) -> Kernel:
-    """A loop with outputs that are combined."""
+    """Return the kernel of a loop with reductions."""
     writer = Writer(loop)
     first = len(loop.inputs)
     parts = [
@@ -129,7 +129,7 @@ def write_combining(loop: Loop) -> Kernel:
         if output.combine is not None
     ]
     if 0 in loop.shape and any(part.extreme for part in parts):
-        raise UntraceableError("There is no largest number among none.")
+        raise UntraceableError("The maximum or minimum of no elements is undefined.")
     finishing = [part.closing() for part in parts]
     for _, calls in finishing:
         writer.functions |= calls
@@ -143,11 +143,11 @@ def write_combining(loop: Loop) -> Kernel:
 
 
 def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
-    """The innermost axis is combined: one result per row."""
+    """Reduce along the innermost axis: one result per row."""
     groups = f"task / {CUT['slices']}"
     start = f"({groups}) * {CUT['rows_at_once']}"
     steps = f"{CUT['deep']} * {CUT['pieces']}"
-    # A division takes longer than a short row.
+    # A division costs more than a short row.
     divided, left = (f"first ? first {sign} {CUT['pieces']} : 0" for sign in "/%")
     return [
         "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
@@ -173,7 +173,7 @@ def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
 
 
 def _inner_sums(writer: Writer, parts: list[Combination]) -> list[str]:
-    """Combine along the innermost axis, by vectors."""
+    """Reduce along the innermost axis with vector instructions."""
     if any(part.waits for part in parts):
         return _in_lanes(writer, parts)
     before, uses, after = [], [], []
@@ -188,7 +188,7 @@ def _inner_sums(writer: Writer, parts: list[Combination]) -> list[str]:
 
 
 def _in_lanes(writer: Writer, parts: list[Combination]) -> list[str]:
-    """The same with many partial results, because each would wait for the one before it."""
+    """Reduce with many partial results, because a single one would be a serial dependence."""
     each = "for (int64_t j = 0; j < lanes; ++j) {"
     uses = [p.joined(f"b{p.k}[i - some]", writer.formula.results[p.k]) for p in parts]
     return [
@@ -199,7 +199,7 @@ def _in_lanes(writer: Writer, parts: list[Combination]) -> list[str]:
         f"const int64_t until = some + {_LANES} < end ? some + {_LANES} : end;",
         *writer.walk("some", "until", uses),
         "}",
-        # Halves meet as long as there are whole vectors.
+        # Combine halves as long as there are whole vectors.
         "int64_t left = lanes;",
         "for (; left > 4 && left % 2 == 0; left /= 2) {",
         "#pragma omp simd",
@@ -214,7 +214,7 @@ def _in_lanes(writer: Writer, parts: list[Combination]) -> list[str]:
 
 
 def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
-    """The innermost axis is kept: results side by side, gathered over the axes before it."""
+    """Reduce along outer axes: the results are adjacent along the innermost axis."""
     start = f"rest / {CUT['pieces']} * {CUT['rows_at_once']}"
     size = f"[{COLUMNS}]"
     sums = [part for part in parts if part.sums]
@@ -257,7 +257,7 @@ def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
 
 
 def _leave(parts: list[Combination], index: str, at: str) -> list[str]:
-    """Write results, or keep them until all slices are done."""
+    """Write results, or store partial results if there are several slices."""
     slot = f"slice * {CUT['results']} + {at}"
     kept = [
         part.kept(index, f"{order} * {CUT['slices']} * {CUT['results']} + {slot}")
@@ -268,7 +268,7 @@ def _leave(parts: list[Combination], index: str, at: str) -> list[str]:
 
 
 def _close(parts: list[Combination]) -> list[str]:
-    """The function that brings slices together, always in the same order."""
+    """The function that combines slices, always in the same order."""
     lines = ["static void close_KEY(char **data, const int64_t *z, const Slot *slots) {"]
     lines.append(f"for (int64_t at = 0; at < {CUT['results']}; ++at) {{")
     for order, part in enumerate(parts):

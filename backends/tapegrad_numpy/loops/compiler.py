@@ -1,4 +1,4 @@
-"""The system's C compiler: where it is, how it is called, and what says that it is the same."""
+"""The system's C compiler: its path, its flags, and the key of its version for the cache."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-# Comparisons with NaN and infinity have to be right, so there is no -ffast-math. The code of loops
-# is simple enough for GCC's -O1 with vectors, which takes half the time of -O3; Clang is quick.
-# GCC weighs up to 500 values against each other when registers run out, which took half the time of
-# formulas with dozens of exponentials. With 100, code of 24 such calls runs as fast as before.
+# Comparisons with NaN and infinity must be correct, so there is no -ffast-math. GCC's -O1 with
+# vectorisation is sufficient for loops and takes half the time of -O3; Clang is fast. By default
+# GCC's register allocator compares up to 500 values, which takes half of the compile time of
+# expressions with dozens of exponentials. With 100 the code is as fast.
 _LEVELS = {
     "gcc": ("-O1", "-ftree-vectorize", "--param=lra-max-considered-reload-pseudos=100"),
     "clang": ("-O2",),
@@ -27,11 +27,11 @@ _SECONDS = 120
 
 
 class CompileError(Exception):
-    """The compiler refused a source; the message is what it said."""
+    """The compiler failed; the message is its output."""
 
 
 class Compiler(NamedTuple):
-    """A compiler and what its results depend on beside the source."""
+    """A compiler with its flags and version, on which its results depend."""
 
     path: str
     flags: tuple[str, ...]
@@ -39,29 +39,30 @@ class Compiler(NamedTuple):
 
 
 def find() -> Compiler | None:
-    """The compiler that $CC names, or the system's; None if there is none."""
+    """Return the compiler that $CC names, or the system's; None if there is none."""
     named = os.environ.get("CC")
     search = os.environ.get("PATH", "")
     for name in (named,) if named else ("cc", "gcc", "clang"):
         path = shutil.which(name, path=search)
         if path is not None:
-            return _described(path)
+            return _described(path, os.environ.get("TAPEGRAD_CFLAGS", ""))
     return None
 
 
 @functools.cache
-def _described(path: str) -> Compiler:
+def _described(path: str, further: str) -> Compiler:
+    """Describe a compiler; `further` flags, separated by spaces, override the usual ones."""
     file = Path(path).resolve()
     status = file.stat()
     is_clang = "clang" in file.name or platform.system() == "Darwin"
     native = "-march=native" if platform.machine() in ("x86_64", "AMD64") else "-mcpu=native"
-    flags = (*_LEVELS["clang" if is_clang else "gcc"], *_FLAGS, native)
+    flags = (*_LEVELS["clang" if is_clang else "gcc"], *_FLAGS, *further.split(), native)
     parts = (file, status.st_size, status.st_mtime_ns, flags, platform.machine(), _processor())
     return Compiler(path, flags, repr(parts))
 
 
 def _processor() -> str:
-    """What tells processors apart, because the code is made for the one at hand."""
+    """An identifier of the processor, because code is compiled for this processor."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -71,9 +72,9 @@ def _processor() -> str:
 
 
 def compile_library(compiler: Compiler, source: str, target: Path) -> None:
-    """Compile C text to a shared library."""
+    """Compile C source to a shared library."""
     refusal = ""
-    # Compilers that do not know a flag get fewer of them.
+    # Retry with fewer flags if the compiler does not know one.
     for flags in (compiler.flags, compiler.flags[:-1], _PLAIN_FLAGS):
         command = [compiler.path, *flags, "-x", "c", "-", "-o", str(target), "-lm"]
         try:

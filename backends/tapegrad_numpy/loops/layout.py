@@ -1,33 +1,33 @@
-"""The space of a loop in as few axes as possible, and how it is cut into tasks."""
+"""Iteration spaces with merged axes, and their division into tasks."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from tapegrad.core.loop import Loop, Shape
+from tapegrad.core.trace.loop import Loop, Shape
 
 TASK_ELEMENTS = 1 << 15
-"""About how many elements a thread takes at once."""
+"""The approximate number of elements per task."""
 MANY = 8 * TASK_ELEMENTS
-"""From how many elements on several threads are worth their start."""
+"""The number of elements from which several threads are used."""
 SLICES = 64
-"""Into how many parts a long combination is cut at most; fixed, so that threads change nothing."""
+"""The most slices of a long reduction; fixed, so that threads do not change results."""
 ROWS = 128
-"""How many rows a slice of such a combination has at least."""
+"""The fewest rows of a slice of a reduction."""
 COLUMNS = 1024
-"""How many results of a combination along leading axes are gathered side by side."""
+"""The number of adjacent results of a reduction along outer axes that a task computes."""
 
 
 class Space(NamedTuple):
-    """Joined axes, outermost first: their sizes, and the steps of arrays in elements along them."""
+    """Merged axes, outermost first: their sizes and the strides of arrays in elements."""
 
     sizes: Shape
     combined: tuple[bool, ...]
     steps: tuple[Shape, ...]
-    """Per input; 0 along axes that it is repeated along."""
+    """The strides per input, 0 along axes that broadcast."""
     whole: Shape
-    """The steps of an array that has an element for every one of the space."""
+    """The strides of an array of the full space."""
 
     @property
     def kept_outer(self) -> list[int]:
@@ -38,10 +38,10 @@ class Space(NamedTuple):
         return [axis for axis in range(len(self.sizes) - 1) if self.combined[axis]]
 
 
-def joined(loop: Loop) -> Space:
-    """Join neighbouring axes that all inputs walk through in one go.
+def merge_axes(loop: Loop) -> Space:
+    """Merge adjacent axes that are contiguous in all inputs.
 
-    A kept axis and a combined one stay apart. A loop of one element has one axis of length 1.
+    A kept axis and a reduced one are not merged. A loop of one element has one axis of length 1.
     """
     rank = len(loop.shape)
     own = [_steps(given.seen, rank) for given in loop.inputs] + [_steps(loop.shape, rank)]
@@ -79,31 +79,31 @@ def _steps(seen: Shape, rank: int) -> list[int]:
 
 
 class Cut(NamedTuple):
-    """How the space is cut: the first of the numbers that the C functions read, in this order."""
+    """The division of a space into tasks: the first integers that the C functions read."""
 
     inner: int
     """The length of the innermost axis."""
     piece: int
-    """How much of it is walked through at once."""
+    """The length of a part of it that one task processes."""
     pieces: int
     rows: int
     """The product of the kept axes before the innermost."""
     rows_at_once: int
-    """How many of them a task takes."""
+    """The number of rows per task."""
     deep: int
-    """The product of the combined axes before the innermost."""
+    """The product of the reduced axes before the innermost."""
     slices: int
-    """Into how many parts a combination is cut."""
+    """The number of slices of a reduction."""
     share: int
-    """How many steps of a combination each slice has."""
+    """The number of steps of a reduction per slice."""
     tasks: int
     results: int
-    """How many elements a combined output has."""
+    """The number of elements of a reduced output."""
     elements: int
 
 
 def cut(space: Space, combines: bool, piece: int) -> Cut:
-    """Cut a space into tasks that depend on nothing but its sizes."""
+    """Divide a space into tasks, by its sizes alone."""
     inner = space.sizes[-1]
     rows = math.prod(space.sizes[axis] for axis in space.kept_outer)
     deep = math.prod(space.sizes[axis] for axis in space.combined_outer)
@@ -111,7 +111,7 @@ def cut(space: Space, combines: bool, piece: int) -> Cut:
     by_rows = combines and space.combined[-1]
     piece = max(1, min(COLUMNS if by_columns else piece, inner))
     pieces = -(-inner // piece)
-    # The parts that tasks can take along the inner axis, and the steps of one combination.
+    # The parts along the inner axis, and the steps of one reduction.
     parts, steps = (1, deep * pieces) if by_rows else (pieces, deep)
     elements = rows * deep * inner
     slices = 1

@@ -1,25 +1,31 @@
-"""Memory for large results of programs, used again once nobody holds the result of an earlier call.
+"""Buffers for large results of programs, reused if no object holds the earlier result.
 
-Fresh memory of a few megabytes costs about as much as a loop over it: the system has to map and
-clear each page. Python's reference counts tell whether anybody still holds an array or a view.
+New memory of a few megabytes costs about as much as a loop over it, because the system has to map
+and clear each page. Reference counts show whether an array or a view of it is still held; see
+tapegrad/core/ownership.py.
 """
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
+
+from tapegrad.core.ownership import count_for, reference_counts, why_not_used
+from tapegrad_numpy.ownership import check_views
 
 MOST_KEPT = 2
 """Arrays per result: while one is held, as in `y = step(x)`, the next call takes the other."""
 
 WORTH = 1 << 17
-"""Bytes from which on memory is kept."""
+"""The size in bytes from which buffers are kept."""
+
+_HOLDERS = 3
+"""Holders of a free array: the list of kept arrays, the loop variable, the tuple."""
 
 
 class Recycled:
-    """Returns an array of one shape and dtype that nobody holds."""
+    """Returns an array of one shape and dtype that nothing else holds."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self._shape = shape
@@ -27,9 +33,10 @@ class Recycled:
         self._kept: list[Any] = []
 
     def __call__(self) -> Any:
+        free = [count_for(_HOLDERS)]
         for array in self._kept:
-            # Another thread that looks at the same array counts as well, so none is taken twice.
-            if getrefcount(array) == _ALONE:
+            # The loop variable counts, so two threads cannot both take the array.
+            if reference_counts((array,)) == free:
                 return array
         array = np.empty(self._shape, self._dtype)
         if len(self._kept) < MOST_KEPT:
@@ -37,18 +44,9 @@ class Recycled:
         return array
 
 
-def _count_of_one_alone() -> int:
-    """The count of an array that a list and a loop over it hold; versions of Python differ."""
-    for array in [np.empty(1)]:
-        return getrefcount(array)
-    return 0
-
-
-_ALONE = _count_of_one_alone()
-
-
 def recycled(shape: tuple[int, ...], dtype: Any) -> Recycled | None:
-    """Return where to get arrays for a result from, or None if new ones are as good."""
+    """Return a source of buffers for a result, or None if it is small."""
+    check_views()
     dtype = np.dtype(dtype)
     worth = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize >= WORTH
-    return Recycled(shape, dtype) if worth else None
+    return Recycled(shape, dtype) if worth and not why_not_used() else None

@@ -1,7 +1,7 @@
-"""A loop written down in C: the kernel's text, and the numbers that fit it to the loop's sizes.
+"""Generate the C source of a loop, and the integers with its sizes.
 
-Loops that differ in nothing but sizes have the same text, so that one compiled function serves all
-of them. The forms that combine elements are in combining.py.
+Loops that differ only in sizes have the same source, so that one compiled function serves all of
+them. Reductions are in combining.py.
 """
 
 from __future__ import annotations
@@ -11,47 +11,46 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tapegrad.core.c_source import TYPES, statements
-from tapegrad.core.expression import Expression, UntraceableError
-from tapegrad.core.loop import Loop
-from tapegrad_numpy.loops.hooks import make_all
-from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, joined
+from tapegrad.core.trace.c_source import TYPES, statements
+from tapegrad.core.trace.expression import Expression, UntraceableError
+from tapegrad.core.trace.loop import Loop
+from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
 
-_DTYPES = make_all.dtypes
 _CALL = re.compile(r"\b([a-z]\w*)\(")
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const .+ (v\d+) = (.+);")
 _FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
 
 _WORTH_STAGES = 64
-"""How long the innermost axis has to be for stages to pay."""
+"""The shortest innermost axis for which stages are used."""
 CAREFUL_PIECE = 4096
-"""How many elements are looked at, before a function in FAR is computed for them."""
+"""The number of elements that are checked together before a function in FAR is computed."""
 CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
 
 
 class Kernel(NamedTuple):
-    """What a loop becomes."""
+    """The C source of a loop and its integers."""
 
     text: str
-    """C text of functions `work` and `close`, the latter only if outputs are combined."""
+    """The C source of the functions `work` and, for reductions, `close`."""
     functions: frozenset[str]
     """The functions of vector_maths.py that it calls."""
     numbers: tuple[int, ...]
-    """What `work` reads, beginning with a `Cut`."""
+    """The integers that `work` reads, beginning with a `Cut`."""
     slots: int
-    """How many partial results it needs room for."""
+    """The number of partial results that it stores."""
 
 
 class Formula(NamedTuple):
-    """Statements by how often they have to run, and the names of the results."""
+    """Statements by the loop level at which they run, and the names of the results."""
 
     once: list[str]
     """Statements that depend on inputs of one element only."""
     per_row: list[str]
-    """Those that stay the same along the innermost axis."""
+    """Statements that are invariant along the innermost axis."""
     per_element: list[str]
     results: list[str]
     functions: frozenset[str]
@@ -59,12 +58,12 @@ class Formula(NamedTuple):
 
 @functools.cache
 def _name(dtype: Any) -> str:
-    """The name of a dtype, which NumPy puts together anew each time it is asked."""
+    """The name of a dtype, cached because NumPy builds it on each access."""
     return str(dtype.name)
 
 
 def storage(dtype: Any) -> str:
-    """The C type of an element in memory."""
+    """Return the C type of an element in memory."""
     name = _name(dtype)
     return "unsigned char" if name == "bool" else TYPES[name]
 
@@ -72,7 +71,7 @@ def storage(dtype: Any) -> str:
 def formula(
     expressions: Sequence[Expression], names: Sequence[str], levels: Sequence[int]
 ) -> Formula:
-    """Write expressions down; a level of 0, 1 or 2 says how often an input changes."""
+    """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
     lines, results = statements(expressions, names)
     level_of = dict(zip(names, levels))
@@ -101,16 +100,16 @@ def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
             continue
         seen.add(id(node))
         waiting += node.operands
-        if node.dtype is not None and _name(node.dtype) not in _DTYPES:
+        if node.dtype is not None and _name(node.dtype) not in LOOP_DTYPES:
             raise UntraceableError(f"Loops in C do not compute with {node.dtype.name}.")
 
 
 class Writer:
-    """The parts that all forms share: inputs, places in memory, and the innermost loop."""
+    """The source that all forms share: inputs, addresses and the innermost loop."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self.space: Space = joined(loop)
+        self.space: Space = merge_axes(loop)
         self.numbers: list[int] = [0] * len(Cut._fields)
         self.levels = [self._level(steps) for steps in self.space.steps]
         names = [f"x{i}" for i in range(len(loop.inputs))]
@@ -124,7 +123,7 @@ class Writer:
         return 2 if steps[-1] else int(any(steps))
 
     def cut(self, piece: int) -> Cut:
-        """Fix the sizes; called last, when all numbers are known."""
+        """Set the sizes; called last, when all integers are known."""
         combines = any(output.combine for output in self.loop.outputs)
         piece = min(piece, CAREFUL_PIECE) if self.careful else piece
         result = cut(self.space, combines, piece)
@@ -132,23 +131,23 @@ class Writer:
         return result
 
     def number(self, value: int) -> str:
-        """The C text that reads a size or a step."""
+        """Return the C expression that reads a size or a stride."""
         self.numbers.append(value)
         return f"z[{len(self.numbers) - 1}]"
 
     def input_type(self, index: int) -> str:
         dtype = self.loop.inputs[index].dtype
-        if _name(dtype) not in _DTYPES:
+        if _name(dtype) not in LOOP_DTYPES:
             raise UntraceableError(f"Loops in C do not read {dtype.name}.")
         return storage(dtype)
 
     def once(self) -> list[str]:
-        """Inputs of one element, and what depends on nothing else."""
+        """Loads of one-element inputs, and the statements that depend only on them."""
         loads = [self._load(i, f"(({self._pointer(i)})data[{i}])[0]") for i in self._at_level(0)]
         return [*loads, *self.formula.once]
 
     def indices(self, axes: Sequence[int], flat: str) -> list[str]:
-        """The index along each axis, from one that counts through all of them."""
+        """The index along each axis, computed from a flat index."""
         lines = [f"int64_t rest_{flat} = {flat};"] if len(axes) > 1 else []
         for position, axis in reversed(list(enumerate(axes))):
             if len(axes) == 1:
@@ -162,7 +161,7 @@ class Writer:
         return lines
 
     def row(self) -> list[str]:
-        """Where this row of every array begins, and what stays the same along it."""
+        """The addresses of this row in every array, and its invariant statements."""
         lines = []
         for i in self._at_level(1) + self._at_level(2):
             place = self._place(self.space.steps[i])
@@ -181,7 +180,7 @@ class Writer:
         return " + ".join(f"i{axis} * {self.number(steps[axis])}" for axis in outer) or "0"
 
     def walk(self, begin: str, end: str, uses: Sequence[str], reductions: str = "") -> list[str]:
-        """The innermost loop; `uses` are statements that do something with the results."""
+        """The innermost loop; `uses` are statements that use the results."""
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{"]
         loads = [self._load(i, f"p{i}[i]") for i in self._at_level(2)]
         lines = self.formula.per_element
@@ -211,7 +210,7 @@ class Writer:
     def _walk_in_stages(
         self, begin: str, end: str, parts: Staged, ends: Sequence[str], simd: str
     ) -> list[str]:
-        """The same in several loops; results are stored in the last, after all reads."""
+        """The innermost loop in stages; the last one stores the results, after all reads."""
         lines = [
             f"for (int64_t block = {begin}; block < {end}; block += {BLOCK}) {{",
             f"const int64_t edge = block + {BLOCK} < {end} ? block + {BLOCK} : {end};",
@@ -254,7 +253,7 @@ def _far_tests(lines: Iterable[str]) -> list[str]:
 
 
 def write_plain(loop: Loop) -> Kernel:
-    """A loop that combines nothing: rows of elements, one after the other."""
+    """Return the kernel of a loop without reductions, which processes rows in order."""
     writer = Writer(loop)
     kept = writer.space.kept_outer
     lines = [
@@ -274,7 +273,7 @@ def write_plain(loop: Loop) -> Kernel:
 
 
 def bounds(begin: str, end: str, start: str, length: str, most: str) -> list[str]:
-    """The C variables for a part of a range that may end early."""
+    """C variables for the bounds of a part of a range; the last part may be shorter."""
     return [
         f"int64_t {begin} = {start}, {end} = {begin} + {length};",
         f"{end} = {end} < {most} ? {end} : {most};",

@@ -1,7 +1,7 @@
-"""Long formulas in stages: block by block, with a loop for every few steps.
+"""Split long expressions into stages: one short loop per few steps, block by block.
 
-A processor looks ahead over some hundred instructions. If the steps for one vector wait for each
-other and fill that, vectors are computed one after the other; short loops let them overlap.
+A processor looks ahead a few hundred instructions. If one vector has a longer chain of dependent
+steps, vectors are computed one after the other. Short loops let them overlap.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 BLOCK = 256
-"""How many elements go through all stages together; what they hand on stays in the cache."""
+"""The number of elements per block; intermediate values of a block stay in the cache."""
 MOST_STAGES = 32
 STEPS = 10
-"""How many steps, one after the other, make a stage; an elementary function ends one."""
+"""The number of dependent steps per stage; an elementary function ends a stage."""
 _WORTH_IT = 6
-"""How many statements have to come after the first stage: handing on costs something too."""
+"""The fewest statements after the first stage, because storing intermediate values costs time."""
 
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const (.+) (v\d+) = (.+);")
@@ -34,18 +34,18 @@ class Stage(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """All stages, and the C types of what they hand on."""
+    """All stages, and the C types of the intermediate values."""
 
     stages: list[Stage]
     types: dict[str, str]
 
 
 def staged(lines: Sequence[str], wanted: Sequence[str]) -> Staged | None:
-    """Divide statements into stages; the last has what the statements in `wanted` read.
+    """Divide statements into stages; the last one has the values that `wanted` reads.
 
-    None if there is nothing to gain.
+    Return None if staging would not help.
     """
-    ready: dict[str, int] = {}  # after how many steps a name is known
+    ready: dict[str, int] = {}  # the number of dependent steps before a name is known
     types: dict[str, str] = {}
     by_stage: list[list[str]] = [[] for _ in range(MOST_STAGES)]
     for line in lines:

@@ -1,10 +1,11 @@
-"""Elementary functions in C that become vector instructions: their texts, put together."""
+"""Assemble the C source of vectorisable elementary functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from string import Template
 
+from tapegrad_numpy.loops.c_math import BASE, LOG_STEPS, POWER, REDUCTION, TEXTS
 from tapegrad_numpy.loops.coefficients import (
     DOUBLE,
     EXP_POWER,
@@ -19,12 +20,11 @@ from tapegrad_numpy.loops.coefficients import (
     TWO_OVER_PI,
     Precision,
 )
-from tapegrad_numpy.loops.maths_texts import BASE, LOG_STEPS, POWER, REDUCTION, TEXTS
 
 FAR = ("sin", "cos")
-"""Functions that are exact up to `far_limit(x)` only: beyond, the C library computes them."""
+"""Functions that are accurate up to `far_limit(x)`; the C library computes larger arguments."""
 
-# Functions that the C library has in both precisions, under these names.
+# Functions of the C library, in both precisions.
 _LIBRARY = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cosh",
     "exp2", "fabs", "floor", "fmod", "hypot", "log10", "log2", "nextafter", "rint", "sinh", "sqrt",
@@ -35,7 +35,7 @@ _OWN = (
     "floored_remainder", "log_of_sum",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
-"""The functions that formulas may call."""
+"""The functions that expressions may call."""
 
 _HEADER = r"""
 #include <math.h>
@@ -50,9 +50,9 @@ _HEADER = r"""
 
 
 def functions_text(names: Iterable[str]) -> str:
-    """C text that defines `tg_exp(x)` and so on, for float and double, for the functions named.
+    """Return the C source that defines `tg_exp(x)` and so on, for float and double.
 
-    Functions in FAR also exist as `far_sin(x)`, right for all x but without vector instructions.
+    Functions in FAR also exist as e.g. `far_sin(x)`, accurate for all x but not vectorised.
     """
     wanted = set(names)
     parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE))]
@@ -82,7 +82,7 @@ def _chosen(name: str, single: str, double: str, count: int) -> str:
 
 
 def _in_order(names: set[str]) -> list[str]:
-    """The functions and those they need, needed ones first."""
+    """The functions and those that they need, in topological order."""
     waiting, needed = list(names), set(names)
     while waiting:
         more = set(TEXTS[waiting.pop()][0].split()) - needed
@@ -92,7 +92,7 @@ def _in_order(names: set[str]) -> list[str]:
 
 
 def _horner(variable: str, coefficients: tuple[str, ...], c_type: str) -> str:
-    """Step by step from the highest power: the most exact order for many terms."""
+    """Horner's rule, the most accurate order for many terms."""
     text = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         text = f"mad_{c_type}({variable}, {text}, {coefficient})"
@@ -100,7 +100,7 @@ def _horner(variable: str, coefficients: tuple[str, ...], c_type: str) -> str:
 
 
 def _polynomial(variable: str, coefficients: tuple[str, ...], c_type: str) -> str:
-    """Neighbours are joined first, then pairs, and so on: few steps wait for each other."""
+    """Estrin's scheme, which has few dependent steps."""
     terms, power = list(coefficients), variable
     while len(terms) > 1:
         pairs = zip(terms[::2], terms[1::2])
@@ -111,7 +111,7 @@ def _polynomial(variable: str, coefficients: tuple[str, ...], c_type: str) -> st
 
 
 def _filled(template: Template, precision: Precision) -> str:
-    """The template for one type of numbers."""
+    """Fill in the template for one floating point type."""
     c_type = precision.type
     suffix = "f" if c_type == "float" else ""
     words = {

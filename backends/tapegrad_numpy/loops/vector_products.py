@@ -1,7 +1,7 @@
-"""Products of one matrix with a few vectors, in C: the matrix is read once for all of them.
+"""Products of one matrix with a few vectors in C; the matrix is read once for all of them.
 
-Such products wait for memory, not for arithmetic, so a second vector costs little. BLAS has no
-function for that: its product of matrices copies them to where it wants them first.
+Such products are limited by memory bandwidth, so a second vector costs little. BLAS has no function
+for them: its product of matrices packs the operands first.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Described = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an operand."""
 
 _LARGEST = 1 << 17
-"""Elements of the largest matrix: beyond, threads help, and BLAS has them waiting.
+"""The most elements of a matrix; BLAS uses threads for larger ones.
 
-Measured on one core of a Neoverse-N1 against two calls of BLAS, in microseconds: two vectors of
-float32 and a square matrix of 64 columns 2.7 for 6, of 256 columns 13 for 26. One vector: 1.5 for
-3.4 and 9.6 for 13, at 1,024 columns no less than BLAS.
+Measured on one core of a Neoverse-N1, in microseconds, C against BLAS, in float32: a square matrix
+of 64 columns with two vectors 2.7 against 6, of 256 columns 13 against 26. With one vector 1.5
+against 3.4 and 9.6 against 13; with 1,024 columns there is no gain.
 """
 _STEP = 1024
-"""How many terms are summed in the matrix's own precision before they join the others."""
+"""The number of terms that are summed in the matrix's precision before accumulation in double."""
 _ROWS = 4
-"""How many rows are worked on at once: a vector's element is read once for all of them."""
+"""The number of rows that are processed together; a vector's element is read once for them."""
 
 
 def write_vector_products(operands: Sequence[Described], *, transpose: bool) -> Kernel | None:
-    """A matrix, or its transpose, times vectors; None where BLAS does as well."""
+    """Return the kernel of a matrix, or its transpose, times vectors; None to use BLAS."""
     (rows, columns), dtype = operands[0]
     count = len(operands) - 1
     if not 0 < rows * columns <= _LARGEST:
@@ -53,13 +53,13 @@ def write_vector_products(operands: Sequence[Described], *, transpose: bool) -> 
     return Kernel("\n".join(lines), frozenset(), tuple(numbers), 0)
 
 
-# C text
+# C source
 
 TAIL = "#pragma GCC pop_options"
 
 
 def definitions(kind: str) -> list[str]:
-    """What comes before a function: `add_product`, and options that hold up to TAIL."""
+    """The definition of `add_product`, and compiler options that are reset by TAIL."""
     fused = "FMAF" if kind == "float" else "FMA"
     function = f"__builtin_fma{'f' if kind == 'float' else ''}"
     return [
@@ -69,7 +69,7 @@ def definitions(kind: str) -> list[str]:
         "#else",
         "#define add_product(sum, a, b) (sum += (a) * (b))",
         "#endif",
-        # With less, GCC 12 keeps the sums in memory instead of registers.
+        # With lower levels, GCC 12 keeps the sums in memory instead of registers.
         "#pragma GCC push_options",
         '#pragma GCC optimize("O2", "tree-vectorize")',
     ]
@@ -87,7 +87,7 @@ def _head(count: int, kind: str) -> list[str]:
 
 
 def _rows_text(count: int, kind: str) -> list[str]:
-    """Sums along rows; a task has some of the rows."""
+    """Sums along rows; a task processes some of the rows."""
     size = CUT["rows_at_once"]
     return [
         *_head(count, kind),
@@ -122,7 +122,7 @@ def _some_rows(rows: int, count: int, kind: str) -> list[str]:
 
 
 def _columns_text(count: int, kind: str) -> list[str]:
-    """Sums along columns; a task has some of the columns, whose sums lie side by side."""
+    """Sums along columns; a task processes adjacent columns."""
     piece = CUT["piece"]
     each = range(count)
     return [

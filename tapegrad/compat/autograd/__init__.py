@@ -1,12 +1,13 @@
-"""HIPS autograd's names over tapegrad: its scripts run with the import line changed.
+"""HIPS autograd's interface, implemented by tapegrad: only the import line changes.
 
     import tapegrad.compat.autograd.numpy as np
     from tapegrad.compat.autograd import grad
 
-On the CPU values are NumPy's outside of a trace; with TAPEGRAD_DEVICE=cuda they are tensors on
-the GPU. Inside of one, traced values are tensors: writing into them is recorded, containers that
-hold them are Python's own, and jacobians take one sweep for all rows. What is not there: traced
-values of classes of one's own (`Box.register`), and extended precision, which becomes double.
+On the CPU, values outside of a trace are NumPy's; with TAPEGRAD_DEVICE=cuda they are tensors on
+the GPU. Inside a trace, traced values are tensors: writing into them is recorded, containers that
+hold them are plain Python containers, and jacobians take one batched sweep for all rows. Not
+supported: traced values of user classes (`Box.register`), and extended precision, which becomes
+double.
 """
 
 from tapegrad.compat.autograd import numpy

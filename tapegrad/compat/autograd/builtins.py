@@ -1,7 +1,7 @@
-"""Python's containers and questions about types, for scripts that import them from here.
+"""Replacements for Python's containers, `isinstance` and `type`, for traced values.
 
-Lists, tuples and dicts that hold traced values are Python's own, so they need no other form;
-`isinstance` and `type` answer for the value behind a traced one.
+Lists, tuples and dicts that hold traced values are plain Python containers. `isinstance` and
+`type` refer to the value behind a traced value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tapegrad.compat.autograd.tracer import container_take
 from tapegrad.compat.autograd.values import is_traced, raw
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 
 __all__ = [
     "DictBox",
@@ -31,7 +31,7 @@ tuple: Any = builtins.tuple
 
 
 class _HoldsTraced(builtins.type):
-    """Makes `isinstance(x, DictBox)` ask whether `x` is a dict that holds traced values."""
+    """Makes `isinstance(x, DictBox)` check whether `x` is a dict that holds traced values."""
 
     containers: Any = ()
 
@@ -42,7 +42,7 @@ class _HoldsTraced(builtins.type):
 
 
 class DictBox(metaclass=_HoldsTraced):
-    """What dicts that hold traced values are instances of; they are Python's own.
+    """The class of dicts that hold traced values, for `isinstance`; they are plain dicts.
 
     >>> builtins.isinstance({"a": 1.0}, DictBox)
     False
@@ -52,7 +52,7 @@ class DictBox(metaclass=_HoldsTraced):
 
 
 class SequenceBox(metaclass=_HoldsTraced):
-    """What lists and tuples that hold traced values are instances of; they are Python's own.
+    """The class of lists and tuples that hold traced values, for `isinstance`; they are plain.
 
     >>> builtins.isinstance([1.0], SequenceBox)
     False
@@ -62,7 +62,7 @@ class SequenceBox(metaclass=_HoldsTraced):
 
 
 def isinstance(x: Any, class_or_tuple: Any) -> bool:
-    """Return whether the value of `x` is of a type.
+    """Return whether the value of `x` is an instance of a type.
 
     >>> isinstance((1.0,), tuple)
     True

@@ -1,4 +1,4 @@
-"""How derivatives are declared (`defvjp`, `defjvp`), and HIPS autograd's names for the rest.
+"""Declaration of derivatives (`defvjp`, `defjvp`), and the other names of autograd's core.
 
 defvjp(f, lambda ans, x, y: lambda g: ..., lambda ans, x, y: lambda g: ...)
 defjvp(f, lambda g, ans, x, y: ..., "same")
@@ -38,7 +38,7 @@ primitive_with_deprecation_warnings = primitive
 
 
 def defvjp_argnums(fun: Any, vjpmaker: Function) -> None:
-    """Set the rule `vjpmaker(argnums, ans, args, kwargs)`: from g to one cotangent per number.
+    """Set the rule `vjpmaker(argnums, ans, args, kwargs)`: maps g to one cotangent per argnum.
 
     >>> from tapegrad.compat.autograd import grad
     >>> times = primitive(lambda x, y: x * y)
@@ -52,7 +52,7 @@ def defvjp_argnums(fun: Any, vjpmaker: Function) -> None:
 
 
 def defvjp_argnum(fun: Any, vjpmaker: Function) -> None:
-    """Set the rule `vjpmaker(argnum, ans, args, kwargs)`, asked for one argument at a time.
+    """Set the rule `vjpmaker(argnum, ans, args, kwargs)`, called once per argument.
 
     >>> from tapegrad.compat.autograd import grad
     >>> total = primitive(lambda *xs: sum(xs))
@@ -69,9 +69,9 @@ def defvjp_argnum(fun: Any, vjpmaker: Function) -> None:
 
 
 def defvjp(fun: Any, *vjpmakers: Function | None, argnums: Iterable[int] | None = None) -> None:
-    """Set one maker `(ans, *args, **kwargs)` of rules per argument; None says zero.
+    """Set one maker `(ans, *args, **kwargs)` of rules per argument; None means zero.
 
-    `argnums` says which arguments they belong to, if not the first ones.
+    `argnums` gives the arguments that they belong to, by default the first ones.
 
     >>> from tapegrad.compat.autograd import grad
     >>> scaled = primitive(lambda name, x: 2.0 * x)
@@ -89,7 +89,7 @@ def defvjp(fun: Any, *vjpmakers: Function | None, argnums: Iterable[int] | None 
 
 
 class VJPNode(Node):
-    """The node of a trace for reverse mode: it knows the recording of the whole function."""
+    """The node of a reverse-mode trace, which holds the recording of the whole function."""
 
     recording: Recording
 
@@ -125,7 +125,7 @@ def defjvp_argnums(fun: Any, jvpmaker: Function) -> None:
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Function) -> None:
-    """Set the rule `jvpmaker(argnum, g, ans, args, kwargs)`; shares of arguments are added.
+    """Set the rule `jvpmaker(argnum, g, ans, args, kwargs)`; contributions are added.
 
     >>> from tapegrad.compat.autograd import make_jvp
     >>> triple = primitive(lambda x: 3.0 * x)
@@ -142,7 +142,7 @@ def defjvp_argnum(fun: Any, jvpmaker: Function) -> None:
 
 
 def defjvp(fun: Any, *jvpfuns: Function | str | None, argnums: Iterable[int] | None = None) -> None:
-    """Set one rule `(g, ans, *args, **kwargs)` per argument; "same" says linear, None says zero.
+    """Set one rule `(g, ans, *args, **kwargs)` per argument; "same" means linear, None zero.
 
     >>> from tapegrad.compat.autograd import make_jvp
     >>> scaled = primitive(lambda x, y: x * y)
@@ -156,7 +156,8 @@ def defjvp(fun: Any, *jvpfuns: Function | str | None, argnums: Iterable[int] | N
     def by_argnum(argnum: int, g: Any, ans: Any, args: Any, kwargs: Any) -> Any:
         if argnum not in rules:
             raise MissingDerivativeError(
-                f"The JVP of {name_of(fun)} by argument {argnum} is not defined. Give it to defjvp."
+                f"The JVP of {name_of(fun)} for argument {argnum} is not defined. "
+                "Define it with defjvp."
             )
         return rules[argnum](g, ans, *args, **kwargs)
 
@@ -176,7 +177,7 @@ def _jvp_rule(fun: Any, argnum: int, rule: Any) -> Function:
 
 
 def def_linear(fun: Any) -> None:
-    """Say that a function is linear in each of its arguments.
+    """Declare that a function is linear in each of its arguments.
 
     >>> from tapegrad.compat.autograd import make_jvp
     >>> product = primitive(lambda x, y: x * y)
@@ -192,7 +193,7 @@ def def_linear(fun: Any) -> None:
 
 
 class JVPNode(Node):
-    """The node of a trace for forward mode: at the end it has the tangent `g`."""
+    """The node of a forward-mode trace, which ends with the tangent `g`."""
 
     g: Any
 
@@ -208,7 +209,7 @@ class JVPNode(Node):
 
 
 def add_outgrads(prev_g_flagged: tuple[Any, bool] | None, g: Any) -> tuple[Any, bool]:
-    """Add a contribution to a sum, None at first; the flag says that the sum is a new value.
+    """Add a contribution to a sum (initially None); the flag says that the sum is a new value.
 
     >>> add_outgrads((1.0, False), 2.0)
     (3.0, True)
@@ -232,5 +233,5 @@ def sum_outgrads(gs: Iterable[Any]) -> Any:
 
 
 def sparse_add(vs: Any, x_prev: Any, x_new: SparseObject) -> Any:
-    """Add a sparse object to a vector, None for zeros."""
+    """Add a sparse object to a vector; None stands for zeros."""
     return x_new.mut_add(vs.zeros() if x_prev is None else x_prev)

@@ -1,4 +1,4 @@
-"""grad and its kin: functions of functions, by reverse and forward mode."""
+"""Differential operators: grad, jacobian and others, by reverse and forward mode."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tapegrad.compat.autograd.tracing import (
 from tapegrad.compat.autograd.values import Function, is_traced, own_structure, plain_structure
 from tapegrad.compat.autograd.vspaces import vspace
 from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary
-from tapegrad.core import nest
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 make_vjp = unary_to_nary(unary_make_vjp)
@@ -29,9 +29,9 @@ make_jvp = unary_to_nary(unary_make_jvp)
 
 @unary_to_nary
 def grad(fun: Function, x: Any) -> Any:
-    """Return the function that computes the gradient of `fun` by argument number `argnum`.
+    """Return the function that computes the gradient of `fun` with respect to argument `argnum`.
 
-    `fun` must return a real scalar. The gradient is built like the argument.
+    `fun` must return a real scalar. The gradient has the structure of the argument.
 
     >>> float(grad(lambda x: x**3)(2.0))
     12.0
@@ -56,9 +56,9 @@ def value_and_grad(fun: Function, x: Any) -> Any:
 
 @unary_to_nary
 def elementwise_grad(fun: Function, x: Any) -> Any:
-    """Return the function that computes the sum of each column of the Jacobian, in one sweep.
+    """Return the function that computes the column sums of the Jacobian, in one sweep.
 
-    For functions that act on each element this is the derivative at each element.
+    For elementwise functions this is the derivative at each element.
 
     >>> elementwise_grad(lambda x: x**3)(np.array([1.0, 2.0])).tolist()
     [3.0, 12.0]
@@ -67,14 +67,14 @@ def elementwise_grad(fun: Function, x: Any) -> Any:
     space = vspace(recording.output)
     if space.iscomplex:
         raise ArgumentTypeError(
-            f"elementwise_grad takes functions with real values. {get_name(fun)} has complex ones."
+            f"elementwise_grad takes functions with real values. {get_name(fun)} is complex."
         )
     return recording.vjp(space.ones())
 
 
 @unary_to_nary
 def deriv(fun: Function, x: Any) -> Any:
-    """Return the function that computes the derivative along ones, by forward mode.
+    """Return the function that computes the derivative along a vector of ones, by forward mode.
 
     >>> float(deriv(lambda x: x**3)(2.0))
     12.0
@@ -84,7 +84,7 @@ def deriv(fun: Function, x: Any) -> Any:
 
 @unary_to_nary
 def jacobian(fun: Function, x: Any) -> Any:
-    """Return the function that computes the Jacobian: shape output.shape + input.shape.
+    """Return the function that computes the Jacobian, of shape output.shape + input.shape.
 
     >>> jacobian(lambda x: x * x[0])(np.array([1.0, 2.0])).tolist()
     [[2.0, 0.0], [2.0, 1.0]]
@@ -100,7 +100,7 @@ def jacobian(fun: Function, x: Any) -> Any:
 
 @unary_to_nary
 def hessian(fun: Function, x: Any) -> Any:
-    """Return the function that computes the second derivatives.
+    """Return the function that computes the Hessian.
 
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0])).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
@@ -121,7 +121,7 @@ def holomorphic_grad(fun: Function, x: Any) -> Any:
 
 
 def grad_named(fun: Function, argname: str) -> Function:
-    """Return the function that computes the gradient by the parameter of a name.
+    """Return the function that computes the gradient with respect to a named parameter.
 
     >>> float(grad_named(lambda a, b: a * b * b, "b")(2.0, 3.0))
     12.0
@@ -129,13 +129,13 @@ def grad_named(fun: Function, argname: str) -> Function:
     names = list(inspect.signature(fun).parameters)
     if argname not in names:
         raise ArgumentError(
-            f"{get_name(fun)} has no parameter {argname!r}. It has {', '.join(names)}."
+            f"{get_name(fun)} has no parameter {argname!r}. Its parameters are {', '.join(names)}."
         )
     return grad(fun, names.index(argname))  # type: ignore[no-any-return]
 
 
 def multigrad_dict(fun: Function) -> Function:
-    """Return the function that computes the gradients by all arguments, as a dict by name.
+    """Return the function that computes the gradients for all arguments, as a dict by name.
 
     >>> multigrad_dict(lambda a, b=2.0: a * b)(3.0)
     {'a': np.float64(2.0), 'b': np.float64(3.0)}
@@ -158,7 +158,7 @@ def multigrad_dict(fun: Function) -> Function:
 
 @unary_to_nary
 def grad_and_aux(fun: Function, x: Any) -> Any:
-    """Return the function that computes the gradient of the first output and gives the second.
+    """Return the function that computes the gradient of the first output, and the second output.
 
     >>> slope, note = grad_and_aux(lambda x: (x * x, "noted"))(3.0)
     >>> float(slope), note
@@ -178,7 +178,7 @@ def grad_and_aux(fun: Function, x: Any) -> Any:
 
 @unary_to_nary
 def make_hvp(fun: Function, x: Any) -> Any:
-    """Return the function that gives, at a point, Hessian-vector products and the gradient.
+    """Return the function that computes the Hessian-vector product at a point, and the gradient.
 
     >>> product, gradient = make_hvp(lambda x: x**3)(2.0)
     >>> float(product(1.0)), float(gradient)
@@ -222,7 +222,7 @@ vector_jacobian_product = tensor_jacobian_product
 
 @unary_to_nary
 def make_jvp_reversemode(fun: Function, x: Any) -> Function:
-    """Return the function from tangents to tangents, by two reverse sweeps.
+    """Return the function that maps tangents to tangents by two reverse sweeps.
 
     >>> float(make_jvp_reversemode(lambda x: x**3)(2.0)(1.0))
     12.0
@@ -236,7 +236,7 @@ def _half_square(x: Any) -> Any:
 
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Function:
-    """Return the function that gives, at a point, products with the Gauss-Newton matrix of g(f).
+    """Return the function that computes products with the Gauss-Newton matrix of g(f) at a point.
 
     >>> float(make_ggnvp(lambda x: x**2, lambda y: y**2)(3.0)(1.0))
     72.0
@@ -252,7 +252,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Fu
 
 
 def checkpoint(fun: Function) -> Function:
-    """Return `fun` that keeps its arguments only and runs again when its gradient is needed.
+    """Return `fun` with rematerialization: it runs again when its gradient is computed.
 
     >>> float(grad(checkpoint(lambda x: x**3))(2.0))
     12.0
@@ -269,7 +269,7 @@ def checkpoint(fun: Function) -> Function:
 
 
 def _check_scalar(output: Any, operator: str) -> None:
-    """Refuse values that have no gradient: they are not one real number."""
+    """Raise unless the value is one real number."""
     if type(output) is Tensor and output.dtype.is_floating and not output.shape:
         return
     space = vspace(output)

@@ -1,4 +1,4 @@
-"""Functions that answer arrays with NumPy's function and traced values with tapegrad's."""
+"""Functions that call NumPy on arrays and tapegrad on traced values."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tapegrad.compat.autograd.values import (
     raw,
     uses_tensors,
 )
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.tensor import Tensor
 
-# Functions of NumPy that tell something about their arguments and have no derivative.
+# NumPy functions that query their arguments and have no derivative.
 ABOUT = {
     "base_repr",
     "binary_repr",
@@ -45,14 +45,14 @@ ABOUT = {
 }
 
 
-# These bring an array of NumPy's to the device.
+# These move a NumPy array to the device.
 _PLACING = {"array", "asanyarray", "asarray"}
 
-# Programs count with these, to slice and to reshape (`np.prod(shape)`): of Python's numbers alone
-# they give numbers of the host.
+# Programs use these to compute lengths and indices (`np.prod(shape)`): for Python numbers alone,
+# they return host numbers.
 _COUNTING = {"amax", "amin", "cumprod", "cumsum", "max", "maximum", "min", "minimum", "prod", "sum"}
 
-# HIPS autograd joins what these give, and so do we.
+# HIPS autograd joins the results of these.
 _ITERATORS: tuple[Any, ...] = (
     GeneratorType,
     chain,
@@ -70,9 +70,8 @@ _ITERATORS: tuple[Any, ...] = (
 def dispatched(name: str, host: Function, on_tensors: Function | None) -> Function:
     """Return the function that calls `host` on plain values and `on_tensors` on tensors.
 
-    Arrays made on a device other than the CPU are tensors; what is computed of NumPy's arrays
-    alone stays on the host. A user's `defvjp` on the function
-    that is returned takes the place of tapegrad's derivative.
+    Arrays made on a device other than the CPU are tensors. Results of NumPy arrays alone stay on
+    the host. A user's `defvjp` on the returned function replaces tapegrad's derivative.
 
     >>> double = dispatched("double", lambda x: 2 * x, lambda x: x + x)
     >>> double(3.0)
@@ -104,19 +103,19 @@ def dispatched(name: str, host: Function, on_tensors: Function | None) -> Functi
 
 
 def _stays(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call without tensors is answered on the host, though arrays are made elsewhere."""
+    """Return whether a call without tensors runs on the host although arrays are elsewhere."""
     if name in _COUNTING:
         return True
     return name not in _PLACING and (holds_arrays(args) or holds_arrays(kwargs.values()))
 
 
 def complete_rules(key: Function, on_tensors: Function | None) -> None:
-    """Where a user gave a function's derivative for one mode, keep tapegrad's for the other."""
+    """If the user defined a derivative for one mode, keep tapegrad's for the other."""
     if on_tensors is None:
         return
 
     def of_some(argnums: Any, args: Any, kwargs: Any) -> tuple[Function, Any]:
-        """The function of the arguments with these numbers, the others fixed, and their values."""
+        """Return the function of the arguments `argnums`, the others fixed, and their values."""
 
         def function(values: Any) -> Any:
             return on_tensors(*subvals(args, zip(argnums, values, strict=True)), **kwargs)
@@ -143,13 +142,13 @@ def _untraced(result: Any) -> Any:
 def _refuse_without_rule(name: str) -> None:
     if name not in ABOUT:
         raise MissingDerivativeError(
-            f"{name} has no derivative here. Write it as a `primitive` and give its `defvjp`, or "
-            "call it on getval(x) if its result is to be a constant."
+            f"{name} has no derivative here. Define it as a `primitive` with `defvjp`, or call it "
+            "on getval(x) if its result should be a constant."
         )
 
 
 class Maker:
-    """NumPy's objects that make arrays from what stands in brackets: `r_`, `c_`."""
+    """NumPy's objects that make arrays by indexing: `r_`, `c_`."""
 
     def __init__(self, host: Any, on_tensors: Any) -> None:
         self._host = host
@@ -163,7 +162,7 @@ class Maker:
 
 
 class Namespace:
-    """The names of a module of NumPy's: functions dispatch, everything else is NumPy's own."""
+    """The names of a NumPy module: functions dispatch, all other values are NumPy's."""
 
     def __init__(
         self,
@@ -178,7 +177,7 @@ class Namespace:
         self._on_host = on_host or {}
 
     def find(self, name: str) -> Any:
-        """Return what `name` stands for, or raise AttributeError."""
+        """Return the value of `name`, or raise AttributeError."""
         if name.startswith("__"):
             raise AttributeError(name)
         on_tensors = self._own.get(name) or getattr(self._on_tensors, name, None)
@@ -205,9 +204,9 @@ class Namespace:
 
 
 class Borrowed:
-    """The names of a module of SciPy's: tapegrad's functions, and SciPy's for those it lacks.
+    """The names of a SciPy module: tapegrad's functions, and SciPy's for the others.
 
-    SciPy is loaded only for the latter; they have no derivative.
+    SciPy is imported only for the latter, which have no derivative.
     """
 
     def __init__(self, on_tensors: Any, host_name: str) -> None:
@@ -219,7 +218,7 @@ class Borrowed:
         return self.find(name)
 
     def find(self, name: str) -> Any:
-        """Return what `name` stands for, the same each time, or raise AttributeError."""
+        """Return the value of `name`, always the same object, or raise AttributeError."""
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in self._found:
@@ -241,13 +240,13 @@ class Borrowed:
             found = importlib.import_module(module)
         except ImportError as error:
             raise AttributeError(
-                f"{self._host_name}.{name} is SciPy's own, which is not installed."
+                f"{self._host_name}.{name} needs SciPy, which is not installed."
             ) from error
         return getattr(found, attribute) if attribute else found
 
 
 def plain_results(function: Function) -> Function:
-    """A function of tensors whose results are plain values where nobody traces them."""
+    """Return the function with results converted to plain values unless they are traced."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if (call in primitive_vjps or call in primitive_jvps) and holds_tensors(args):

@@ -1,4 +1,4 @@
-"""What extenders import: declare primitives, their derivatives, and spaces of values."""
+"""The extension interface: declare primitives, their derivatives, and vector spaces."""
 
 from tapegrad.compat.autograd.core import (
     JVPNode,

@@ -1,7 +1,7 @@
-"""Functions with derivatives of their own: `primitive`, and the tables that defvjp fills.
+"""User-defined primitives: `primitive`, and the tables that defvjp fills.
 
-A primitive runs on raw values. What it did becomes one operation on the tapes, whose rules are
-the functions that the user gave; these get raw values too, unless an outer trace follows them.
+A primitive runs on raw values. Its call becomes one operation on the tapes, whose rules are the
+user's functions. These get raw values too, unless an outer trace follows them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ from tapegrad.compat.autograd.values import (
     raw,
 )
 from tapegrad.compat.autograd.vspaces import SparseObject, vspace
-from tapegrad.core import nest
-from tapegrad.core.primitive import record_many
+from tapegrad.core.primitive.primitive import record_many
+from tapegrad.core.primitive.rule import PICK
 from tapegrad.core.recorder import EMPTY, Node, Operation, active_stack, make_node, using_stack
-from tapegrad.core.rule import PICK
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ShapeError
-from tapegrad.ops import arithmetic, cast, creation, joining, shape
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.shape import functions as shape, joining
 
 primitive_vjps: dict[Any, Function] = {}
-"""Per primitive: `(argnums, ans, args, kwargs)` to the function from cotangent to cotangents."""
+"""Per primitive: maps `(argnums, ans, args, kwargs)` to the function of the cotangent."""
 
 primitive_jvps: dict[Any, Function] = {}
-"""Per primitive: `(argnums, tangents, ans, args, kwargs)` to the tangent of the result."""
+"""Per primitive: maps `(argnums, tangents, ans, args, kwargs)` to the tangent of the result."""
 
 
 def primitive(f: Function) -> UserPrimitive:
-    """Decorate a function that works on raw values; `defvjp` and `defjvp` give its derivatives.
+    """Decorate a function of raw values, whose derivatives `defvjp` and `defjvp` define.
 
     >>> from tapegrad.compat.autograd.extend import defvjp
     >>> from tapegrad.compat.autograd import grad
@@ -53,7 +56,7 @@ def primitive(f: Function) -> UserPrimitive:
 
 
 class UserPrimitive:
-    """A function that tapes see as one operation; in a class it becomes a method like any."""
+    """A function that tapes record as one operation; in a class it binds as a method."""
 
     def __init__(self, fun: Function) -> None:
         functools.update_wrapper(self, fun)
@@ -66,8 +69,8 @@ class UserPrimitive:
         return self if instance is None else MethodType(self, instance)
 
     def defvjp(self, vjp: Function, argnum: int = 0) -> None:
-        """Set a rule the way of old: `vjp(g, ans, vs, gvs, *args)`."""
-        _warn_of_old("defvjp", "extend.defvjp")
+        """Set a rule by the deprecated interface: `vjp(g, ans, vs, gvs, *args)`."""
+        _warn_deprecated("defvjp", "extend.defvjp")
 
         def maker(ans: Any, *args: Any, **kwargs: Any) -> Function:
             spaces = vspace(args[argnum]), vspace(ans)
@@ -76,13 +79,13 @@ class UserPrimitive:
         self._set(argnum, maker)
 
     def defgrad(self, gradmaker: Function, argnum: int = 0) -> None:
-        """Set a rule the way of old: `gradmaker(ans, *args)` returns the function of g."""
-        _warn_of_old("defgrad", "extend.defvjp")
+        """Set a rule by the deprecated interface: `gradmaker(ans, *args)` returns a function."""
+        _warn_deprecated("defgrad", "extend.defvjp")
         self._set(argnum, gradmaker)
 
     def defvjp_is_zero(self, argnums: tuple[int, ...] = (0,)) -> None:
-        """Say the way of old that the derivative by some arguments is zero."""
-        _warn_of_old("defvjp_is_zero", "extend.defvjp with None")
+        """Declare zero derivatives for some arguments by the deprecated interface."""
+        _warn_deprecated("defvjp_is_zero", "extend.defvjp with None")
         for argnum in argnums:
             self._set(argnum, None)
 
@@ -92,12 +95,12 @@ class UserPrimitive:
         primitive_vjps[self] = ByArgument(self, {**makers, argnum: maker})
 
 
-def _warn_of_old(old: str, new: str) -> None:
-    warnings.warn(f"{old} is an old spelling. Use {new}.", DeprecationWarning, stacklevel=3)
+def _warn_deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated. Use {new}.", DeprecationWarning, stacklevel=3)
 
 
 class ByArgument:
-    """The rule of a primitive, from one maker of rules per argument (None: zero)."""
+    """The rule of a primitive, made of one maker of rules per argument (None: zero)."""
 
     def __init__(self, fun: Any, makers: dict[int, Function | None]) -> None:
         self.fun = fun
@@ -110,8 +113,8 @@ class ByArgument:
     def _vjp(self, argnum: int, ans: Any, args: Any, kwargs: Any) -> Function:
         if argnum not in self.makers:
             raise MissingDerivativeError(
-                f"The VJP of {name_of(self.fun)} by argument {argnum} is not defined. "
-                "Give it to defvjp."
+                f"The VJP of {name_of(self.fun)} for argument {argnum} is not defined. "
+                "Define it with defvjp."
             )
         maker = self.makers[argnum]
         if maker is None:
@@ -126,7 +129,7 @@ def name_of(fun: Any) -> str:
 
 
 def call_primitive(key: Any, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `fun` on raw values; where an argument is traced, record it with the rules of `key`."""
+    """Run `fun` on raw values; if an argument is traced, record it with the rules of `key`."""
     leaves = nest.flatten(args)
     traced = [leaf for leaf in leaves if is_traced(leaf)]
     if not traced:
@@ -150,7 +153,7 @@ def _is_number(value: Any) -> bool:
 
 
 class UserCall:
-    """One call of a user's primitive, in the role of a primitive on the tape."""
+    """A call of a user's primitive, with the interface of a primitive on the tape."""
 
     differentiable = many = needs_tensors = True
     broadcasts = conjugates = takes_none = effects = False
@@ -164,9 +167,9 @@ class UserCall:
 
 
 class Called:
-    """What was called with what, and how its derivatives are computed.
+    """The arguments of a call, and the computation of its derivatives.
 
-    It keeps the arguments with holes for the traced values, which the tape keeps by itself.
+    The arguments have placeholders for the traced values, which the tape keeps.
     """
 
     def __init__(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
@@ -179,20 +182,21 @@ class Called:
         self.argnums = [i for i, flags in enumerate(holes) for flag in flags if flag]
 
     def args(self, operands: Any) -> Any:
-        """The arguments of the call, whole again."""
+        """The arguments of the call, with the placeholders filled."""
         return _filled(self._args, operands)
 
     def value(self, results: Any) -> Any:
-        """Its result, whole again."""
+        """The result, with the placeholders filled."""
         return _filled(self._value, results)
 
     def vjp(self, t: Any, operands: Any, results: Any, needs: Any) -> list[Any]:
-        """Cotangents of the operands, None where no one asks."""
+        """Return the cotangents of the operands, or None where none is needed."""
         rules = primitive_vjps.get(self.key)
         wanted = sorted({argnum for argnum, need in zip(self.argnums, needs) if need})
         if rules is None:
             raise MissingDerivativeError(
-                f"The VJP of {self.name} by arguments {wanted} is not defined. Give it to defvjp."
+                f"The VJP of {self.name} for arguments {wanted} is not defined. "
+                "Define it with defvjp."
             )
         args, ans = self.args(map(plain, operands)), self.value(map(plain, results))
         g = self.value([plain(conjugated(part)) for part in t])
@@ -213,7 +217,7 @@ class Called:
         return shares
 
     def jvp(self, tangents: Any, operands: Any, results: Any) -> tuple[Any, ...]:
-        """Tangents of the results."""
+        """Return the tangents of the results."""
         args, ans = self.args(map(plain, operands)), self.value(map(plain, results))
         moved = {n for n, t in zip(self.argnums, tangents) if t is not None}
         parts = [
@@ -229,14 +233,14 @@ class Called:
             tangent = tangent.dense()
         pairs = zip(nest.flatten(tangent), nest.flatten(self._value), strict=True)
         leaves = [leaf for leaf, place in pairs if place is HOLE]
-        # Integers among the results do not move, whatever the rule says of them.
+        # Integer results have no tangent, whatever the rule returns.
         return tuple(
             self._fitted(t, y) if y.dtype.is_differentiable else creation.zeros_like(y)
             for t, y in zip(leaves, results, strict=True)
         )
 
     def _fitted(self, share: Any, like: Any) -> Any:
-        """Bring what a user's rule returned to the shape and dtype of the value it belongs to."""
+        """Convert the result of a user's rule to the shape and dtype of the value it belongs to."""
         share = as_tensor(share)
         wanted = tuple(like.shape)
         if share.shape != wanted:
@@ -253,7 +257,7 @@ class Called:
 
 
 class _Hole:
-    """Stands where a traced value goes."""
+    """Placeholder for a traced value."""
 
     def __repr__(self) -> str:
         return "<traced>"
@@ -268,14 +272,14 @@ def _filled(structure: Any, values: Any) -> Any:
 
 
 def conjugated(value: Any) -> Any:
-    """The conjugate of complex values: the cotangents of HIPS autograd are those of the engine
+    """Conjugate complex values: the cotangents of HIPS autograd are those of the engine,
     conjugated.
     """
     return arithmetic.conj(value) if value.dtype.kind == "c" else value
 
 
 class _UserRule:
-    """What rules of both modes have in common: they read all operands and all results."""
+    """The common part of the rules of both modes: they read all operands and all results."""
 
     reads = ()
     wants: tuple[str, ...] = ()
@@ -287,7 +291,7 @@ class _UserRule:
         return (*operands, *result)
 
     def rewrap(self, saved: Any, node: Node) -> tuple[Any, ...]:
-        """The saved arrays as the tensors they were, each with its place on the tape."""
+        """Return the saved arrays as tensors, each with its position on the tape."""
         count = len(self._called.argnums)
         operands = [wrap(array, own) for array, own in zip(saved, node.inputs)]
         results = []
@@ -308,7 +312,7 @@ class _UserRule:
 
 
 class VJPRule(_UserRule):
-    """From the cotangents of all results to those of all operands."""
+    """Maps the cotangents of all results to those of all operands."""
 
     wants = ("needs",)
 
@@ -321,7 +325,7 @@ class VJPRule(_UserRule):
 
 
 class JVPRule(_UserRule):
-    """From the tangents of all operands to those of all results."""
+    """Maps the tangents of all operands to those of all results."""
 
     def __call__(self, t: Any, saved: Any, params: dict[str, Any]) -> tuple[Any, ...]:
         operands, results = self._halves(saved)
@@ -331,7 +335,7 @@ class JVPRule(_UserRule):
 
 
 def _row_by_row(function: Function, t: Any) -> list[Any]:
-    """Users' rules know nothing of batches: call them for each row and put the rows together."""
+    """Users' rules do not support batches: call them for each row and stack the rows."""
     level = max([part.level for part in t if is_batched(part)])
     inner = [is_batched(part) and part.level == level for part in t]
     size = next(part.tensor.shape[0] for part, flag in zip(t, inner) if flag)
@@ -349,7 +353,7 @@ def _row_by_row(function: Function, t: Any) -> list[Any]:
 
 
 def notrace_primitive(f: Function) -> Function:
-    """Decorate a function that gets raw values and whose result is a constant.
+    """Decorate a function that gets raw values and returns a constant.
 
     >>> from tapegrad.compat.autograd import grad
     >>> sign = notrace_primitive(lambda x: 1.0 if x > 0 else -1.0)

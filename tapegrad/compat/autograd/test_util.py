@@ -1,4 +1,4 @@
-"""Checks of derivatives against differences, for functions of arrays and of containers."""
+"""Checks of derivatives against finite differences, for functions of arrays and containers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPS = 1e-6
 
 
 def scalar_close(a: Any, b: Any) -> bool:
-    """Return whether two numbers agree, absolutely or by their size.
+    """Return whether two numbers are close, absolutely or relatively.
 
     >>> scalar_close(1.0, 1.0 + 1e-9), scalar_close(1.0, 1.1)
     (True, False)
@@ -27,7 +27,7 @@ def scalar_close(a: Any, b: Any) -> bool:
 
 
 def make_numerical_jvp(f: Function, x: Any) -> Function:
-    """Return the function from a direction to the central difference of `f` along it.
+    """Return the function that maps a direction to the central difference of `f` along it.
 
     >>> round(float(make_numerical_jvp(lambda x: x * x, 3.0)(1.0)), 6)
     6.0
@@ -53,7 +53,7 @@ def check_vjp(f: Function, x: Any) -> None:
     x_v, y_v = of_x.randn(), of_y.randn()
     pulled = of_x.covector(vjp(of_y.covector(y_v)))
     if vspace(pulled) != of_x:
-        raise AssertionError(f"The VJP of {get_name(f)} gave {vspace(pulled)} instead of {of_x}.")
+        raise AssertionError(f"The VJP of {get_name(f)} is in {vspace(pulled)} instead of {of_x}.")
     exact = of_x.inner_prod(x_v, pulled)
     numeric = of_y.inner_prod(y_v, make_numerical_jvp(f, x)(x_v))
     if not scalar_close(numeric, exact):
@@ -73,13 +73,13 @@ def check_jvp(f: Function, x: Any) -> None:
 
 
 def check_equivalent(x: Any, y: Any) -> None:
-    """Raise AssertionError if two values differ in shape, dtype or, along a random vector, value.
+    """Raise AssertionError if two values differ in shape, dtype or value.
 
     >>> check_equivalent([1.0, 2.0], [1.0, 2.0])
     """
     of_x, of_y = vspace(x), vspace(y)
     if of_x != of_y:
-        raise AssertionError(f"The values are of different spaces: {of_x} and {of_y}.")
+        raise AssertionError(f"The values are in different spaces: {of_x} and {of_y}.")
     v = of_x.randn()
     if not scalar_close(of_x.inner_prod(x, v), of_x.inner_prod(y, v)):
         raise AssertionError(f"The values differ: {x} and {y}.")
@@ -87,7 +87,7 @@ def check_equivalent(x: Any, y: Any) -> None:
 
 @unary_to_nary
 def check_grads(f: Function, x: Any, modes: Sequence[str] | None = None, order: int = 2) -> None:
-    """Check the derivatives of `f` up to an order, by both modes or those that are named.
+    """Check the derivatives of `f` up to an order, by both modes or the given ones.
 
     >>> check_grads(lambda x: x * x * x)(2.0)
     """

@@ -1,7 +1,7 @@
-"""Tracing by hand: is a value traced, what is its value, and graphs of nodes of one's own.
+"""Tracing interface: query traced values, and build graphs of user-defined nodes.
 
-A traced value is a tensor; `isinstance(x, Box)` says whether it is one. `trace` runs a function
-and makes one node of the given class per operation on traced values.
+A traced value is a tensor; `isinstance(x, Box)` checks for one. `trace` runs a function and makes
+one node of the given class per operation on traced values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, ClassVar
 
-from tapegrad.autodiff.follow import follow
+from tapegrad.autodiff.watch import follow
 from tapegrad.compat.autograd.primitives import (
     UserCall,
     UserPrimitive,
@@ -27,7 +27,6 @@ from tapegrad.compat.autograd.values import (
     plain,
     raw,
 )
-from tapegrad.core import nest
 from tapegrad.core.recorder import (
     EMPTY,
     Node as TapeNode,
@@ -37,7 +36,8 @@ from tapegrad.core.recorder import (
     leave_recorder,
     using_stack,
 )
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError
 
 __all__ = [
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def isbox(x: Any) -> bool:
-    """Return whether `x` is traced now.
+    """Return whether `x` is currently traced.
 
     >>> isbox(1.0)
     False
@@ -68,7 +68,7 @@ def isbox(x: Any) -> bool:
 
 
 def getval(x: Any) -> Any:
-    """Return the value of a traced value as a constant; anything else as it is.
+    """Return the value of a traced value as a constant; other values unchanged.
 
     >>> getval(1.0)
     1.0
@@ -77,7 +77,7 @@ def getval(x: Any) -> Any:
 
 
 class _BoxKind(type):
-    """Makes `isinstance(x, Box)` ask whether `x` is traced, and `type(x) == Box` nearly so."""
+    """Makes `isinstance(x, Box)` check if `x` is traced; `type(x) == Box` holds for tensors."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return is_traced(instance)
@@ -89,7 +89,7 @@ class _BoxKind(type):
 
 
 class Box(metaclass=_BoxKind):
-    """What traced values are instances of. They are tensors: this class makes none.
+    """The class of traced values, for `isinstance`. They are tensors: it has no instances.
 
     >>> isinstance(2.0, Box)
     False
@@ -100,10 +100,10 @@ class Box(metaclass=_BoxKind):
 
     @classmethod
     def register(cls, value_type: type) -> None:
-        """Refuse types of one's own: traced values are numbers, arrays and containers of them."""
+        """Raise: traced values are numbers, arrays and containers, not user types."""
         raise ArgumentTypeError(
             f"Values of type {value_type.__name__} cannot be traced: traced values are tensors. "
-            "Differentiate by its arrays, in a list, tuple or dict."
+            "Differentiate with respect to its arrays, in a list, tuple or dict."
         )
 
 
@@ -112,7 +112,7 @@ Tensor._value = property(lambda x: raw(x))  # type: ignore[attr-defined]  # for 
 
 
 def new_box(value: Any, trace: Any, node: Any) -> Any:
-    """Return a value to go on with where a box would be made: the value itself, as a tensor."""
+    """Return a value in place of a new box: the value itself, as a tensor."""
     if not is_tensor(value):
         raise ArgumentTypeError(
             f"A {type(value).__name__} does not become traced by itself: tracing starts with "
@@ -125,7 +125,7 @@ notrace_primitives: dict[Any, set[Any]] = defaultdict(set)
 
 
 def register_notrace(trace_type: Any, primitive_fun: Any) -> None:
-    """Say that nodes of a class need not hear of a function.
+    """Declare that nodes of a class ignore a function.
 
     >>> register_notrace(Node, len)
     >>> len in notrace_primitives.pop(Node)
@@ -135,9 +135,9 @@ def register_notrace(trace_type: Any, primitive_fun: Any) -> None:
 
 
 class Node:
-    """One operation of a trace. Derive from it, and `trace` makes one per operation.
+    """An operation of a trace. `trace` makes one instance of a subclass per operation.
 
-    `args` are raw values; `parents` are the nodes of those at the places `parent_argnums`.
+    `args` are raw values; `parents` are the nodes of the arguments at `parent_argnums`.
     """
 
     def __init__(
@@ -149,14 +149,14 @@ class Node:
         parent_argnums: tuple[int, ...],
         parents: tuple[Any, ...],
     ) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must say how a node is made.")
+        raise NotImplementedError(f"{type(self).__name__} must define how a node is made.")
 
     def initialize_root(self, *args: Any, **kwargs: Any) -> None:
-        """Set up the node of the argument."""
+        """Initialize the node of the argument."""
 
     @classmethod
     def new_root(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return the node that stands for the function's argument."""
+        """Return the node that represents the function's argument."""
         root = cls.__new__(cls)
         root.initialize_root(*args, **kwargs)
         return root
@@ -167,7 +167,7 @@ class Node:
 
 
 def trace(start_node: Any, fun: Function, x: Any) -> tuple[Any, Any]:
-    """Run `fun(x)` and return its value and the node it ended in, None if it is a constant.
+    """Run `fun(x)` and return its value and its last node, None if the value is constant.
 
     >>> class Named(Node):
     ...     def __init__(self, value, fun, args, kwargs, parent_argnums, parents):
@@ -180,7 +180,7 @@ def trace(start_node: Any, fun: Function, x: Any) -> tuple[Any, Any]:
 
 
 def container_take(container: Any, index: Any) -> Any:
-    """Return a leaf of a container by its place among all of them.
+    """Return a leaf of a container by its index among all leaves.
 
     >>> container_take((1.0, [2.0, 3.0]), 2)
     3.0
@@ -189,7 +189,7 @@ def container_take(container: Any, index: Any) -> Any:
 
 
 class GraphRecorder:
-    """A recorder that makes a node of a user's class for every operation it hears of."""
+    """A recorder that makes a node of a user's class for every operation."""
 
     listens = True
     watches_variables = False
@@ -202,11 +202,11 @@ class GraphRecorder:
         self._made: dict[TapeNode, Any] = {}
 
     def follows_variable(self, variable: Any, node: Any) -> bool:
-        """Variables are no arguments."""
+        """Ignore variables: they are not arguments."""
         return False
 
     def run(self, root: Any, fun: Function, x: Any) -> tuple[Any, Any]:
-        """Run `fun(x)`; the root stands for `x`, or is the parent of the entries of a container."""
+        """Run `fun(x)`; the root represents `x`, or is the parent of the entries of a container."""
         argument = Argument(x)
         for index, tensor in enumerate(argument.sources):
             node = follow(tensor, self.token)
@@ -258,13 +258,13 @@ def _wrapped(value: Any) -> Any:
 
 
 def named(primitive: Any, index: int = 0) -> Any:
-    """Return an operation as a function with a name, called with values and keyword params."""
+    """Return an operation as a named function of values and keyword parameters."""
     if isinstance(primitive, UserCall):
         return primitive.called.key
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not any([hasattr(arg, "dtype") for arg in args]):
-            args = tuple(as_tensor(arg) for arg in args)  # Python's floats alone are float64
+            args = tuple(as_tensor(arg) for arg in args)  # Python floats alone become float64
         result = primitive(*args, **kwargs)
         return plain(result[index] if primitive.many else result)
 

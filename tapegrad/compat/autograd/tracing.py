@@ -1,7 +1,7 @@
-"""Running a function of one argument under a tape or an accumulator, and asking it afterwards.
+"""Running a function of one argument under a tape or an accumulator.
 
 The argument may be a container. Cotangents follow HIPS autograd's convention for complex values:
-they are the engine's, conjugated.
+they are the conjugates of the engine's.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.autodiff.follow import follow, is_followed
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.watch import follow, is_followed
 from tapegrad.compat.autograd.primitives import conjugated
 from tapegrad.compat.autograd.values import (
     Function,
@@ -29,15 +29,17 @@ from tapegrad.compat.autograd.values import (
     source,
 )
 from tapegrad.compat.autograd.vspaces import vspace
-from tapegrad.core import nest
 from tapegrad.core.recorder import enter_recorder, leave_recorder
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import cast, creation, shape
+from tapegrad.ops import creation
+from tapegrad.ops.casting import cast
+from tapegrad.ops.shape import functions as shape
 
 
 class Argument:
-    """A function's argument: its leaves that are differentiated by, and the rest."""
+    """A function's argument: its differentiable leaves (sources), and the rest."""
 
     def __init__(self, value: Any) -> None:
         self._structure = value
@@ -56,17 +58,17 @@ class Argument:
         self._is_host = [not is_tensor(x) for x, flag in zip(leaves, self._is_source) if flag]
 
     def value(self) -> Any:
-        """Return what the function is called with.
+        """Return the argument for the call.
 
-        It gets twins of the sources, so that writing into one leaves the source what it is.
+        It contains copies of the sources, so that in-place writes do not change the sources.
         """
         twins = [wrap(x.array, x.node) if type(x) is Tensor else x for x in self._leaves]
         return nest.pack_sequence_as(self._structure, twins) if self._is_nested else twins[0]
 
     def pack(self, parts: list[Any], rest: Callable[[Any], Any]) -> Any:
-        """Return one part per source in the structure of the argument, each where its source was.
+        """Return one value per source in the structure of the argument, each in the source's place.
 
-        Who differentiates by an array of NumPy's gets one, also if the work was done on a GPU.
+        Gradients with respect to NumPy arrays are NumPy arrays, even if computed on a GPU.
         """
         parts = [
             on_host(part) if is_host else part
@@ -82,23 +84,23 @@ class Argument:
         return nest.pack_sequence_as(self._structure, leaves)
 
     def result(self, output: Any) -> Any:
-        """Return what the function gave to the caller, on the host if all sources were there."""
+        """Return the function's result for the caller, on the host if all sources are there."""
         found = own_structure(output)
         return map_leaves(on_host, found) if all(self._is_host) else found
 
     def split(self, tangents: Any) -> list[Any]:
-        """Return the tangents of the sources out of a structure like the argument."""
+        """Return the tangents of the sources, from a structure like the argument."""
         leaves = nest.flatten(tangents) if self._is_nested else [tangents]
         if len(leaves) != len(self._leaves):
             raise ArgumentError(
-                f"A tangent must be built like its argument, with {len(self._leaves)} leaves. "
-                f"Got {len(leaves)}."
+                f"A tangent must have the structure of its argument, with {len(self._leaves)} "
+                f"leaves. Got {len(leaves)}."
             )
         return [leaf for leaf, flag in zip(leaves, self._is_source) if flag]
 
 
 def _zero_of(leaf: Any) -> Any:
-    """The gradient by a leaf that is no float: zero for numbers, nothing for the rest."""
+    """Return the gradient for a leaf that is not differentiable: zero for numbers, else None."""
     return 0.0 if isinstance(leaf, int | np.integer) else None
 
 
@@ -123,18 +125,18 @@ class Recording:
 
     @property
     def value(self) -> Any:
-        """What the function returned."""
+        """The function's result."""
         return self._argument.result(self.output)
 
     def is_connected(self, leaf: Any) -> bool:
-        """Whether a leaf of the output depends on the argument."""
+        """Return whether a leaf of the output depends on the argument."""
         return is_tensor(leaf) and is_followed(leaf, self._tape.token)
 
     def _packed(self, grads: Any) -> Any:
         return self._argument.pack([own(conjugated(grad)) for grad in grads], _zero_of)
 
     def gradient(self) -> Any:
-        """Return the cotangent of the argument for that of a real scalar output, which is 1."""
+        """Return the gradient of a real scalar output with respect to the argument."""
         sources = self._argument.sources
         if not self.is_connected(self.output):
             grads = [creation.zeros_like(x) for x in sources]
@@ -148,7 +150,7 @@ class Recording:
         given = nest.flatten(g) if nest.is_nested(self.output) else [g]
         if len(given) != len(outputs):
             raise ArgumentError(
-                f"A cotangent must be built like the function's value, with {len(outputs)} "
+                f"A cotangent must have the structure of the function's value, with {len(outputs)} "
                 f"leaves. Got {len(given)}."
             )
         pairs = [(y, t) for y, t in zip(outputs, given) if self.is_connected(y)]
@@ -200,14 +202,14 @@ def pushed(fun: Function, x: Any, g: Any) -> tuple[Any, Any]:
 
 
 def _fitted(g: Any, like: Any) -> Any:
-    """A cotangent or tangent with the shape and dtype of the value that it belongs to."""
+    """Return a cotangent or tangent with the shape and dtype of the value it belongs to."""
     g = as_tensor(g)
     wanted = tuple(like.shape)
     if g.shape != wanted:
         if g.size != 1 and g.size != like.size:
             raise ShapeError(
-                f"A vector that is multiplied with a Jacobian must have the shape {wanted} of the "
-                f"value it belongs to. Got {g.shape}."
+                f"A vector in a product with a Jacobian must have the shape {wanted} of the value "
+                f"that it belongs to. Got {g.shape}."
             )
         g = shape.broadcast_to(shape.reshape(g, ()), wanted) if g.size == 1 else g
         g = shape.reshape(g, wanted)
@@ -215,7 +217,7 @@ def _fitted(g: Any, like: Any) -> Any:
 
 
 def make_vjp(fun: Function, x: Any) -> tuple[Function, Any]:
-    """Return the function from output cotangents to input cotangents, and `fun(x)`.
+    """Return the function that maps output to input cotangents, and `fun(x)`.
 
     >>> vjp, value = make_vjp(lambda x: x * x, 3.0)
     >>> float(value), float(vjp(1.0)), float(vjp(2.0))
@@ -226,7 +228,7 @@ def make_vjp(fun: Function, x: Any) -> tuple[Function, Any]:
 
 
 def make_jvp(fun: Function, x: Any) -> Function:
-    """Return the function from a tangent of `x` to `fun(x)` and its tangent.
+    """Return the function that maps a tangent of `x` to `fun(x)` and its tangent.
 
     >>> value, tangent = make_jvp(lambda x: x * x, 3.0)(1.0)
     >>> float(value), float(tangent)

@@ -1,4 +1,4 @@
-"""Small helpers that HIPS autograd's extenders import."""
+"""Small helpers for extensions of HIPS autograd."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def subval(x: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
 
 
 def func(f: Any) -> Any:
-    """Return the function behind a method of old; today that is `f` itself."""
+    """Return `f`; a deprecated function that used to unwrap methods."""
     return f
 
 
 def toposort(
     end_node: Any, parents: Callable[[Any], Sequence[Any]] = operator.attrgetter("parents")
 ) -> Iterator[Any]:
-    """Give the nodes that `end_node` was made from, each after all nodes made from it.
+    """Yield the nodes that `end_node` depends on, each after all nodes that depend on it.
 
     >>> parents = {"d": ["b", "c"], "c": ["a"], "b": ["a"], "a": []}
     >>> list(toposort("d", parents.__getitem__))
@@ -70,14 +70,14 @@ def quick_grad_check(
     kwargs: dict[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """Check a gradient by its first argument, the way of old.
+    """Check a gradient with respect to the first argument; deprecated.
 
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     quick_grad_check(lambda x, y: x * x * y, 1.0, (2.0,))
     """
     warnings.warn(
-        "quick_grad_check is an old spelling. Use test_util.check_grads.",
+        "quick_grad_check is deprecated. Use test_util.check_grads.",
         DeprecationWarning,
         stacklevel=2,
     )

@@ -1,8 +1,8 @@
-"""What this package takes and gives: plain NumPy values outside, tensors while a trace runs.
+"""Conversion of values: plain NumPy values outside of a trace, tensors inside.
 
-A value is *traced* while an active recorder follows it. On the CPU everything else is an array
-or a number of NumPy's. On another device it is a tensor that nobody follows if it was made there;
-who gives arrays or numbers of NumPy's gets such back, though the work in between is done there.
+A value is *traced* while an active recorder follows it. On the CPU all other values are NumPy
+arrays and numbers. On another device, arrays made there are untraced tensors. Callers that pass
+NumPy arrays or numbers get NumPy values back, although the computation runs on the device.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import host, nest
-from tapegrad.core.device import current_device
-from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import Token, active_stack
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.values import host, nest
+from tapegrad.core.values.device import current_device
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentTypeError, MissingRuleError
 from tapegrad.numpy.values import as_array
-from tapegrad.ops import arithmetic, cast
+from tapegrad.ops.casting import cast
+from tapegrad.ops.elementwise import arithmetic
 
 Function = Callable[..., Any]
 
@@ -29,11 +30,11 @@ _WIDE = {"longdouble": "float64", "clongdouble": "complex128"}
 
 
 class MissingDerivativeError(MissingRuleError, NotImplementedError):
-    """A function on the way has no derivative for the argument that is differentiated."""
+    """A function in the computation has no derivative for the differentiated argument."""
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a tensor, traced or not.
+    """Return whether `value` is a tensor, traced or not.
 
     >>> is_tensor(2.0)
     False
@@ -42,7 +43,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_traced(value: Any) -> bool:
-    """Whether an active recorder follows `value`.
+    """Return whether an active recorder follows `value`.
 
     >>> is_traced(np.ones(2))
     False
@@ -57,7 +58,7 @@ def is_traced(value: Any) -> bool:
 
 
 def raw(value: Any) -> Any:
-    """Return the value of a tensor without its history; other values as they are.
+    """Return the value of a tensor without its history; other values unchanged.
 
     >>> raw(as_array([1.0, 2.0])).tolist()
     [1.0, 2.0]
@@ -71,7 +72,7 @@ def raw(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a traced tensor as it is and any other one as its raw value."""
+    """Return a traced tensor unchanged and any other tensor as its raw value."""
     return value if is_traced(value) else raw(value)
 
 
@@ -87,7 +88,7 @@ def plain_structure(structure: Any) -> Any:
 
 
 def own(value: Any) -> Any:
-    """Return a result to a caller: one that he may write into."""
+    """Return a result to the caller as a value that may be written into."""
     result = plain(value)
     if isinstance(result, np.ndarray) and (result.base is not None or not result.flags.writeable):
         return result.copy()
@@ -112,12 +113,12 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
 
 
 def uses_tensors() -> bool:
-    """Whether arrays made now are tensors: on every device but the CPU."""
+    """Return whether new arrays are tensors: on every device but the CPU."""
     return current_device() != "cpu"
 
 
 def holds_tensors(values: Any) -> bool:
-    """Whether there is a tensor among the values, or in lists, tuples and dicts among them.
+    """Return whether there is a tensor among the values, also in lists, tuples and dicts.
 
     >>> holds_tensors(([1.0, 2.0], {"axis": 0}))
     False
@@ -135,7 +136,7 @@ def holds_tensors(values: Any) -> bool:
 
 
 def holds_arrays(values: Any) -> bool:
-    """Whether there is an array of NumPy's among the values, or in lists and tuples among them.
+    """Return whether there is a NumPy array among the values, also in lists and tuples.
 
     >>> holds_arrays(([np.ones(2), 1.0],)), holds_arrays(([1.0, 2.0], 3))
     (True, False)
@@ -149,12 +150,12 @@ def holds_arrays(values: Any) -> bool:
 
 
 def on_host(value: Any) -> Any:
-    """Return a tensor that nobody follows as NumPy's array or number; all else as it is."""
+    """Return an untraced tensor as a NumPy array or number; other values unchanged."""
     return value.numpy()[()] if type(value) is Tensor and not is_traced(value) else value
 
 
 def as_tensor(value: Any) -> Any:
-    """Return a value as a tensor with NumPy's dtype; wider floats than tensors have are cut.
+    """Return a value as a tensor with NumPy's dtype; extended precision becomes double.
 
     >>> as_tensor(1.5).dtype
     <dtype: 'float64'>
@@ -169,7 +170,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def source(value: Any) -> Any:
-    """Return an argument to differentiate by as a tensor with an identity of its own."""
+    """Return a differentiable argument as a new tensor."""
     if type(value) is float or (type(value) is np.ndarray and value.dtype == _DOUBLE):
         return wrap(host.place(np.array(value)))
     tensor = as_tensor(value)
@@ -181,7 +182,7 @@ def source(value: Any) -> Any:
 
 
 def is_source(value: Any) -> bool:
-    """Whether a value can be differentiated by; of arrays also those of integers.
+    """Return whether a value is differentiable; integer arrays count too.
 
     >>> is_source(1.0), is_source(1), is_source(np.arange(3))
     (True, False, True)
@@ -192,18 +193,18 @@ def is_source(value: Any) -> bool:
 
 
 def refuse(value: Any) -> ArgumentTypeError:
-    """Return the error for an argument that has no derivative."""
+    """Return the error for an argument without a derivative."""
     return ArgumentTypeError(
-        f"An argument of type {type(value).__name__} has no derivatives: use floats, arrays of "
-        f"them, or lists, tuples and dicts that hold some. Got {value!r}."
+        f"An argument of type {type(value).__name__} is not differentiable: use floats, arrays of "
+        f"floats, or lists, tuples and dicts of these. Got {value!r}."
     )
 
 
 class Guard:
-    """A recorder that follows the arguments and forbids ways out that no derivative survives.
+    """A recorder that watches the arguments and forbids conversions that lose the derivative.
 
-    Where NumPy or Python asks a traced value for a number (`float(x)`, `a[0] = x` with an array
-    `a`), what is computed from there on would be a constant.
+    If NumPy or Python converts a traced value to a number (`float(x)`, `a[0] = x` with an array
+    `a`), everything computed from it would be constant.
     """
 
     listens = False
@@ -215,17 +216,17 @@ class Guard:
         self.token = Token(keeps_history=False)
 
     def follows_variable(self, variable: Any, node: Any) -> bool:
-        """Variables are none of our arguments."""
+        """Ignore variables: they are not arguments."""
         return False
 
     def note_cut(self, reason: str, node: Any, where: str) -> None:
-        """Refuse what HIPS autograd refuses too."""
+        """Raise where HIPS autograd raises too."""
         way = reason.removeprefix("left the tape through ")
         if way in _FORBIDDEN or way.startswith("__array__"):
             raise ArgumentTypeError(
                 f"A traced value would become a constant through {way} at {where}, and its "
-                "derivative would be lost. Use this package's numpy on it; to write it into an "
-                "array, make that one with tapegrad.numpy.zeros; getval(x) gives a constant."
+                "derivative would be lost. Use this package's numpy; to write it into an array, "
+                "make that array with tapegrad.numpy.zeros; getval(x) returns a constant."
             )
 
 

@@ -1,4 +1,4 @@
-"""Vector spaces: what can be added, scaled and multiplied, for arrays and containers of them."""
+"""Vector spaces of arrays and containers of arrays."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tapegrad.compat.autograd.values import as_tensor, is_tensor, plain, uses_tensors
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentTypeError
 
 
 class VSpace:
-    """The space that a value lives in; `vspace(value)` finds it.
+    """The vector space of a value; `vspace(value)` finds it.
 
-    A class of one's own derives from this, gives the operations whose names begin with an
-    underscore, and is made known by `register`.
+    A user-defined space derives from this class, defines the methods whose names begin with an
+    underscore, and calls `register`.
     """
 
     mappings: ClassVar[dict[type, Callable[[Any], Any]]] = {}
@@ -35,7 +35,7 @@ class VSpace:
         raise NotImplementedError(f"{type(self).__name__} has no ones().")
 
     def standard_basis(self) -> Iterator[Any]:
-        """Give the unit vectors one after the other."""
+        """Yield the unit vectors."""
         raise NotImplementedError(f"{type(self).__name__} has no standard_basis().")
 
     def randn(self) -> Any:
@@ -47,7 +47,7 @@ class VSpace:
         return self._add(x_prev, x_new)
 
     def mut_add(self, x_prev: Any, x_new: Any) -> Any:
-        """Return the sum; the first vector, None for zeros, may be used up."""
+        """Return the sum; the first vector (None for zeros) may be overwritten."""
         return self._mut_add(self.zeros() if x_prev is None else x_prev, x_new)
 
     def scalar_mul(self, x: Any, a: Any) -> Any:
@@ -59,7 +59,7 @@ class VSpace:
         return self._inner_prod(x, y)
 
     def covector(self, x: Any) -> Any:
-        """Return the conjugate: gradients are steps after it."""
+        """Return the covector of a vector: its conjugate."""
         return self._covector(x)
 
     def _add(self, x: Any, y: Any) -> Any:
@@ -88,7 +88,7 @@ class VSpace:
 
     @classmethod
     def register(cls, value_type: type, vspace_maker: Callable[[Any], Any] | None = None) -> None:
-        """Say that values of a type live in this kind of space."""
+        """Register this space for values of a type."""
         VSpace.mappings[value_type] = cls if vspace_maker is None else vspace_maker
 
 
@@ -139,7 +139,7 @@ class ArrayVSpace(VSpace):
 
 
 class ComplexArrayVSpace(ArrayVSpace):
-    """Complex arrays, as spaces over the reals: twice as many dimensions as entries."""
+    """Complex arrays, as spaces over the reals: two dimensions per entry."""
 
     iscomplex = True
 
@@ -167,7 +167,7 @@ class ComplexArrayVSpace(ArrayVSpace):
 
 
 class ContainerVSpace(VSpace):
-    """Lists, tuples and dicts: the product of the spaces of what they hold.
+    """Lists, tuples and dicts: the product of the spaces of their entries.
 
     >>> ContainerVSpace([1.0, {"a": np.zeros(3)}]).size
     4
@@ -220,7 +220,7 @@ class ContainerVSpace(VSpace):
 
 
 class SparseObject:
-    """A vector given by how it is added to another one: `mut_add(x)` returns the sum."""
+    """A vector defined by its addition to another one: `mut_add(x)` returns the sum."""
 
     __slots__ = ("mut_add", "vs")
 
@@ -234,7 +234,7 @@ class SparseObject:
 
 
 def vspace(value: Any) -> Any:
-    """Return the space that a value lives in.
+    """Return the vector space of a value.
 
     >>> vspace({"a": 1.0}) == vspace({"a": 2.0}), vspace(1.0) == vspace(1.0j)
     (True, False)
@@ -260,12 +260,12 @@ def _array_space(value: Any) -> ArrayVSpace:
 
 
 def _placed(array: Any) -> Any:
-    """An array where arrays are made now: NumPy's own on the CPU."""
+    """Return an array on the current device: NumPy's on the CPU."""
     return plain(as_tensor(array)) if uses_tensors() else array
 
 
 def _rebuilt(structure: Any, parts: list[Any]) -> Any:
-    """A container like `structure` with other parts, in the order of `nest.children`."""
+    """Return a container like `structure` with other parts, in the order of `nest.children`."""
     if isinstance(structure, dict):
         by_key = dict(zip(sorted(structure), parts, strict=True))
         return {key: by_key[key] for key in structure}

@@ -1,4 +1,4 @@
-"""Operators of functions of one argument, made operators of functions of many."""
+"""Conversion of operators on functions of one argument to functions of several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Decorator = Callable[[Function], Function]
 
 
 def unary_to_nary(unary_operator: Function) -> Function:
-    """Decorate `operator(fun, x)`: it becomes `operator(fun, argnum=0)(*args, **kwargs)`.
+    """Decorate `operator(fun, x)` to get `operator(fun, argnum=0)(*args, **kwargs)`.
 
     `argnum` may be a tuple or list of numbers; `x` is then the tuple of those arguments.
 
@@ -63,13 +63,13 @@ def _check_count(fun: Any, argnum: Any, args: tuple[Any, ...]) -> None:
     for number in (argnum,) if isinstance(argnum, int) else argnum:
         if not -len(args) <= number < len(args):
             raise ArgumentError(
-                f"{get_name(fun)} is differentiated by its positional argument {number}, but "
-                f"{len(args)} came."
+                f"{get_name(fun)} is differentiated with respect to positional argument {number}, "
+                f"but was called with {len(args)}."
             )
 
 
 def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any) -> Decorator:
-    """Decorate a function with the name and the words of another one, put into patterns.
+    """Decorate a function with the name and docstring of another one, formatted by patterns.
 
     >>> wraps(len, "my_{fun}")(lambda x: x).__name__
     'my_len'
@@ -80,14 +80,14 @@ def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any
             f.__name__ = namestr.format(fun=get_name(fun), **kwargs)
             f.__doc__ = docstr.format(fun=get_name(fun), doc=get_doc(fun), **kwargs)
         except (AttributeError, KeyError, ValueError):
-            return f  # what has no name keeps having none
+            return f  # callables without a name stay without
         return f
 
     return decorate
 
 
 def wrap_nary_f(fun: Any, op: Any, argnum: Any) -> Decorator:
-    """Decorate what an operator returns, so that its name says what it is."""
+    """Decorate the result of an operator, so that its name describes it."""
     return wraps(
         fun,
         "{op}_of_{fun}_wrt_argnum_{argnum}",
@@ -98,10 +98,10 @@ def wrap_nary_f(fun: Any, op: Any, argnum: Any) -> Decorator:
 
 
 def get_name(f: Any) -> str:
-    """Return a function's name, or a stand-in."""
+    """Return a function's name, or a placeholder."""
     return str(getattr(f, "__name__", "[unknown name]"))
 
 
 def get_doc(f: Any) -> str:
-    """Return a function's docstring, or nothing."""
+    """Return a function's docstring, or an empty string."""
     return str(getattr(f, "__doc__", "") or "")

@@ -1,4 +1,4 @@
-"""The functions between layers: activations under the names of `keras.activations`."""
+"""Activations with the names of `keras.activations`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tapegrad.keras.activations.smooth import (
     tanh,
 )
 from tapegrad.keras.configured import Configured, Table, described, in_small_letters
-from tapegrad.ops.activations import (
+from tapegrad.ops.elementwise.activations import (
     glu,
     hard_shrink,
     hard_sigmoid,
@@ -39,14 +39,14 @@ from tapegrad.ops.activations import (
     soft_shrink,
     threshold,
 )
-from tapegrad.ops.sigmoids import squareplus, tanh_shrink
+from tapegrad.ops.elementwise.sigmoids import squareplus, tanh_shrink
 
 swish = silu
 hard_swish = hard_silu
 
 
 def get(identifier: Any) -> Any:
-    """Return the activation that a name, a configuration or an object stands for; None is linear.
+    """Return the activation for a name, a configuration or an object; None gives `linear`.
 
     >>> get("relu").__name__, get(None).__name__
     ('relu', 'linear')
@@ -55,7 +55,7 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(activation: Any) -> str | dict[str, Any]:
-    """Return an activation as its name; an object, such as a layer, as class and configuration.
+    """Return the name of an activation, or the class name and configuration of an object.
 
     >>> serialize(swish)
     'silu'
@@ -65,8 +65,8 @@ def serialize(activation: Any) -> str | dict[str, Any]:
     name = getattr(activation, "__name__", "")
     if not name.isidentifier():
         raise ArgumentError(
-            "An activation is written down by its name, and this one has none: "
-            f"{activation!r}. Define it with `def`."
+            f"An activation is serialized by its name, but this one has none: {activation!r}. "
+            "Define it with `def`."
         )
     return str(name)
 
@@ -74,7 +74,7 @@ def serialize(activation: Any) -> str | dict[str, Any]:
 def deserialize(
     config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the activation that `serialize` described; `custom_objects` adds some by name.
+    """Return the activation for the result of `serialize`; `custom_objects` adds names.
 
     >>> deserialize("silu").__name__
     'silu'

@@ -1,12 +1,12 @@
-"""Activations with corners: ReLU, its kin, and the hard versions of smooth functions."""
+"""Piecewise activations: ReLU, its variants, and hard versions of smooth functions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand
-from tapegrad.ops import activations as ops
-from tapegrad.ops.selection import clip, where
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.elementwise import activations as ops
+from tapegrad.ops.elementwise.selection import clip, where
 
 
 def relu(
@@ -25,7 +25,7 @@ def relu(
     if not threshold and max_value is None:
         return ops.leaky_relu(x, negative_slope)
     top = x if max_value is None else clip(x, None, max_value)
-    # Without a slope the zero is written out, because 0 times infinity is not 0.
+    # A literal 0 without a slope, because 0 times infinity is NaN.
     return where(x > threshold, top, negative_slope * (x - threshold) if negative_slope else 0.0)
 
 
@@ -57,7 +57,7 @@ def hard_silu(x: Any) -> Any:
 
 
 def sparse_plus(x: Any) -> Any:
-    """Return 0 up to -1, x from 1 on, and the parabola (x + 1)² / 4 between them.
+    """Return 0 for x <= -1, x for x >= 1, and (x + 1)² / 4 between them.
 
     >>> sparse_plus([-2.0, 0.0, 3.0]).tolist()
     [0.0, 0.25, 3.0]
@@ -66,7 +66,7 @@ def sparse_plus(x: Any) -> Any:
 
 
 def sparse_sigmoid(x: Any) -> Any:
-    """Return 0 up to -1, 1 from 1 on, and the line (x + 1) / 2 between them.
+    """Return 0 for x <= -1, 1 for x >= 1, and (x + 1) / 2 between them.
 
     >>> sparse_sigmoid([-2.0, 0.0, 3.0]).tolist()
     [0.0, 0.5, 1.0]

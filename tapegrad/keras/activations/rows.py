@@ -1,4 +1,4 @@
-"""Activations that take the numbers along an axis together."""
+"""Activations along an axis: softmax, log_softmax, sparsemax."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
-from tapegrad.ops import softmax as ops
+from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import ones_like
-from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.reduce import reduce_max, reduce_sum
-from tapegrad.ops.selection import keep
-from tapegrad.ops.shape import moveaxis, reshape
-from tapegrad.ops.sorting import sort
-from tapegrad.ops.stop_gradient import stop_gradient
+from tapegrad.ops.elementwise.selection import keep
+from tapegrad.ops.indexing.sorting import sort
+from tapegrad.ops.nn import softmax as ops
+from tapegrad.ops.reduction.cumulative import cumsum
+from tapegrad.ops.reduction.functions import reduce_max, reduce_sum
+from tapegrad.ops.shape.functions import moveaxis, reshape
 
 Axis = int | Sequence[int]
 
@@ -29,7 +29,7 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
 
 
 def log_softmax(x: Any, axis: Axis = -1) -> Any:
-    """Return the logarithm of softmax, right also where softmax is 0.
+    """Return the logarithm of softmax, accurate also where softmax underflows.
 
     >>> log_softmax([0.0, 1000.0]).tolist()
     [-1000.0, 0.0]
@@ -38,7 +38,7 @@ def log_softmax(x: Any, axis: Axis = -1) -> Any:
 
 
 def _along(function: Callable[..., Any], x: Any, axis: Axis) -> Any:
-    """Apply a function along one axis; several are moved to the end and made one before."""
+    """Apply a function along one axis; several axes are merged into one first."""
     x = as_operand(x)
     if not isinstance(axis, list | tuple):
         return function(x, axis)
@@ -51,14 +51,14 @@ def _along(function: Callable[..., Any], x: Any, axis: Axis) -> Any:
 
 
 def sparsemax(x: Any, axis: int = -1) -> Any:
-    """Return the probabilities nearest to x along an axis; unlike with softmax, many are 0.
+    """Return the Euclidean projection of x onto probabilities, which is sparse unlike softmax.
 
     >>> sparsemax([1.0, 0.5, -3.0]).tolist()
     [0.75, 0.25, 0.0]
     """
     x = as_operand(x)
     axis = normalize_axis(axis, len(x.shape), "sparsemax")
-    # A common shift changes nothing but keeps the sums below from losing digits.
+    # A common shift does not change the result, but avoids cancellation in the sums.
     x = x - stop_gradient(reduce_max(x, axis, keepdims=True))
     above = x > _sparsemax_level(stop_gradient(x), axis)
     count = reduce_sum(keep(ones_like(x), above), axis, keepdims=True)
@@ -67,9 +67,10 @@ def sparsemax(x: Any, axis: int = -1) -> Any:
 
 
 def _sparsemax_level(x: Any, axis: int) -> Any:
-    """Return the level t at which max(x - t, 0) adds up to 1, for x whose maximum is 0.
+    """Return the level t at which max(x - t, 0) sums to 1, for x with maximum 0.
 
-    Of the largest k numbers it is (sum - 1) / k, for the last k whose own smallest is above it.
+    For the k largest elements it is (sum - 1) / k; k is the largest number for which all of them
+    are above that level.
     """
     ordered = sort(x, axis, "DESCENDING")
     ranks = cumsum(ones_like(ordered), axis)

@@ -1,17 +1,17 @@
-"""Smooth activations, one number at a time."""
+"""Smooth elementwise activations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand
-from tapegrad.ops import (
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.elementwise import (
     activations,
     sigmoids,
-    special,  # noqa: F401  gelu finds its kernel by name, and this module declares it
+    special_functions,  # noqa: F401  declares the kernel that gelu looks up by name
     trigonometric,
 )
-from tapegrad.ops.exponential import exp
+from tapegrad.ops.elementwise.exponential import exp
 
 
 def linear(x: Any) -> Any:
@@ -42,7 +42,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def log_sigmoid(x: Any) -> Any:
-    """Return the logarithm of the sigmoid, right also where the sigmoid is 0.
+    """Return the logarithm of the sigmoid, accurate also where the sigmoid underflows.
 
     >>> float(log_sigmoid(-1000.0))
     -1000.0
@@ -123,7 +123,7 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 
 
 def selu(x: Any) -> Any:
-    """Return the scaled ELU that draws activities towards mean 0 and variance 1.
+    """Return the scaled ELU, which drives activations towards mean 0 and variance 1.
 
     >>> f"{float(selu(-1.0)):.4f}"
     '-1.1113'

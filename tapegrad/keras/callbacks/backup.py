@@ -1,4 +1,4 @@
-"""BackupAndRestore: a training that was interrupted goes on where it was."""
+"""BackupAndRestore: resume an interrupted training."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from tapegrad.keras.saving.weights import shortened
 
 
 class BackupAndRestore(Callback):
-    """Lets `fit` go on where it was interrupted when the same program is started again.
+    """Resume an interrupted `fit` when the same program is started again.
 
-    After each epoch, or every `save_freq` batches, it replaces a file with model, optimizer,
-    metrics, the random state and the place in the data. So the weights at the end are bit for bit
-    those of a training that was not interrupted. Data other than arrays and a
-    `tapegrad.data.Dataset` is read again up to its place, and must come in the same order.
+    After each epoch, or every `save_freq` batches, it writes a file with the model, the optimizer,
+    the metrics, the random state and the position in the data. The final weights are bit for bit
+    those of an uninterrupted training. Data other than arrays and `tapegrad.data.Dataset` is read
+    again up to the saved position, and must come in the same order.
 
-    Make it the last callback, to save what others change at the end of an epoch. What they keep for
-    themselves is not saved, as the patience of `EarlyStopping` or the earlier epochs of `History`.
+    Make it the last callback, so that it saves the changes that others make at the end of an epoch.
+    The state of other callbacks is not saved, such as the patience of `EarlyStopping` or the
+    earlier epochs of `History`.
 
     >>> import tempfile
     >>> from tapegrad.keras import Input, Sequential, layers
@@ -53,12 +54,12 @@ class BackupAndRestore(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         if not self.model.built:
             raise ArgumentError(
-                "BackupAndRestore needs a model whose weights are made before fit: give it an "
-                "Input, or call it on a batch."
+                "BackupAndRestore needs a model that is built before fit: give it an Input, or "
+                "call it on a batch."
             )
         self._unsaved, self._lacks_metrics = 0, False
         for left in self.backup_dir.glob(f".backup.*{TEMPORARY}"):
-            left.unlink(missing_ok=True)  # by a process that was killed as it wrote
+            left.unlink(missing_ok=True)  # left by a process that was killed during a write
         if os.path.exists(self._path):
             self._restore()
 
@@ -69,8 +70,8 @@ class BackupAndRestore(Callback):
         foreign = [name for name in names if not name.startswith("metrics/")]
         if foreign:
             raise ArgumentError(
-                f"The backup {self._path!r} is of another model or optimizer: they differ in "
-                f"{shortened(foreign)}. Delete it to begin anew."
+                f"The backup {self._path!r} belongs to another model or optimizer: they differ in "
+                f"{shortened(foreign)}. Delete it to start from the beginning."
             )
         self._lacks_metrics = bool(position.done and status.unused)
 
@@ -79,8 +80,8 @@ class BackupAndRestore(Callback):
         return Checkpoint(metrics=metrics, model=self.model, **more)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._lacks_metrics:  # some are made by a batch
-            with suppress(NotImplementedError):  # of models that have only a train_step
+        if self._lacks_metrics:  # some metrics are created by the first batch
+            with suppress(NotImplementedError):  # a model that has only a train_step
                 self.model.test_step(pack(*self.model._under_way[0]))
             self._checkpoint().read(self._path)
             self._lacks_metrics = False
@@ -104,5 +105,5 @@ class BackupAndRestore(Callback):
     def on_train_end(self, logs: Any = None) -> None:
         if self.delete_checkpoint:
             Path(self._path).unlink(missing_ok=True)
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # the folder holds other files
                 self.backup_dir.rmdir()

@@ -1,4 +1,4 @@
-"""Callback: what can happen during training, as methods to override."""
+"""Callback: the base class of callbacks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 class Callback:
-    """Base of callbacks; `logs` hold the metrics by name.
+    """Base class of callbacks; `logs` holds the metrics by name.
 
-    `self.model` is the model, `self.params` says how many epochs and steps there are. Logs of
-    batches are tensors on the device, so that nobody waits for them who does not read them.
+    `self.model` is the model, and `self.params` holds the numbers of epochs and steps. The logs of
+    batches are tensors on the device, so that only callbacks that read them wait for the device.
 
     >>> class Count(Callback):
     ...     batches = 0
@@ -35,43 +35,43 @@ class Callback:
         self.model = model
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Before the first epoch."""
+        """Run before the first epoch."""
 
     def on_train_end(self, logs: Any = None) -> None:
-        """After the last epoch."""
+        """Run after the last epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Before an epoch."""
+        """Run before an epoch."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """After an epoch, with its metrics and those of the validation."""
+        """Run after an epoch, with its metrics and those of the validation."""
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Before a batch."""
+        """Run before a training batch."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """After a batch."""
+        """Run after a training batch."""
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Before an evaluation."""
+        """Run before an evaluation."""
 
     def on_test_end(self, logs: Any = None) -> None:
-        """After an evaluation."""
+        """Run after an evaluation."""
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Before a batch of an evaluation."""
+        """Run before a batch of an evaluation."""
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """After a batch of an evaluation."""
+        """Run after a batch of an evaluation."""
 
     def on_predict_begin(self, logs: Any = None) -> None:
-        """Before a prediction."""
+        """Run before a prediction."""
 
     def on_predict_end(self, logs: Any = None) -> None:
-        """After a prediction."""
+        """Run after a prediction."""
 
     def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Before a batch of a prediction."""
+        """Run before a batch of a prediction."""
 
     def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
-        """After a batch of a prediction."""
+        """Run after a batch of a prediction."""

@@ -1,4 +1,4 @@
-"""All callbacks of a run, told of everything in turn."""
+"""CallbackList: calls the callbacks of a run in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tapegrad.keras.callbacks.progress import ProgbarLogger
 class CallbackList:
     """Calls a method of all callbacks; it has the methods of `Callback`.
 
-    Callbacks that do not override a method for batches are not called for them.
+    A callback that does not override a method is not called for it.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class CallbackList:
         for one in self.callbacks:
             if not isinstance(one, Callback):
                 raise ArgumentTypeError(
-                    f"callbacks are objects of subclasses of Callback. Got {type(one).__name__}."
+                    f"callbacks must be instances of Callback. Got {type(one).__name__}."
                 )
         known = [one for one in self.callbacks if isinstance(one, History)]
         self.history = known[0] if known else History()
@@ -46,11 +46,11 @@ class CallbackList:
             one.set_model(model)
 
     def has_listeners(self, name: str) -> bool:
-        """Tell whether a callback is told of something, as "on_train_batch_end"."""
+        """Return whether a callback overrides a method, such as "on_train_batch_end"."""
         return bool(getattr(self, name).args[0])
 
     def __getattr__(self, name: str) -> Any:
-        """Make a method when it is first asked for."""
+        """Create a method on its first use."""
         if not name.startswith("on_"):
             raise AttributeError(name)
         plain = getattr(Callback, name)
@@ -59,11 +59,11 @@ class CallbackList:
             for one in self.callbacks
             if getattr(type(one), name) is not plain or name in vars(one)
         ]
-        method = partial(_tell, listeners)
+        method = partial(_call_each, listeners)
         setattr(self, name, method)
         return method
 
 
-def _tell(listeners: Sequence[Any], *args: Any) -> None:
+def _call_each(listeners: Sequence[Any], *args: Any) -> None:
     for listener in listeners:
         listener(*args)

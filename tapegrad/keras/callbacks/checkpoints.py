@@ -1,4 +1,4 @@
-"""ModelCheckpoint: the weights, or the model, of the best or of every epoch in files."""
+"""ModelCheckpoint: save the weights or the model during training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tapegrad.keras.callbacks.stopping import Watch
 
 
 class ModelCheckpoint(Callback):
-    """Saves the weights at the end of epochs, or after so many batches.
+    """Save the weights at the end of each epoch, or every `save_freq` batches.
 
-    Under a path that ends in ".keras" it saves the whole model, unless `save_weights_only=True`.
-    The path may hold `{epoch}` and the names of metrics, such as "{epoch:02d}-{loss:.3f}".
+    If the path ends in ".keras", it saves the whole model, unless `save_weights_only=True`. The
+    path may contain `{epoch}` and the names of metrics, such as "{epoch:02d}-{loss:.3f}".
 
     >>> ModelCheckpoint("best.weights.safetensors", save_best_only=True).save_best_only
     True
@@ -35,8 +35,8 @@ class ModelCheckpoint(Callback):
         is_model = str(filepath).endswith(".keras")
         if save_weights_only is False and not is_model:
             raise ArgumentError(
-                "The name of a file with a whole model ends in '.keras'. "
-                f"Got {str(filepath)!r}; save_weights_only=True writes weights there."
+                "The path of a whole model must end in '.keras'. "
+                f"Got {str(filepath)!r}; use save_weights_only=True to save the weights there."
             )
         self.save_weights_only = not is_model if save_weights_only is None else save_weights_only
         check_save_freq(save_freq)
@@ -88,6 +88,6 @@ class ModelCheckpoint(Callback):
 
 
 def check_save_freq(save_freq: Any) -> None:
-    """Refuse what does not say how often to save."""
+    """Raise an error if `save_freq` is not valid."""
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
-        raise ArgumentError(f"save_freq is 'epoch' or a number of batches. Got {save_freq!r}.")
+        raise ArgumentError(f"save_freq must be 'epoch' or a number of batches. Got {save_freq!r}.")

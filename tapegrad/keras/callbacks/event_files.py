@@ -1,6 +1,6 @@
-"""Event files: what TensorBoard reads, records with checksums that hold protocol buffers.
+"""TensorBoard event files: records with checksums that hold protocol buffers.
 
-Only the format is here; what the records of a training say is in summaries.py.
+Only the file format is here; summaries.py makes the contents of the records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Fields = Iterable[tuple[int, Any]]
-"""Fields of a message: their numbers, and what they hold."""
+"""Fields of a message: pairs of field number and value."""
 
 # Fields of an Event.
 _WALL_TIME, _STEP, _FILE_VERSION, _GRAPH, _SUMMARY = 1, 2, 3, 4, 5
@@ -39,7 +39,7 @@ _REMAINDERS = tuple(map(_remainder, range(256)))
 
 
 def crc32c(data: bytes) -> int:
-    """Return the CRC-32C of some bytes (Castagnoli's polynomial).
+    """Return the CRC-32C checksum (Castagnoli polynomial) of bytes.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -51,7 +51,7 @@ def crc32c(data: bytes) -> int:
 
 
 def record(data: bytes) -> bytes:
-    """Return bytes as a record: length, its checksum, the bytes, their checksum.
+    """Return bytes as a record: the length, its checksum, the bytes, their checksum.
 
     >>> len(record(b"abc"))
     19
@@ -61,14 +61,14 @@ def record(data: bytes) -> bytes:
 
 
 def _masked(data: bytes) -> bytes:
-    """The checksum as the format wants it: data that holds checksums would confuse a plain one."""
+    """Return the masked checksum; the format masks it because data may contain checksums."""
     found = crc32c(data)
     rotated = (found >> 15) | (found << 17)
     return struct.pack("<I", (rotated + _MASK) & _32_BITS)
 
 
 def message(fields: Fields) -> bytes:
-    """Return a protocol buffer of fields by number; integers, floats (as doubles), text, bytes.
+    """Return a protocol buffer with integer, float (as double), text or bytes fields.
 
     >>> message([(1, 150), (2, "testing")]).hex(" ")
     '08 96 01 12 07 74 65 73 74 69 6e 67'
@@ -86,7 +86,7 @@ def _field(number: int, value: Any) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits per byte, lowest first; negative numbers as 64 bits."""
+    """Encode seven bits per byte, lowest first; negative numbers as 64 bits."""
     value &= _64_BITS
     found = bytearray()
     while value > 0x7F:
@@ -97,7 +97,7 @@ def _varint(value: int) -> bytes:
 
 
 class EventFile:
-    """A new event file in a folder, which is made if it is not there.
+    """A new event file in a folder, which is created if it does not exist.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ class EventFile:
 
     def __init__(self, folder: Any) -> None:
         now = time.time()
-        # TensorBoard takes what has "tfevents" in its name, in the order of the names.
+        # TensorBoard reads files with "tfevents" in their name, in the order of the names.
         place = f"{socket.gethostname()}.{os.getpid()}.{next(_files)}"
         self.path = Path(folder) / f"events.out.tfevents.{int(now):010d}.{place}.v2"
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,9 +130,9 @@ class EventFile:
         self._file.write(record(message(fields)))
 
     def flush(self) -> None:
-        """Let everybody see what was written."""
+        """Write buffered records to the file."""
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left, and end the file."""
+        """Write buffered records and close the file."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Callbacks of functions, and to a file of comma-separated values."""
+"""LambdaCallback and CSVLogger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapegrad.keras.callbacks.callback import Callback
 
 
 class LambdaCallback(Callback):
-    """Calls functions that are given by the names of methods.
+    """Call functions that are given under the names of callback methods.
 
     >>> seen = []
     >>> callback = LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
@@ -26,13 +26,13 @@ class LambdaCallback(Callback):
         for name, function in functions.items():
             if not name.startswith("on_") or not hasattr(Callback, name):
                 known = ", ".join(sorted(n for n in dir(Callback) if n.startswith("on_")))
-                raise ArgumentError(f"A callback has no method {name!r}. There are: {known}.")
+                raise ArgumentError(f"Callback has no method {name!r}. Its methods are: {known}.")
             if function is not None:
                 setattr(self, name, function)
 
 
 class CSVLogger(Callback):
-    """Writes the metrics of each epoch to a file, a line each.
+    """Write the metrics of each epoch as a line of a CSV file.
 
     >>> CSVLogger("history.csv").separator
     ','

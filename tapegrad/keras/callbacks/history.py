@@ -8,7 +8,7 @@ from tapegrad.keras.callbacks.callback import Callback
 
 
 class History(Callback):
-    """Keeps the metrics of each epoch; `fit` returns one.
+    """Record the metrics of each epoch; `fit` returns a History.
 
     >>> history = History()
     >>> history.on_train_begin()

@@ -1,4 +1,4 @@
-"""Metrics on their way from the device to people."""
+"""Fetch metrics from the device and print them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def fetched(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics as Python numbers, or as arrays where they are more than one.
+    """Return metrics as Python numbers, or as arrays if they have several elements.
 
     >>> import tapegrad
     >>> fetched({"loss": tapegrad.constant(0.5), "epoch": 1})
@@ -27,7 +27,7 @@ def _value(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Return a metric as it is printed.
+    """Return a metric as text.
 
     >>> shown(0.123456), shown(0.0000123)
     ('0.1235', '1.2300e-05')
@@ -37,6 +37,6 @@ def shown(value: Any) -> str:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Write a line for people who watch."""
+    """Print text and flush standard output."""
     sys.stdout.write(text + end)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Where in a model numbers stopped being finite: a batch is gone through again, layer by layer."""
+"""Find where in a model values become infinite or NaN, by recomputing a batch layer by layer."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import nest
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.keras.batch_data import pack
-from tapegrad.ops.comparison import isfinite
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.reduce import reduce_all
+from tapegrad.ops.elementwise.comparison import isfinite
+from tapegrad.ops.reduction.functions import reduce_all
 
 Kept = list[tuple[Variable, Any]]
-"""Variables with the arrays that they held."""
+"""Variables with their saved arrays."""
 
 
 class Origin(NamedTuple):
-    """Where numbers stopped being finite first."""
+    """The first place where values are not finite."""
 
     layer: str | None
-    """The name of the layer; None where it is not in a layer."""
+    """The name of the layer, or None if it is not in a layer."""
     place: str
     """One of "input", "target", "sample weight", "weight", "output", "loss" and "gradient"."""
     sentence: str
-    """The same for people."""
+    """A description for users."""
 
 
 class _Call(NamedTuple):
@@ -39,13 +39,13 @@ class _Call(NamedTuple):
 
 
 def kept_of(variables: Iterable[Variable]) -> Kept:
-    """Return variables with their present arrays, which later steps do not change."""
+    """Return variables with their current arrays, which later steps do not change."""
     return [(variable, variable.array) for variable in variables]
 
 
 @contextmanager
 def set_back(kept: Kept, others: Iterable[Variable]) -> Iterator[None]:
-    """Let variables hold what they held before, and the others zeros, inside the block."""
+    """Restore saved arrays, and set the other variables to zeros, inside the block."""
     now = kept_of([*(variable for variable, _ in kept), *others])
     known = {variable.number for variable, _ in kept}
     try:
@@ -61,9 +61,9 @@ def set_back(kept: Kept, others: Iterable[Variable]) -> Iterator[None]:
 
 
 def find_origin(model: Any, batch: Any, is_own_step: bool) -> Origin | None:
-    """Return where a batch first gives numbers that are not finite; None where it does not.
+    """Return where a batch first gives values that are not finite, or None if all are finite.
 
-    `is_own_step` says that the model defines `train_step` itself: it is run as it is then.
+    `is_own_step` means that the model overrides `train_step`, which is then called.
     """
     calls: list[_Call] = []
     given = _of_data(batch) or _of_weights(_layers(model), "weight", "is not finite.")
@@ -84,12 +84,12 @@ def find_origin(model: Any, batch: Any, is_own_step: bool) -> Origin | None:
 
 @contextmanager
 def _watched(model: Any, calls: list[_Call]) -> Iterator[None]:
-    """Note every call of a layer; inner calls come before the call that they are part of."""
+    """Record every call of a layer; the calls of sublayers come before the call itself."""
     layers = list(_layers(model))
     open_calls: list[Any] = []
     own = {id(layer): layer.__dict__.get("call") for layer in layers}
     for layer in layers:
-        layer.__dict__["call"] = _noting(layer, layer.call, calls, open_calls)
+        layer.__dict__["call"] = _recording(layer, layer.call, calls, open_calls)
     try:
         yield
     finally:
@@ -99,7 +99,7 @@ def _watched(model: Any, calls: list[_Call]) -> Iterator[None]:
                 layer.__dict__["call"] = own[id(layer)]
 
 
-def _noting(
+def _recording(
     layer: Any, call: Callable[..., Any], calls: list[_Call], open_calls: list[Any]
 ) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def _noting(
 
 
 def _layers(model: Any) -> Iterator[Any]:
-    """All layers in a model, itself last."""
+    """Iterate over all layers in a model; the model itself is last."""
     seen: set[int] = set()
 
     def walk(layer: Any) -> Iterator[Any]:
@@ -133,23 +133,23 @@ def _of_data(batch: Any) -> Origin | None:
     for place, part in zip(("input", "target", "sample weight"), batch):
         if not _are_finite(part):
             return Origin(
-                None, place, f"It began in the data: {place}s of the batch are not finite."
+                None, place, f"The cause is in the data: {place}s of the batch are not finite."
             )
     return None
 
 
 def _of_outputs(model: Any, calls: Sequence[_Call]) -> Origin:
-    """The first output that is not finite, else the loss itself."""
+    """Return the first output that is not finite, or else the loss itself."""
     for call in calls:
         if not _are_finite(call.outputs):
             return _of_call(call)
     for layer in _layers(model):
         if not _are_finite(layer._own_losses):
             return Origin(
-                layer.name, "loss", f"It began in a loss that layer {_named(layer)} adds."
+                layer.name, "loss", f"The cause is a loss that layer {_named(layer)} adds."
             )
     return Origin(
-        None, "loss", "It began in the loss itself: all layers gave finite outputs for the batch."
+        None, "loss", "The cause is the loss itself: all layers gave finite outputs for the batch."
     )
 
 
@@ -159,20 +159,23 @@ def _of_call(call: _Call) -> Origin:
         return Origin(
             call.caller.name,
             "output",
-            f"It began in what {_named(call.caller)} itself computes, before its layer "
-            f"{_named(layer)}: the input of that one is not finite, the outputs of all layers "
-            "before it are.",
+            f"The cause is in the code of {_named(call.caller)}, before its layer "
+            f"{_named(layer)}: the input of that layer is not finite, but the outputs of all "
+            "layers before it are.",
         )
     return Origin(
         layer.name,
         "output",
-        f"It began in the output of layer {_named(layer)}: the weights, and the outputs of all "
-        "layers before it, are finite.",
+        f"The cause is the output of layer {_named(layer)}: the weights and the outputs of all "
+        "layers before it are finite.",
     )
 
 
 def _of_changed_weights(calls: Sequence[_Call]) -> Origin | None:
-    """The last layer whose weights a step made infinite: gradients go from there to the input."""
+    """Return the last layer with weights that a step made infinite.
+
+    Gradients flow from there to the layers before it.
+    """
     layers = [call.layer for call in reversed(calls)]
     return _of_weights(layers, "gradient", "got a gradient that is not finite in this batch.")
 
@@ -187,7 +190,7 @@ def _of_weights(layers: Iterable[Any], place: str, what: str) -> Origin | None:
 
 
 def _of_gradients(model: Any, tape: Any, loss: Any, calls: Sequence[_Call]) -> Origin | None:
-    """The layer in which gradients, on their way back from the loss, stopped being finite."""
+    """Return the layer in which gradients, computed backwards from the loss, become infinite."""
     variables = model.trainable_variables
     if not variables:
         return None
@@ -203,7 +206,7 @@ def _of_gradients(model: Any, tape: Any, loss: Any, calls: Sequence[_Call]) -> O
         return Origin(
             layer.name,
             "gradient",
-            f"It began in the gradient of the weights of layer {_named(layer)}: the gradient of "
+            f"The cause is the gradient of the weights of layer {_named(layer)}: the gradient of "
             "its output is finite.",
         )
     last = max(worst, key=lambda place: _depth_first(calls, place))
@@ -211,14 +214,14 @@ def _of_gradients(model: Any, tape: Any, loss: Any, calls: Sequence[_Call]) -> O
 
 
 def _depth_first(calls: Sequence[_Call], place: int) -> tuple[int, int]:
-    """Later calls first; of calls that return the same tensor, the innermost."""
+    """Sort key: later calls are larger; of calls with the same output, the innermost is."""
     same = [k for k, call in enumerate(calls) if call.outputs and calls[place].outputs
             and call.outputs[0] is calls[place].outputs[0]]  # fmt: skip
     return (min(same, default=place), -place)
 
 
 def _after(calls: Sequence[_Call], gradients: Sequence[Any], place: int) -> Origin:
-    """What happens to the output of a call, where its gradient is made."""
+    """Return the user of a call's output in which its gradient becomes infinite."""
     layer = calls[place].layer
     marks = {id(output) for output in calls[place].outputs}
     for other, call in enumerate(calls):
@@ -227,15 +230,15 @@ def _after(calls: Sequence[_Call], gradients: Sequence[Any], place: int) -> Orig
             return Origin(
                 call.layer.name,
                 "gradient",
-                "The loss is finite, its gradient is not: it began in layer "
-                f"{_named(call.layer)}, whose output has a finite gradient and whose input has "
-                "not.",
+                "The loss is finite, but its gradient is not. The cause is layer "
+                f"{_named(call.layer)}: the gradient of its output is finite, the gradient of its "
+                "input is not.",
             )
     return Origin(
         layer.name,
         "gradient",
-        "The loss is finite, its gradient is not: it began in what is computed from the output of "
-        f"layer {_named(layer)}, outside of layers or in the loss.",
+        "The loss is finite, but its gradient is not. The cause is a computation on the output of "
+        f"layer {_named(layer)} outside of layers, or the loss.",
     )
 
 
@@ -257,7 +260,7 @@ def _are_finite(values: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether all numbers of a tensor are finite; one flag is read from the device."""
+    """Whether all elements of a tensor are finite; reads one flag from the device."""
     if isinstance(value, IndexedSlices):
         value = value.values
     if not isinstance(value, Tensor) or not value.dtype.is_floating:

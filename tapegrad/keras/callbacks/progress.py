@@ -1,4 +1,4 @@
-"""What `fit` and `evaluate` print while they run."""
+"""ProgbarLogger: the progress output of `fit` and `evaluate`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import fetched, say, shown
 
 _INTERVAL = 0.2
-"""Seconds between two looks at the metrics."""
+"""Seconds between two updates of the progress bar."""
 
 _WIDTH = 24
 
 
 class ProgbarLogger(Callback):
-    """Prints a bar on a terminal, and a line per epoch elsewhere.
+    """Print a progress bar on a terminal, and a line per epoch elsewhere.
 
-    The bar shows the metrics of its last turn: those are computed by now, so that nothing waits
-    for the device.
+    The bar shows the metrics of its previous update. These are already computed, so that training
+    does not wait for the device.
     """
 
     def __init__(self, is_live: bool | None = None) -> None:
@@ -41,13 +41,13 @@ class ProgbarLogger(Callback):
         self._start, self._last, self._steps, self._earlier = time.perf_counter(), 0.0, 0, {}
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._turn(batch, logs)
+        self._update(batch, logs)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.params.get("is_test"):
-            self._turn(batch, logs)
+            self._update(batch, logs)
 
-    def _turn(self, batch: int, logs: Any) -> None:
+    def _update(self, batch: int, logs: Any) -> None:
         self._steps = batch + 1
         now = time.perf_counter()
         if self._is_live and now - self._last > _INTERVAL:

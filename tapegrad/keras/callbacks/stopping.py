@@ -1,4 +1,4 @@
-"""Callbacks that end training, or change its rate, by what the metrics say."""
+"""Callbacks that stop training or change the learning rate depending on metrics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OF_ANYTHING = ("Mean", "Sum", "MeanMetricWrapper")
 
 
 def _sign(name: str) -> float:
-    """1 where a larger value of a metric of this name is better, else -1."""
+    """Return 1 if larger values of a metric of this name are better, else -1."""
     plain = name.lower().replace("_", "")
     is_larger = not plain.endswith("loss") and any(word in plain for word in _LARGER_IS_BETTER)
     return 1.0 if is_larger else -1.0
 
 
 class Watch:
-    """Follows one metric and says when it has become better.
+    """Monitors one metric and detects improvements.
 
     >>> watch = Watch("val_loss")
     >>> watch.is_better(1.0), watch.is_better(2.0), watch.is_better(0.5)
@@ -39,15 +39,15 @@ class Watch:
 
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
-            raise ArgumentError(f"mode is 'auto', 'min' or 'max'. Got {mode!r}.")
+            raise ArgumentError(f"mode must be 'auto', 'min' or 'max'. Got {mode!r}.")
         self.monitor, self._is_guess = monitor, mode == "auto"
         self._sign = {"auto": _sign(monitor), "min": -1.0, "max": 1.0}[mode]
         self._delta = abs(min_delta)
         self.best: float | None = None
 
     def value_in(self, logs: Any, who: str, model: Any) -> float | None:
-        """Return the metric, or warn that it is not there."""
-        if self._is_guess:  # until the model's metrics have names, at its first step
+        """Return the metric, or warn if it is missing."""
+        if self._is_guess:  # the first step names the metrics of the model
             named = model.named_metrics()
             kind = type(named.get(self.monitor.removeprefix("val_"))).__name__
             if kind in CLASSES and kind not in _OF_ANYTHING:
@@ -57,14 +57,14 @@ class Watch:
         if value is None:
             names = ", ".join(logs or {})
             warnings.warn(
-                f"{who} watches {self.monitor!r}, which is not among the metrics: {names}.",
+                f"{who} monitors {self.monitor!r}, which is not among the metrics: {names}.",
                 stacklevel=4,
             )
             return None
         return float(value)
 
     def is_better(self, value: float) -> bool:
-        """Whether a value is the best so far, which NaN never is; it is kept then."""
+        """Whether a value is the best so far, which is then stored; NaN never is."""
         if np.isnan(value):
             return False
         if self.best is None or self._sign * (value - self.best) > self._delta:
@@ -78,9 +78,9 @@ class Watch:
 
 
 class _Patient(Callback):
-    """Waits for a metric to become better; a checkpoint of it lets a resumed training wait on."""
+    """Base class of callbacks that wait for a metric to improve; checkpoints save their state."""
 
-    _counts: tuple[str, ...]  # the attributes in which it counts
+    _counts: tuple[str, ...]  # the names of the attributes that count epochs
     _is_resumed = False
 
     def __init__(self, watched: tuple[str, str, float], patience: int, verbose: int) -> None:
@@ -96,20 +96,20 @@ class _Patient(Callback):
         self._is_resumed = False
 
     def state(self) -> dict[str, Any]:
-        """Return the best value and what was counted."""
+        """Return the best value and the counts."""
         return {"best": self._watch.best, **{name: vars(self)[name] for name in self._counts}}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Let the next training go on from a state."""
+        """Restore a state for the next training."""
         counts = {name: int(state[name]) for name in self._counts}
         self._watch.best = None if state["best"] is None else float(state["best"])
         vars(self).update(counts, _is_resumed=True)
 
 
 class EarlyStopping(_Patient):
-    """Ends training when a metric has not become better for some epochs.
+    """Stop training when a metric has not improved for `patience` epochs.
 
-    A checkpoint may hold it, but not the best weights: see `ModelCheckpoint` for these.
+    A checkpoint can store its state, but not the best weights; use `ModelCheckpoint` for these.
 
     >>> EarlyStopping("loss", patience=3).patience
     3
@@ -166,9 +166,9 @@ class EarlyStopping(_Patient):
 
 
 class ReduceLROnPlateau(_Patient):
-    """Lowers the learning rate when a metric has not become better for some epochs.
+    """Lower the learning rate when a metric has not improved for `patience` epochs.
 
-    A checkpoint may hold it: a training that resumes then waits on.
+    A checkpoint can store its state, so that a resumed training continues to wait.
 
     >>> ReduceLROnPlateau(factor=0.5).factor
     0.5
@@ -190,7 +190,7 @@ class ReduceLROnPlateau(_Patient):
         min_lr: float = 0.0,
     ) -> None:
         if factor >= 1.0:
-            raise ArgumentError(f"factor must be below 1, to lower the rate. Got {factor}.")
+            raise ArgumentError(f"factor must be below 1 to lower the rate. Got {factor}.")
         super().__init__((monitor, mode, min_delta), patience, verbose)
         self.factor, self.cooldown, self.min_lr = factor, cooldown, min_lr
 
@@ -219,7 +219,7 @@ class ReduceLROnPlateau(_Patient):
 
 
 class LearningRateScheduler(Callback):
-    """Sets the learning rate at the beginning of each epoch: `schedule(epoch, rate)`.
+    """Set the learning rate to `schedule(epoch, rate)` at the beginning of each epoch.
 
     >>> LearningRateScheduler(lambda epoch, rate: rate * 0.9).verbose
     0
@@ -251,17 +251,17 @@ class LearningRateScheduler(Callback):
 
 
 def _note_rate(model: Any, logs: Any) -> None:
-    """Put the learning rate of an epoch into its logs, and so into the history."""
+    """Add the learning rate of an epoch to its logs, and thus to the history."""
     if logs is not None:
         logs["learning_rate"] = float(model.optimizer.learning_rate)
 
 
 class TerminateOnNaN(Callback):
-    """Ends training when the loss is not a finite number any more, and says where that began.
+    """Stop training when the loss is infinite or NaN, and report the layer that causes it.
 
-    The loss of every so many batches is read from the device. To find the layer, the weights from
-    before the last two batches are kept, and the batch is computed again, layer by layer, when
-    its loss is not finite; `locate=False` saves that memory.
+    The loss is read from the device every `every` batches. To find the layer, the callback keeps
+    the weights from before the last two batches, and computes the batch again, layer by layer, if
+    its loss is not finite. `locate=False` saves that memory.
 
     >>> from tapegrad.keras.layers import Dense
     >>> from tapegrad.keras.models import Sequential
@@ -269,8 +269,8 @@ class TerminateOnNaN(Callback):
     >>> model.compile("sgd", "mse")
     >>> x, callback = np.full([4, 3], np.nan), TerminateOnNaN()
     >>> history = model.fit(x, np.ones([4, 2]), callbacks=[callback], verbose=0)
-    Batch 0: the loss is nan, training ends. It began in the data: inputs of the batch are not \
-finite.
+    Batch 0: the loss is nan, training stops. The cause is in the data: inputs of the batch are \
+not finite.
     >>> callback.origin.place
     'input'
     """
@@ -278,7 +278,7 @@ finite.
     def __init__(self, every: int = 1, locate: bool = True) -> None:
         super().__init__()
         if every < 1:
-            raise ArgumentError(f"every is a number of batches, at least 1. Got {every!r}.")
+            raise ArgumentError(f"every must be a number of batches of at least 1. Got {every!r}.")
         self.every, self.locate = every, locate
         self.origin: Origin | None = None
         self._kept: deque[tuple[Kept, Any]] = deque(maxlen=2)
@@ -304,13 +304,13 @@ finite.
             self.model.stop_training = True
             self.origin = self._found()
             more = "" if self.origin is None else f" {self.origin.sentence}"
-            say(f"Batch {batch}: the loss is {float(loss)}, training ends.{more}")
+            say(f"Batch {batch}: the loss is {float(loss)}, training stops.{more}")
 
     def on_train_end(self, logs: Any = None) -> None:
         self._kept.clear()
 
     def _variables(self) -> list[Any]:
-        """What a batch is computed again from: weights, and the optimizer's if it makes steps."""
+        """Return the variables to restore: the weights, and those of an optimizer that steps."""
         return [*self.model.variables, *self._of_optimizer()]
 
     def _of_optimizer(self) -> list[Any]:
@@ -322,12 +322,12 @@ finite.
         return kind.train_step is not kind.usual_train_step
 
     def _found(self) -> Origin | None:
-        """Go through the last batches again, from the weights of that time."""
+        """Compute the last batches again from the weights before them."""
         model = self.model
         for kept, batches in self._kept:
             metrics = [variable for metric in model.metrics for variable in metric.variables]
             others = [*metrics, *self._of_optimizer()]
-            # Here overflow is what is looked for: NumPy need not warn of it.
+            # Overflow is expected here, so NumPy warnings are off.
             with np.errstate(all="ignore"), set_back(kept, others):
                 origin = self._first_origin(batches)
             if origin is not None:

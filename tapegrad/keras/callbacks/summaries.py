@@ -1,4 +1,4 @@
-"""Scalars, histograms, images and graphs in the words of TensorBoard's own protocol buffers."""
+"""Scalars, histograms, images and graphs as TensorBoard protocol buffers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tapegrad.keras.callbacks.event_files import Fields, message
 from tapegrad.keras.utils.model_graph import Box
 
 BUCKETS = 30
-"""How many buckets a histogram has."""
+"""The number of buckets of a histogram."""
 _MOST_IMAGES = 3
 _FLOAT, _DOUBLE, _STRING = 1, 2, 7
-"""Numbers of dtypes."""
+"""DataType enum values."""
 
 
 def scalar(tag: str, value: float) -> bytes:
@@ -29,7 +29,7 @@ def scalar(tag: str, value: float) -> bytes:
 
 
 def histogram(tag: str, values: Any) -> bytes:
-    """Return a summary of how many of the values lie in each of 30 ranges of equal width.
+    """Return a histogram summary of the values with 30 buckets of equal width.
 
     >>> import numpy as np
     >>> b"histograms" in histogram("dense/kernel/histogram", np.arange(5))
@@ -40,9 +40,9 @@ def histogram(tag: str, values: Any) -> bytes:
 
 
 def buckets(values: Any) -> Any:
-    """Return rows of left edge, right edge and count; values that are not finite are left out.
+    """Return rows of left edge, right edge and count; values that are not finite are ignored.
 
-    Where all values are the same, they are counted in the last row.
+    If all values are equal, they are counted in the last row.
 
     >>> import numpy as np
     >>> buckets(np.array([0.0, 1.0, 30.0]))[[0, 1, 29]].tolist()
@@ -63,10 +63,10 @@ def buckets(values: Any) -> Any:
 
 
 def image(tag: str, weight: Any) -> bytes | None:
-    """Return a summary of a weight as grey pictures, from its lowest value to its highest.
+    """Return a summary of a weight as grey images, black for its minimum, white for its maximum.
 
-    That is a line or a rectangle, or the first three channels of what has three axes. What has more
-    has no picture.
+    A vector is a line and a matrix a rectangle. Of three axes, the first three channels are shown.
+    A weight with more axes gives None.
 
     >>> import numpy as np
     >>> b"PNG" in image("dense/kernel/image", np.eye(3))
@@ -94,7 +94,7 @@ def _pictures(weight: Any) -> Any:
 def _png(pixels: Any) -> bytes:
     height, width = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits of grey
-    lines = np.pad(pixels, ((0, 0), (1, 0)))  # each line begins with its filter, which is none
+    lines = np.pad(pixels, ((0, 0), (1, 0)))  # each line starts with filter type 0
     parts = {b"IHDR": header, b"IDAT": zlib.compress(lines.tobytes()), b"IEND": b""}
     chunks = [
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -113,12 +113,12 @@ def _tensor(dtype: int, shape: Sequence[int], content: Fields) -> bytes:
 
 
 def _shape(sizes: Iterable[int | None]) -> bytes:
-    """Sizes that are not known are -1."""
+    """Return a TensorShapeProto; unknown sizes are -1."""
     return message([(2, message([(1, -1 if size is None else size)])) for size in sizes])
 
 
 def graph(boxes: Sequence[Box]) -> bytes:
-    """Return the layers of a model as a GraphDef; models inside of it are scopes.
+    """Return the layers of a model as a GraphDef; inner models are scopes.
 
     >>> from tapegrad.keras.layers import Dense, Input
     >>> from tapegrad.keras.models import Sequential
@@ -128,11 +128,11 @@ def graph(boxes: Sequence[Box]) -> bytes:
     """
     names = _names(boxes)
     nodes = [(1, _node(box, names)) for box in boxes]
-    return message([*nodes, (4, message([(1, 22)]))])  # the version that wrote it
+    return message([*nodes, (4, message([(1, 22)]))])  # the producer version
 
 
 def _names(boxes: Sequence[Box]) -> list[str]:
-    """Names of nodes: a layer that is called again gets a number."""
+    """Return unique node names; further calls of a layer get a number."""
     taken: dict[str, int] = {}
     found = []
     for box in boxes:
@@ -144,7 +144,7 @@ def _names(boxes: Sequence[Box]) -> list[str]:
 
 def _node(box: Box, names: Sequence[str]) -> bytes:
     shapes = message([(7, _shape(x.shape)) for x in box.outputs])
-    # A list of shapes under the name where TensorBoard looks for what to write at the arrows.
+    # TensorBoard labels edges with the shapes in this attribute.
     attribute = message([(1, "_output_shapes"), (2, message([(1, shapes)]))])
     reads = [(3, names[place]) for place in box.reads]
     return message([(1, names[box.number]), (2, box.kind), *reads, (5, attribute)])

@@ -1,4 +1,4 @@
-"""TensorBoard: metrics, weights and the graph of a model in event files."""
+"""TensorBoard: write metrics, weights and the graph of a model to event files."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ class _Batch(NamedTuple):
 
 
 class TensorBoard(Callback):
-    """Writes what training does to event files; `tensorboard --logdir logs` shows them.
+    """Write metrics to event files, which `tensorboard --logdir logs` shows.
 
-    Files of the training are in `log_dir/train`, those of the validation in `log_dir/validation`.
-    Nothing has to be installed to write them.
+    Training files are in `log_dir/train`, validation files in `log_dir/validation`. TensorBoard
+    need not be installed to write them.
 
     Args:
-        histogram_freq: every how many epochs histograms of all weights are written; 0 for never.
-        write_graph: write the calls of layers that make up a Sequential or functional model, once.
-            Models that compute in a `call` of their own have none.
-        write_images: write pictures of weights with the histograms, black for the lowest value
-            and white for the highest; of weights with at most three axes longer than one.
-        write_steps_per_second: write how fast steps were, for epochs and, where `update_freq` asks
-            for batches, for those.
-        update_freq: "epoch", "batch", or every how many batches metrics are written. They are read
-            one turn later, so that training does not wait for them.
-        profile_batch, embeddings_freq, embeddings_metadata: not there; anything else is an error.
+        histogram_freq: the number of epochs between two histograms of all weights; 0 for none.
+        write_graph: write the graph of layers of a Sequential or functional model once. Models
+            that override `call` have no graph.
+        write_images: write images of the weights with the histograms, black for the minimum and
+            white for the maximum, for weights with at most three axes longer than one.
+        write_steps_per_second: write the number of steps per second of each epoch and, if
+            `update_freq` selects batches, of batches.
+        update_freq: "epoch", "batch", or the number of batches between two writes. Metrics are
+            read one write later, so that training does not wait for them.
+        profile_batch, embeddings_freq, embeddings_metadata: not supported; a value other than the
+            default raises an error.
 
     >>> TensorBoard("runs/1", update_freq=100).log_dir
     'runs/1'
@@ -57,16 +58,19 @@ class TensorBoard(Callback):
         embeddings_metadata: Any = None,
     ) -> None:
         super().__init__()
-        _check_is_off("profile_batch", profile_batch, "Profiles are made by tools such as nsys.")
-        _check_is_off("embeddings_freq", embeddings_freq, "Embeddings are among the weights.")
-        _check_is_off("embeddings_metadata", embeddings_metadata, "It goes with embeddings_freq.")
+        _check_is_off("profile_batch", profile_batch, "Use a profiler such as nsys.")
+        _check_is_off(
+            "embeddings_freq", embeddings_freq, "Embeddings are written with the weights."
+        )
+        _check_is_off("embeddings_metadata", embeddings_metadata, "It belongs to embeddings_freq.")
         if not _is_count(histogram_freq, 0):
             raise ArgumentError(
-                f"histogram_freq is a number of epochs, or 0 for never. Got {histogram_freq!r}."
+                "histogram_freq must be a number of epochs, or 0 for never. "
+                f"Got {histogram_freq!r}."
             )
         if update_freq not in ("epoch", "batch") and not _is_count(update_freq, 1):
             raise ArgumentError(
-                f"update_freq is 'epoch', 'batch' or a number of batches. Got {update_freq!r}."
+                f"update_freq must be 'epoch', 'batch' or a number of batches. Got {update_freq!r}."
             )
         self.log_dir = str(log_dir)
         self.histogram_freq = histogram_freq
@@ -81,7 +85,7 @@ class TensorBoard(Callback):
         self._has_graph = False
 
     def _file(self, part: str) -> EventFile:
-        """The file of "train" or "validation", made when it is first needed."""
+        """Return the file of "train" or "validation", which is created on first use."""
         if part not in self._files:
             self._files[part] = EventFile(Path(self.log_dir) / part)
         return self._files[part]
@@ -94,7 +98,7 @@ class TensorBoard(Callback):
     # Training
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._close()  # of a training that was broken off
+        self._close()  # files of an interrupted training
         self._pending.clear()
         self._batches = self._epoch_batches = 0
         self._has_graph = not self.write_graph
@@ -118,7 +122,7 @@ class TensorBoard(Callback):
         self._batch_start = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        # Counted by its number: several steps may be run as one.
+        # Use the batch number: one execution may run several steps.
         before, self._batches = self._batches, self._epoch_batches + batch + 1
         if not self._has_graph:
             self._has_graph = True
@@ -140,7 +144,7 @@ class TensorBoard(Callback):
         if steps is not None:
             for name, value in fetched(logs or {}).items():
                 self._write_scalar("validation", f"evaluation_{name}_vs_iterations", value, steps)
-        if self.params.get("is_test"):  # nothing will be told when an evaluation by itself is over
+        if self.params.get("is_test"):  # on_train_end will not follow a separate evaluation
             self._close()
 
     # What is written
@@ -148,7 +152,7 @@ class TensorBoard(Callback):
     def _write_scalar(
         self, part: str, tag: str, value: Any, step: Any, wall_time: float | None = None
     ) -> None:
-        if getattr(value, "ndim", 0) == 0:  # a metric of several numbers is no curve
+        if getattr(value, "ndim", 0) == 0:  # only scalar metrics are written
             self._file(part).add_summary(scalar(tag, float(value)), int(step), wall_time)
 
     def _write_pending(self) -> None:
@@ -192,4 +196,4 @@ def _is_count(value: Any, least: int) -> bool:
 
 def _check_is_off(name: str, value: Any, why: str) -> None:
     if value:
-        raise ArgumentError(f"TensorBoard has no {name} here: leave it out. {why} Got {value!r}.")
+        raise ArgumentError(f"TensorBoard does not support {name}: omit it. {why} Got {value!r}.")

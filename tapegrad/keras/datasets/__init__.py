@@ -1,4 +1,4 @@
-"""Data that many programs learn from, fetched at the first `load_data` and kept in ~/.keras.
+"""Standard datasets, downloaded at the first `load_data` and cached in ~/.keras.
 
 (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
 """

@@ -1,4 +1,4 @@
-"""60,000 pictures of ten kinds of things, 32 x 32 pixels of three colours in uint8."""
+"""CIFAR-10: 60,000 colour images of ten classes, 32 x 32 pixels in uint8."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HASH = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 
 
 def load_data() -> Split:
-    """Return 50,000 pictures and kinds to learn from, and 10,000 for tests."""
+    """Return 50,000 training images with labels, and 10,000 test images with labels."""
     names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
     with tarfile.open(get_file(origin=_ORIGIN, file_hash=_HASH)) as archive:
         files = [archive.extractfile(f"cifar-10-batches-py/{name}") for name in names]

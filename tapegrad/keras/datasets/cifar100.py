@@ -1,10 +1,10 @@
-"""60,000 pictures of a hundred kinds of things, 32 x 32 pixels of three colours in uint8."""
+"""CIFAR-100: 60,000 colour images of a hundred classes, 32 x 32 pixels in uint8."""
 
 from __future__ import annotations
 
 import tarfile
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.keras.datasets.files import Split, pictures
 from tapegrad.keras.utils.get_file import get_file
 
@@ -13,7 +13,7 @@ _HASH = "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7"
 
 
 def load_data(label_mode: str = "fine") -> Split:
-    """Return pictures and kinds to learn from and for tests; "coarse" are 20 kinds of kinds."""
+    """Return training and test images with labels; "coarse" labels are the 20 superclasses."""
     check_choice("label_mode", label_mode, ("fine", "coarse"))
     with tarfile.open(get_file(origin=_ORIGIN, file_hash=_HASH)) as archive:
         files = [archive.extractfile(f"cifar-100-python/{name}") for name in ("train", "test")]

@@ -1,4 +1,4 @@
-"""70,000 pictures of clothes, 28 x 28 pixels of uint8."""
+"""Fashion-MNIST: 70,000 grey images of clothes, 28 x 28 pixels in uint8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapegrad.keras.utils.get_file import get_file
 
 
 def load_data() -> Split:
-    """Return 60,000 pictures and kinds to learn from, and 10,000 for tests."""
+    """Return 60,000 training images with labels, and 10,000 test images with labels."""
     parts = [(_read(f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28),
               _read(f"{part}-labels-idx1-ubyte.gz", 8)) for part in ("train", "t10k")]  # fmt: skip
     return parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""How the files of the data sets are read."""
+"""Read the files of the datasets."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def arrays_of(path: str, name: str, file_hash: str) -> dict[str, Any]:
 
 
 class _Arrays(pickle.Unpickler):
-    """Reads arrays and plain values from pickles, and refuses whatever else they name."""
+    """Unpickler that reads only arrays and plain values, and refuses all other classes."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = {"_reconstruct", "ndarray", "dtype", "encode"}
         if name in known and module.partition(".")[0] in ("numpy", "_codecs"):
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise pickle.UnpicklingError(f"A file of pictures has no use for {module}.{name}.")
+        raise pickle.UnpicklingError(f"A dataset file must not contain {module}.{name}.")
 
 
 def pictures(file: Any, labels: str) -> tuple[Any, Any]:
-    """Return the pictures `[number, 32, 32, 3]` and the labels `[number, 1]` of a CIFAR file."""
+    """Return the images `[number, 32, 32, 3]` and the labels `[number, 1]` of a CIFAR file."""
     found = _Arrays(file, encoding="bytes").load()
     x = np.asarray(found[b"data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return x, np.asarray(found[labels.encode()]).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""70,000 digits written by hand, 28 x 28 pixels of uint8."""
+"""MNIST: 70,000 grey images of handwritten digits, 28 x 28 pixels in uint8."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _HASH = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
 
 
 def load_data(path: str = "mnist.npz") -> Split:
-    """Return 60,000 pictures and digits to learn from, and 10,000 for tests."""
+    """Return 60,000 training images with labels, and 10,000 test images with labels."""
     found = arrays_of(path, "mnist", _HASH)
     return (found["x_train"], found["y_train"]), (found["x_test"], found["y_test"])

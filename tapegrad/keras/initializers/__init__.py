@@ -1,4 +1,4 @@
-"""How the weights of layers start: initializers under the names of `keras.initializers`."""
+"""Weight initializers with the names of `keras.initializers`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ orthogonal = OrthogonalInitializer = Orthogonal
 
 
 def get(identifier: Any) -> Any:
-    """Return the initializer that a name, a configuration, a class or an object stands for.
+    """Return the initializer for a name, a configuration or a class; return an object unchanged.
 
     >>> get("he_normal").get_config()
     {'seed': None, 'input_axes': None, 'output_axes': None}
@@ -51,7 +51,7 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(initializer: Initializer) -> dict[str, Any]:
-    """Return an initializer as its class and configuration.
+    """Return the class name and configuration of an initializer.
 
     >>> serialize(Constant(2.0))
     {'class_name': 'Constant', 'config': {'value': 2.0}}
@@ -62,7 +62,7 @@ def serialize(initializer: Initializer) -> dict[str, Any]:
 def deserialize(
     config: Mapping[str, Any] | str, custom_objects: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the initializer that `serialize` described; `custom_objects` adds classes by name.
+    """Create an initializer from the result of `serialize`; `custom_objects` adds classes by name.
 
     >>> deserialize({"class_name": "Constant", "config": {"value": 2.0}}).value
     2.0

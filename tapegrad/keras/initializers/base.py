@@ -1,4 +1,4 @@
-"""What an initializer is, and where the random ones take their numbers from."""
+"""Base classes of initializers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Self
 
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.configured import Configured
-from tapegrad.ops.random_draws import Source
-from tapegrad.ops.random_generator import get_global_generator
-from tapegrad.ops.random_stateless import SeedPair
+from tapegrad.ops.random.generator import get_global_generator
+from tapegrad.ops.random.primitives import Source
+from tapegrad.ops.random.stateless import SeedPair
 
 DEFAULT_DTYPE = "float32"
 
-# The second word of a seed pair. The global generator counts up from 0 and never comes here, so
+# The second word of a seed pair. The global generator counts up from 0 and never reaches it, so
 # the same seed in `set_seed` and in an initializer gives unrelated numbers.
 _PLACE = 1 << 63
 
 
 class Initializer(Configured, ABC):
-    """Base of initializers: callables that return a tensor of a shape and a dtype.
+    """Base class of initializers: callables that return a tensor of a shape and a dtype.
 
     >>> class Sevens(Initializer):
     ...     def __call__(self, shape, dtype=None):
@@ -31,23 +31,23 @@ class Initializer(Configured, ABC):
     """
 
     def __init__(self) -> None:
-        # Without it, Python would let subclasses that take no arguments be given some.
+        # Without this, Python would accept arguments for subclasses that take none.
         super().__init__()
 
     @abstractmethod
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Return a tensor of this shape; without a dtype, of float32."""
+        """Return a tensor of this shape; the default dtype is float32."""
 
     def clone(self) -> Self:
-        """Return another initializer of the same configuration."""
+        """Return a new initializer with the same configuration."""
         return type(self).from_config(self.get_config())
 
 
 class RandomInitializer(Initializer):
-    """Base of initializers that draw random numbers.
+    """Base class of initializers that draw random numbers.
 
-    With an integer `seed` every call gives the same numbers for the same shape. Without one, calls
-    draw from the global generator, which `tapegrad.random.set_seed` restarts.
+    With an integer `seed`, every call gives the same numbers for the same shape. Without a seed,
+    calls draw from the global generator, which `tapegrad.random.set_seed` seeds.
 
     >>> from tapegrad.keras.initializers import RandomNormal
     >>> issubclass(RandomNormal, RandomInitializer)
@@ -61,7 +61,7 @@ class RandomInitializer(Initializer):
                 seed = operator.index(seed)
             except TypeError:
                 raise ArgumentTypeError(
-                    f"The seed of an initializer is an integer or None. Got {seed!r}."
+                    f"The seed of an initializer must be an integer or None. Got {seed!r}."
                 ) from None
         self.seed = seed
 

@@ -1,18 +1,18 @@
-"""Initializers that leave nothing to chance."""
+"""Deterministic initializers: zeros, ones, constants, identity."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.operand import as_operand
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ShapeError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, Initializer
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_shape, convert_to_tensor, eye, ones, zeros
-from tapegrad.ops.shape import broadcast_to
+from tapegrad.ops.shape.functions import broadcast_to
 
 
 class Zeros(Initializer):
@@ -57,13 +57,13 @@ class Constant(Initializer):
         if len(own) > len(wanted) or any(n not in (1, m) for n, m in zip(own, tail)):
             raise ShapeError(
                 f"A value of shape {own} does not broadcast to {wanted}. "
-                "Give Constant a number, or a value of the shape that is asked for."
+                "Pass a number to Constant, or a value that broadcasts to the shape."
             )
         return broadcast_to(value, wanted)
 
 
 def _in_dtype(value: Any, dtype: Any) -> Any:
-    # What is not a tensor yet goes to its dtype at once: 0.1 in float64 is not the float32 0.1.
+    # Convert Python numbers directly: 0.1 in float64 differs from 0.1 in float32.
     if not isinstance(value, Tensor | Variable):
         return convert_to_tensor(value, dtype)
     value = as_operand(value)
@@ -85,7 +85,7 @@ class Identity(Initializer):
         sizes = as_shape(shape)
         if len(sizes) != 2:
             raise ShapeError(
-                f"Identity fills matrices: its shape has two sizes. Got {sizes}. "
+                f"Identity takes a shape with two sizes, that of a matrix. Got {sizes}. "
                 "Use Orthogonal for other shapes."
             )
         matrix = eye(*sizes, dtype=DEFAULT_DTYPE if dtype is None else dtype)

@@ -1,4 +1,4 @@
-"""Initializers that draw from a distribution with given parameters, and random rotations."""
+"""Initializers that draw from normal and uniform distributions, and orthogonal matrices."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, RandomInitializer
-from tapegrad.ops.cast import in_dtype
+from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import as_shape
-from tapegrad.ops.diagonal import matrix_diag_part
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.linalg.decompositions import qr
-from tapegrad.ops.random_draws import draw_normal, draw_truncated_normal, draw_uniform
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import matrix_transpose, reshape
+from tapegrad.ops.random.primitives import draw_normal, draw_truncated_normal, draw_uniform
+from tapegrad.ops.shape.diagonal import matrix_diag_part
+from tapegrad.ops.shape.functions import matrix_transpose, reshape
 
 
 class _Normal(RandomInitializer):
-    """Base of draws with a mean and a standard deviation."""
+    """Base class of initializers with a mean and a standard deviation."""
 
     _draw: Callable[..., Any]
 
@@ -43,7 +43,7 @@ class RandomNormal(_Normal):
 
 
 class TruncatedNormal(_Normal):
-    """Draw from a normal distribution that is cut off at two standard deviations.
+    """Draw from a normal distribution truncated at two standard deviations.
 
     >>> bool(abs(TruncatedNormal(stddev=1.0)((100,)).numpy()).max() <= 2)
     True
@@ -71,9 +71,9 @@ class RandomUniform(RandomInitializer):
 
 
 class Orthogonal(RandomInitializer):
-    """Draw a random matrix with orthonormal columns, or rows where they are fewer, times `gain`.
+    """Draw a random matrix with orthonormal columns, or rows if they are fewer, times `gain`.
 
-    Of more than two sizes, all but the last count as rows.
+    With more than two axes, all but the last are merged into the rows.
 
     >>> q = Orthogonal(seed=1)((3, 2))
     >>> (matrix_transpose(q) @ q).round(5).tolist()
@@ -87,15 +87,15 @@ class Orthogonal(RandomInitializer):
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         sizes = as_shape(shape)
         if len(sizes) < 2:
-            raise ShapeError(f"Orthogonal needs a shape of at least two sizes. Got {sizes}.")
+            raise ShapeError(f"Orthogonal takes a shape of at least two sizes. Got {sizes}.")
         kind = as_dtype(DEFAULT_DTYPE if dtype is None else dtype)
         rows, columns = math.prod(sizes[:-1]), sizes[-1]
-        # Half precision is drawn and decomposed in float32: no library decomposes it.
+        # Use float32 for half precision, which no library decomposes.
         work = "float32" if kind.is_floating and kind.itemsize < 4 else kind
         tall = (max(rows, columns), min(rows, columns))
         q, r = qr(draw_normal(self._source(), tall, 0.0, 1.0, work))
-        # The signs of a decomposition are the library's choice; with those of r taken into q, all
-        # orthogonal matrices are equally likely.
+        # The signs of a QR decomposition depend on the library. With the signs of r moved into q,
+        # the distribution over orthogonal matrices is uniform.
         q = where(matrix_diag_part(r) < 0, -q, q)
         q = matrix_transpose(q) if rows < columns else q
         q = reshape(q if self.gain == 1 else q * self.gain, sizes)

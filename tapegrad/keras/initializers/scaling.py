@@ -1,4 +1,4 @@
-"""Initializers whose spread follows from the number of inputs and outputs of a unit."""
+"""Variance-scaling initializers: Glorot, He and LeCun."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, RandomInitializer
 from tapegrad.ops.creation import as_shape
-from tapegrad.ops.random_draws import draw_normal, draw_truncated_normal, draw_uniform
+from tapegrad.ops.random.primitives import draw_normal, draw_truncated_normal, draw_uniform
 
 _MODES = ("fan_in", "fan_out", "fan_avg")
 _DISTRIBUTIONS = ("truncated_normal", "untruncated_normal", "uniform")
 
-# The standard deviation of a standard normal distribution that is cut off at -2 and 2.
+# The standard deviation of a standard normal distribution truncated at -2 and 2.
 _TRUNCATED_STDDEV = 0.87962566103423978
 
 
 class VarianceScaling(RandomInitializer):
-    """Draw with mean 0 and variance `scale / n`, with n the fan that `mode` names.
+    """Draw with mean 0 and variance `scale / n`, where n is the fan that `mode` names.
 
-    The fan in is the number of inputs that a unit adds up, the fan out the number of outputs that
-    an input goes to; `fan_avg` is their mean. Of a filter [*window, inputs, outputs] the window
-    counts in both. For other layouts, say which axes hold inputs and outputs.
+    "fan_in" is the number of inputs of a unit, "fan_out" the number of outputs that an input
+    affects, and "fan_avg" their mean. For filters [*window, inputs, outputs] the window counts in
+    both. For other layouts, pass `input_axes` and `output_axes`.
 
     >>> VarianceScaling(scale=2.0, mode="fan_out", distribution="uniform")((3, 3, 8, 16)).shape
     (3, 3, 8, 16)
@@ -52,8 +52,8 @@ class VarianceScaling(RandomInitializer):
             )
         if (input_axes is None) != (output_axes is None):
             raise ArgumentError(
-                "input_axes and output_axes go together. "
-                f"Got input_axes={input_axes}, output_axes={output_axes}: give both or neither."
+                "Pass both input_axes and output_axes, or neither. "
+                f"Got input_axes={input_axes}, output_axes={output_axes}."
             )
         self.scale, self.mode, self.distribution = scale, mode, name
         self.input_axes, self.output_axes = input_axes, output_axes
@@ -79,7 +79,7 @@ def compute_fans(
     input_axes: Sequence[int] | None = None,
     output_axes: Sequence[int] | None = None,
 ) -> tuple[int, int]:
-    """Return how many inputs a unit adds up and how many outputs an input goes to.
+    """Return the fan-in and the fan-out of a weight of this shape.
 
     >>> compute_fans((10, 20)), compute_fans((3, 3, 8, 16))
     ((10, 20), (72, 144))
@@ -98,7 +98,7 @@ def _size(shape: Sequence[int], axes: Sequence[int]) -> int:
 
 
 class _Named(VarianceScaling):
-    """Base of those that have a name for their scale, mode and distribution."""
+    """Base class of named initializers with a fixed scale, mode and distribution."""
 
     kind: tuple[float, str, str]
 

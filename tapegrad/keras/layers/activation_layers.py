@@ -1,4 +1,4 @@
-"""Activations as layers of their own, where a name or a function is not enough."""
+"""Activation layers: activations with parameters, weights or masks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.selection import keep, where
+from tapegrad.ops.elementwise.selection import keep, where
 
 
 class _Elementwise(Layer):
-    """Base of layers that change each number on its own."""
+    """Base class of layers whose output has the shape of the input."""
 
     supports_masking = True
 
@@ -70,10 +70,10 @@ class LeakyReLU(_Elementwise):
 
 
 class PReLU(_Elementwise):
-    """Return x where it is positive and `alpha * x` elsewhere, with a slope that is learned.
+    """Return x where it is positive and `alpha * x` elsewhere, with trainable `alpha`.
 
-    There is one slope for each number of an example; along `shared_axes`, counted with the batch,
-    they are the same.
+    Each element of an example has its slope. Along `shared_axes` the slope is shared; axis 0 is
+    the batch.
 
     >>> import tapegrad
     >>> PReLU(alpha_initializer="ones")(tapegrad.constant([[-4.0, 2.0]])).tolist()
@@ -97,8 +97,8 @@ class PReLU(_Elementwise):
         rank = len(input_shape)
         if any(not 1 <= axis < rank for axis in self.shared_axes):
             raise ShapeError(
-                f"{self._title} shares slopes along axes {self.shared_axes}, which "
-                f"must be from 1 to {rank - 1} here. Got shape {tuple(input_shape)}."
+                f"{self._title} takes shared_axes from 1 to {rank - 1} for inputs of shape "
+                f"{tuple(input_shape)}. Got {self.shared_axes}."
             )
         self.alpha = ruled_weight(
             self,
@@ -110,8 +110,8 @@ class PReLU(_Elementwise):
         slopes, sizes = tuple(self.alpha.shape), tuple(inputs.shape[1:])
         if len(slopes) != len(sizes) or any(m not in (1, n) for m, n in zip(slopes, sizes)):
             raise ShapeError(
-                f"{self._title} was built for examples that slopes of shape "
-                f"{slopes} fit. Got shape {inputs.shape}."
+                f"{self._title} has slopes of shape {slopes}, which do not broadcast to examples "
+                f"of shape {sizes}. Got inputs of shape {inputs.shape}."
             )
         return where(inputs > 0, inputs, self.alpha * inputs)
 
@@ -133,9 +133,9 @@ class ELU(_Elementwise):
 
 
 class Softmax(_Elementwise):
-    """Return exp(x) divided by its sum along an axis, or several, over what the mask keeps.
+    """Return exp(x) divided by its sum along one axis or several.
 
-    Masked places get 0.
+    Elements at which `mask` is False are left out of the sum and get 0.
 
     >>> import tapegrad
     >>> x, mask = tapegrad.constant([1.0, 1.0, 5.0]), tapegrad.constant([True, True, False])
@@ -153,10 +153,10 @@ class Softmax(_Elementwise):
         sizes, own = tuple(inputs.shape), tuple(mask.shape)
         if len(own) > len(sizes) or any(m not in (1, n) for m, n in zip(own[::-1], sizes[::-1])):
             raise ShapeError(
-                f"{self._title} takes a mask that stretches to the shape of its "
-                f"input, {sizes}. Got {own}."
+                f"{self._title} takes a mask that broadcasts to the shape of its input, {sizes}. "
+                f"Got a mask of shape {own}."
             )
         kept = mask if mask.dtype == "bool" else mask > 0.5
-        # Finite, so that rows in which all is masked become zeros, and not what is no number.
+        # Finite, so that fully masked rows become zeros instead of NaN.
         lowest = -3e4 if inputs.dtype == "float16" else -1e9
         return keep(activations.softmax(where(kept, inputs, lowest), self.axis), kept)

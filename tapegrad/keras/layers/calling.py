@@ -1,4 +1,4 @@
-"""What is known of a layer's own `call` and `build`: which arguments they take."""
+"""Signatures of a layer's `call` and `build`, and errors about wrong arguments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from typing import Any, NamedTuple, NoReturn
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentTypeError, TapegradError
 
 NOT_BUILT = (
-    "Weights are made at the first call: call it on a batch, or build it with the shape of its "
-    "input."
+    "Weights are created on the first call: call the layer on a batch, or call build() with the "
+    "shape of its input."
 )
 
 
@@ -26,7 +26,7 @@ class CallSpec(NamedTuple):
 
 @cache
 def call_spec(function: Callable[..., Any]) -> CallSpec:
-    """Return what a class's `call` takes (the function as it stands in the class)."""
+    """Return which arguments the `call` of a layer class takes."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     names = tuple(p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD)
     return CallSpec(names, "training" in names, "mask" in names)
@@ -46,9 +46,10 @@ def _needed_by(function: Callable[..., Any]) -> tuple[str, ...]:
 def shapes_for(
     method: str, layer: Any, spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `build` or `compute_output_shape` takes for a call with these arguments.
+    """Return the arguments of `build` or `compute_output_shape` for a call of the layer.
 
-    That is the shape of the first one, or NAME_shape of those that it asks for.
+    A method with one parameter gets the shape of the first argument of the call. A method with
+    several parameters gets the shape of the argument NAME as NAME_shape.
     """
     names = _names_of(getattr(type(layer), method))
     given = {**dict(zip(spec.names, args)), **kwargs}
@@ -70,15 +71,15 @@ def shapes_for(
 
 
 def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
-    """Return a `build` that notes that it was run, so that no call runs it again."""
+    """Return a `build` that checks its arguments and then sets `built`."""
 
     @wraps(build)
     def run(layer: Any, *args: Any, **kwargs: Any) -> None:
         for shape in (*args, *kwargs.values()):
             if isinstance(shape, int | str):
                 raise ArgumentTypeError(
-                    f"Layer {_named(layer)} is built with the shape of its input, as (None, 3). "
-                    f"Got {shape!r}."
+                    f"build() of layer {_named(layer)} takes the shape of the input, such as "
+                    f"(None, 3). Got {shape!r}."
                 )
         build(layer, *args, **kwargs)
         layer.built = True
@@ -87,7 +88,7 @@ def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
 
 
 def no_attribute(layer: Any, name: str) -> AttributeError:
-    """Return the error of a layer that does not have an attribute, with the likely reason."""
+    """Return the AttributeError for a missing attribute, with the likely reason."""
     state = vars(layer)
     hint = ""
     if "built" not in state:
@@ -98,17 +99,17 @@ def no_attribute(layer: Any, name: str) -> AttributeError:
 
 
 def check_tensors(layer: Any, args: Sequence[Any]) -> None:
-    """Say what is wrong if there is no tensor among the arguments of a call."""
+    """Raise an error if no argument of a call is a tensor."""
     leaves = [leaf for leaf in nest.flatten(args) if leaf is not None]
     if leaves and not any(hasattr(leaf, "shape") for leaf in leaves):
         raise ArgumentTypeError(
             f"Layer {_named(layer)} takes tensors or arrays. Got {type(args[0]).__name__}: "
-            f"{args[0]!r}; make a tensor of it with tapegrad.constant."
+            f"{args[0]!r}; convert it with tapegrad.constant."
         )
 
 
 def raise_in_layer(layer: Any, args: Sequence[Any], error: TapegradError) -> NoReturn:
-    """Raise an error again with the name of the layer, unless it names one already."""
+    """Raise the error again with the layer's name added, unless it already names a layer."""
     if str(error).startswith(("Layer ", "Model ")):
         raise error
     shapes = ", ".join(str(shape_of(value)) for value in args)
@@ -120,7 +121,7 @@ def _named(layer: Any) -> str:
 
 
 def shape_of(value: Any) -> Any:
-    """Return the shape of a tensor, or the shapes of a structure of them."""
+    """Return the shape of a tensor, or the shapes of a structure of tensors."""
     if hasattr(value, "shape"):
         return tuple(value.shape)
     if nest.is_nested(value):

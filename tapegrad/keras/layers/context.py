@@ -1,4 +1,4 @@
-"""What a call of a layer passes on to the layers that it calls: whether this is training."""
+"""Context of a layer call that its sublayers inherit: the training flag and the forward pass."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from tapegrad.keras.layers.moving_averages import MovingAverages
 
 training_flag: ContextVar[bool | None] = ContextVar("tapegrad_keras_training", default=None)
-"""What layers take for their `training` where they are told nothing."""
+"""The default of the `training` argument inside a call."""
 
 current_pass: ContextVar[MovingAverages | None] = ContextVar("tapegrad_keras_pass", default=None)
-"""The outermost call of a layer and all calls inside, by what is left to do at its end.
+"""The forward pass: the outermost call and all calls inside it.
 
-Losses are those of one pass.
+It is represented by the moving averages to update at its end. `Layer.losses` covers one pass.
 """

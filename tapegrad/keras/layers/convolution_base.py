@@ -1,4 +1,4 @@
-"""What all layers of convolution share: their windows, a bias, and an activation at the end."""
+"""Base class of the convolution layers: windows, bias and activation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tapegrad.keras.layers.spatial_arguments import (
     windows_along,
 )
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.conv_functions import convolution
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.convolution.functions import convolution
+from tapegrad.ops.shape.functions import reshape
 
 
 class ConvolutionBase(Layer):
-    """Base of layers that move windows over sequences, images or volumes."""
+    """Base class of layers that slide windows over sequences, images or volumes."""
 
     takes_integers_as_floats = True
     rank: int
@@ -35,7 +35,7 @@ class ConvolutionBase(Layer):
     bias: Any
 
     def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
-        """`given` are the arguments of a subclass, by name."""
+        """Set the arguments of a subclass, which `given` holds by name."""
         super().__init__(activity_regularizer=given["activity_regularizer"], **kwargs)
         for name in ("kernel_size", "strides", "dilation_rate"):
             setattr(self, name, per_dimension(self, given[name], self.rank, name))
@@ -56,7 +56,7 @@ class ConvolutionBase(Layer):
             )
 
     def _channels_in(self, input_shape: Any) -> int:
-        """The number of channels of an input, which must be known."""
+        """Return the number of channels of an input, which must be known."""
         check_rank(self, input_shape, self.rank, self.data_format)
         channels = input_shape[channels_axis(self.data_format, self.rank)]
         if channels is None:
@@ -67,7 +67,7 @@ class ConvolutionBase(Layer):
         return int(channels)
 
     def _check_channels(self, inputs: Any, built_for: int) -> None:
-        # Without this, twice as many channels would be taken for two groups.
+        # Without this check, twice as many channels would count as two groups.
         if self._channels_in(inputs.shape) != built_for:
             raise ShapeError(
                 f"{self._title} was built for {built_for} channels. Got an input of shape "
@@ -79,16 +79,16 @@ class ConvolutionBase(Layer):
         if self.use_bias:
             self.bias = ruled_weight(self, "bias", (channels,))
 
-    def _reaches(self) -> tuple[int, ...]:
-        """How many elements a window spans along each dimension, gaps included."""
+    def _window_extents(self) -> tuple[int, ...]:
+        """Return how many elements a window spans along each dimension, dilation included."""
         return tuple((n - 1) * step + 1 for n, step in zip(self.kernel_size, self.dilation_rate))
 
     def _convolved(self, inputs: Any, kernel: Any) -> Any:
         padding: Any = self.padding.upper()
         if self.padding == "valid":
-            self._window_counts(inputs.shape)  # which refuses windows that are too large
+            self._window_counts(inputs.shape)  # raises if the windows are too large
         elif self.padding == "causal":
-            padding = ((self._reaches()[0] - 1, 0),)
+            padding = ((self._window_extents()[0] - 1, 0),)
         letters = axes_in_letters(self.data_format, self.rank)
         return convolution(inputs, kernel, self.strides, padding, letters, self.dilation_rate)
 
@@ -105,7 +105,7 @@ class ConvolutionBase(Layer):
         sizes = [input_shape[axis] for axis in spatial_axes(self.data_format, self.rank)]
         return tuple(
             windows_along(self, size, reach, stride, self.padding)
-            for size, reach, stride in zip(sizes, self._reaches(), self.strides)
+            for size, reach, stride in zip(sizes, self._window_extents(), self.strides)
         )
 
     def _shape_with(self, batch: int | None, spatial: Shape, channels: int | None) -> Shape:

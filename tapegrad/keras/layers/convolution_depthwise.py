@@ -1,4 +1,4 @@
-"""Convolutions of each channel by itself, alone or with a mixing of the channels after it."""
+"""Depthwise and separable convolution layers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tapegrad.keras.layers.spatial_arguments import (
     positive,
 )
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.conv_functions import convolution
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.convolution.functions import convolution
+from tapegrad.ops.shape.functions import reshape
 
 
 class _ByChannel(ConvolutionBase):
-    """Base of layers with filters `[*window, channels, depth_multiplier]`."""
+    """Base class of layers with filters `[*window, channels, depth_multiplier]`."""
 
     depth_multiplier: int
 
     def _convolved_by_channel(self, inputs: Any, kernel: Any) -> Any:
         *window, channels, multiplier = kernel.shape
         self._check_channels(inputs, channels)
-        # As many groups as channels: filters with one channel in.
+        # A grouped convolution with one group per channel.
         return self._convolved(inputs, reshape(kernel, (*window, 1, channels * multiplier)))
 
 
@@ -72,7 +72,7 @@ class _DepthwiseConv(_ByChannel):
 
 
 class DepthwiseConv1D(_DepthwiseConv):
-    """Convolve each channel of sequences `[batch, steps, channels]` by itself.
+    """Convolve each channel of sequences `[batch, steps, channels]` separately.
 
     >>> import tapegrad
     >>> DepthwiseConv1D(3, depth_multiplier=2)(tapegrad.ones([2, 8, 3])).shape
@@ -83,7 +83,7 @@ class DepthwiseConv1D(_DepthwiseConv):
 
 
 class DepthwiseConv2D(_DepthwiseConv):
-    """Convolve each channel of images `[batch, height, width, channels]` by itself.
+    """Convolve each channel of images `[batch, height, width, channels]` separately.
 
     >>> import tapegrad
     >>> layer = DepthwiseConv2D(3, padding="same", depth_multiplier=2)
@@ -150,7 +150,7 @@ class _SeparableConv(_ByChannel):
 
 
 class SeparableConv1D(_SeparableConv):
-    """Convolve each channel of sequences by itself, then mix the channels.
+    """Convolve each channel of sequences separately, then mix the channels.
 
     >>> import tapegrad
     >>> layer = SeparableConv1D(5, 3, padding="causal")
@@ -162,7 +162,7 @@ class SeparableConv1D(_SeparableConv):
 
 
 class SeparableConv2D(_SeparableConv):
-    """Convolve each channel of images by itself, then mix the channels.
+    """Convolve each channel of images separately, then mix the channels.
 
     >>> import tapegrad
     >>> layer = SeparableConv2D(5, 3, depth_multiplier=2)

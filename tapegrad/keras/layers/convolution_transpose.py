@@ -1,4 +1,4 @@
-"""Transposes of convolutions, which make sequences, images and volumes larger."""
+"""Transposed convolution layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     transposed_size,
 )
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.conv_functions import conv_transpose
+from tapegrad.ops.convolution.functions import conv_transpose
 
 
 class _ConvTranspose(ConvolutionBase):
@@ -61,15 +61,16 @@ class _ConvTranspose(ConvolutionBase):
                 f"{type(self).__name__} takes an output_padding below the strides. Got "
                 f"{output_padding} with strides {self.strides}."
             )
-        # Otherwise a convolution of the output would not give back the size of the input.
+        # Otherwise a convolution of the output would not have the size of the input.
         if self.padding == "same" and any(
-            reach % 2 == 0 and more == 0 for reach, more in zip(self._reaches(), output_padding)
+            reach % 2 == 0 and more == 0
+            for reach, more in zip(self._window_extents(), output_padding)
         ):
             raise ArgumentError(
                 f"{type(self).__name__} with padding 'same' and windows of even size takes an "
                 f"output_padding of 1 or more. Got {output_padding} with kernel_size "
-                f"{self.kernel_size}; leave output_padding out for an output of strides times the "
-                "input's size."
+                f"{self.kernel_size}; omit output_padding to get an output of strides times the "
+                "size of the input."
             )
 
     def build(self, input_shape: Any) -> None:
@@ -99,16 +100,16 @@ class _ConvTranspose(ConvolutionBase):
         return self._shape_with(input_shape[0], sizes, self.filters)
 
     def _size_of(self, size: int | None, dimension: int) -> int | None:
-        """The size of the output along a dimension of which the input has `size` elements."""
+        """Return the size of the output along a dimension where the input has `size` elements."""
         if size is None:
             return None
         more = None if self.output_padding is None else self.output_padding[dimension]
-        reach, stride = self._reaches()[dimension], self.strides[dimension]
+        reach, stride = self._window_extents()[dimension], self.strides[dimension]
         return transposed_size(size, reach, stride, self.padding, more)
 
 
 class Conv1DTranspose(_ConvTranspose):
-    """Apply the transpose of a convolution to sequences `[batch, steps, channels]`.
+    """Apply a transposed convolution to sequences `[batch, steps, channels]`.
 
     >>> import tapegrad
     >>> layer = Conv1DTranspose(1, 2, strides=2, kernel_initializer="ones")
@@ -120,7 +121,7 @@ class Conv1DTranspose(_ConvTranspose):
 
 
 class Conv2DTranspose(_ConvTranspose):
-    """Apply the transpose of a convolution to images `[batch, height, width, channels]`.
+    """Apply a transposed convolution to images `[batch, height, width, channels]`.
 
     >>> import tapegrad
     >>> layer = Conv2DTranspose(4, 3, strides=2, padding="same")
@@ -132,7 +133,7 @@ class Conv2DTranspose(_ConvTranspose):
 
 
 class Conv3DTranspose(_ConvTranspose):
-    """Apply the transpose of a convolution to volumes `[batch, depth, height, width, channels]`.
+    """Apply a transposed convolution to volumes `[batch, depth, height, width, channels]`.
 
     >>> import tapegrad
     >>> Conv3DTranspose(4, 2, strides=2)(tapegrad.ones([1, 2, 3, 4, 5])).shape
@@ -141,7 +142,7 @@ class Conv3DTranspose(_ConvTranspose):
 
     rank = 3
 
-    # Keras has data_format before output_padding here, and only here.
+    # Only here does Keras put data_format before output_padding.
     def __init__(
         self,
         filters: int,

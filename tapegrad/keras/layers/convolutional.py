@@ -38,16 +38,16 @@ class _Conv(ConvolutionBase):
         self._refuse_strides_with_dilation()
         if self.filters % self.groups:
             raise ArgumentError(
-                f"{type(self).__name__} takes filters that its groups divide. Got {filters} "
-                f"filters and {groups} groups."
+                f"{type(self).__name__} takes a number of filters that is divisible by groups. "
+                f"Got {filters} filters and {groups} groups."
             )
 
     def build(self, input_shape: Any) -> None:
         channels = self._channels_in(input_shape)
         if channels % self.groups:
             raise ShapeError(
-                f"{self._title} takes channels that its {self.groups} groups divide. Got shape "
-                f"{tuple(input_shape)} ({self.data_format})."
+                f"{self._title} takes a number of channels that is divisible by its {self.groups} "
+                f"groups. Got shape {tuple(input_shape)} ({self.data_format})."
             )
         self._window_counts(input_shape)
         self.kernel = ruled_weight(

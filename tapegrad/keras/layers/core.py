@@ -10,18 +10,18 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.keras.symbolic import set_operation_layer, tried_outputs
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import not_equal
-from tapegrad.ops.gather import gather
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduce import reduce_any
+from tapegrad.keras.symbolic import inferred_outputs, set_operation_layer
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import not_equal
+from tapegrad.ops.indexing.gather import gather
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction.functions import reduce_any
 
 Shape = tuple[int | None, ...]
 
 
 def checked_count(value: Any, layer: str, what: str) -> int:
-    """Return a number that must be whole and positive, such as a number of units."""
+    """Check that a count, such as a number of units, is a positive integer, and return it."""
     if not isinstance(value, Integral) or value < 1:
         raise ArgumentError(f"{layer} takes a positive number of {what}. Got {value!r}.")
     return int(value)
@@ -61,15 +61,15 @@ class Dense(Layer):
     def build(self, input_shape: Any) -> None:
         if len(input_shape) < 2:
             raise ShapeError(
-                f"{self._title} takes inputs of at least 2 dimensions, the last of "
-                f"them features. Got shape {tuple(input_shape)}."
+                f"{self._title} takes inputs of at least 2 dimensions, the last of which holds "
+                f"the features. Got shape {tuple(input_shape)}."
             )
         self.kernel = ruled_weight(self, "kernel", (input_shape[-1], self.units))
         if self.use_bias:
             self.bias = ruled_weight(self, "bias", (self.units,))
 
     def call(self, inputs: Any) -> Any:
-        # Both are read first: gradients of biases come with those of kernels read after them.
+        # Read both before the matmul: the sweep can then compute both gradients in one step.
         kernel, bias = self.kernel, self.bias if self.use_bias else None
         try:
             x = matmul(inputs, kernel)
@@ -87,7 +87,7 @@ class Dense(Layer):
 
 
 class Embedding(Layer):
-    """Turn whole numbers into rows of a table.
+    """Look up rows of a trainable table by integer index.
 
     >>> import tapegrad
     >>> layer = Embedding(10, 4)
@@ -115,7 +115,7 @@ class Embedding(Layer):
         self._given = weights
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make a layer like this one, without its weights."""
+        """Return the constructor arguments of this layer, without `weights`."""
         return {**super().get_config(), "weights": None}
 
     def build(self, input_shape: Any) -> None:
@@ -127,7 +127,7 @@ class Embedding(Layer):
     def call(self, inputs: Any) -> Any:
         if inputs.dtype.is_floating:
             inputs = cast(inputs, "int32")
-        # Read as a variable, so that its gradient is that of the rows that were read.
+        # Gather from the variable itself, so that its gradient is sparse (IndexedSlices).
         table = self._in_float32.get("embeddings", None)
         rows = gather(self.embeddings if table is None else table, inputs)
         return rows if table is None else cast(rows, self.compute_dtype)
@@ -140,7 +140,7 @@ class Embedding(Layer):
 
 
 class _Unchanged(Layer):
-    """Base of layers whose output has the shape of their input."""
+    """Base class of layers whose output has the shape of the input."""
 
     supports_masking = True
 
@@ -237,7 +237,7 @@ class Masking(_Unchanged):
 
 
 class Operation(Layer):
-    """Apply an operator or a function to tensors without values, in a functional model."""
+    """Apply an operator or a function to symbolic tensors in a functional model."""
 
     def __init__(self, function: Callable[..., Any], options: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -248,7 +248,7 @@ class Operation(Layer):
         return self.function(*operands, **self.options)
 
     def compute_output_spec(self, *operands: Any, **_: Any) -> Any:
-        return tried_outputs(self, *operands)
+        return inferred_outputs(self, *operands)
 
 
 set_operation_layer(Operation)

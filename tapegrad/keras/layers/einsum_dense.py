@@ -1,4 +1,4 @@
-"""Dense layers between any axes, said by an equation of Einstein's sums."""
+"""EinsumDense: a dense layer given by an einsum equation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.einsum import einsum
+from tapegrad.ops.products.einsum import einsum
 
 
 class EinsumDense(Layer):
-    """Multiply by a kernel as an equation says, add a bias, apply an activation.
+    """Multiply by a kernel with einsum, add a bias, apply an activation.
 
-    The equation is of the form "abc,cd->abd", with letters for the axes of inputs, kernel and
-    outputs; "..." stands for axes that stay. `output_shape` has the sizes of outputs without the
-    batch, None for those that inputs tell; `bias_axes` are letters of outputs.
+    The equation has the form "abc,cd->abd": letters name the axes of inputs, kernel and outputs,
+    and "..." stands for axes that do not change. `output_shape` gives the sizes of the
+    output without the batch, with None for sizes that the input determines. `bias_axes` are
+    letters of the output.
 
     >>> import tapegrad
     >>> layer = EinsumDense("abc,cde->abde", output_shape=(None, 4, 5), bias_axes="de")
@@ -51,21 +52,21 @@ class EinsumDense(Layer):
         ):
             raise ArgumentError(
                 'EinsumDense takes an equation of the form "abc,cd->abd", with "..." in inputs and '
-                f"outputs for axes that stay. Got {equation!r}."
+                f"outputs for axes that do not change. Got {equation!r}."
             )
         self._axes: tuple[str, str, str] = (found[1], found[2], found[3])
         self._wanted = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
         unknown = set(bias_axes or "") - set(self._axes[2])
         if unknown:
             raise ArgumentError(
-                f"EinsumDense takes bias_axes among those of its outputs, {self._axes[2]!r}. "
+                f"EinsumDense takes bias_axes among the output axes, {self._axes[2]!r}. "
                 f"Got {bias_axes!r}."
             )
         self.activation = activations.get(activation)
         set_rules(self, locals(), "kernel", "bias")
 
     def _sizes(self, input_shape: Any) -> dict[str, int | None]:
-        """The sizes of all axes, those that "..." stands for too."""
+        """Return the size of every axis, those behind "..." included."""
         given, kernel, made = _spelled(self._axes, len(input_shape))
         if len(given) != len(input_shape):
             raise ShapeError(
@@ -80,8 +81,8 @@ class EinsumDense(Layer):
         if unknown or wrong:
             raise ShapeError(
                 f"{self._title} has the equation {self.equation!r} and output_shape "
-                f"{self._wanted}, which say other sizes of {', '.join(unknown + wrong)} than "
-                f"inputs of shape {tuple(input_shape)}, or none."
+                f"{self._wanted}. For inputs of shape {tuple(input_shape)} they give no size, or "
+                f"another one, for axes {', '.join(unknown + wrong)}."
             )
         return {**sizes, **wanted}
 
@@ -109,7 +110,7 @@ class EinsumDense(Layer):
 
 @cache
 def _spelled(axes: tuple[str, str, str], rank: int) -> tuple[str, str, str]:
-    """The letters of inputs, kernel and outputs, with others in the place of "..."."""
+    """Return the letters of inputs, kernel and outputs, with unused letters for "..."."""
     given, kernel, made = axes
     free = [letter for letter in ascii_letters if letter not in given + kernel + made]
     rest = "".join(free[: max(0, rank - len(given.replace("...", "")))])

@@ -1,4 +1,4 @@
-"""Layers that turn, zoom and move images at random: each pixel says where its value comes from."""
+"""Random rotation, zoom and translation of images, as a gather from source coordinates."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.keras.layers.image_layers import RandomImageLayer
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import ones_like, zeros_for
-from tapegrad.ops.gather import offset_index_p, take_p
-from tapegrad.ops.rounding import floor
-from tapegrad.ops.selection import clip, minimum, where
-from tapegrad.ops.shape import moveaxis, reshape
-from tapegrad.ops.trigonometric import cos, sin
+from tapegrad.ops.elementwise.rounding import floor
+from tapegrad.ops.elementwise.selection import clip, minimum, where
+from tapegrad.ops.elementwise.trigonometric import cos, sin
+from tapegrad.ops.indexing.gather import offset_index_p, take_p
+from tapegrad.ops.shape.functions import moveaxis, reshape
 
 
 class _Geometry(RandomImageLayer):
-    """Base of layers whose pixels come from other places of the image, or from beyond its edge.
+    """Base class of layers that read each pixel from other coordinates of the image.
 
-    Around a b c d stand "reflect": d c b a | d c b a, "wrap": a b c d | a b c d, "nearest":
-    a a a a | d d d d, and "constant": `fill_value`.
+    Beyond the edges of a row a b c d, `fill_mode` gives, on the left | on the right: "reflect":
+    d c b a | d c b a, "wrap": a b c d | a b c d, "nearest": a a a a | d d d d, and "constant":
+    `fill_value`.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class _Geometry(RandomImageLayer):
         self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
 
     def _sources(self, x: Any, down: Any, across: Any) -> Any:
-        """Return the places from which the pixels at some places come, all seen from the centre."""
+        """Return the source coordinates of the pixels, all relative to the image centre."""
         raise NotImplementedError
 
     def _changed(self, x: Any) -> Any:
@@ -66,7 +67,7 @@ class _Geometry(RandomImageLayer):
         return moveaxis(y, -1, -3) if is_first else y
 
     def _around(self, place: Any, size: int) -> list[tuple[Any, Any]]:
-        """Return the one or two pixels next to places along an axis, each with its weight."""
+        """Return the one or two neighbouring pixels along an axis, each with its weight."""
         place = place + (size - 1) / 2
         if self.interpolation == "nearest":
             return [self._pixel(floor(place + 0.5), ones_like(place), size)]
@@ -75,7 +76,7 @@ class _Geometry(RandomImageLayer):
         return [self._pixel(low, 1.0 - part, size), self._pixel(low + 1.0, part, size)]
 
     def _pixel(self, place: Any, weight: Any, size: int) -> tuple[Any, Any]:
-        """Return the pixels that stand for whole places, and their weights: 0 for the constant."""
+        """Return valid indices for integer coordinates, with weight 0 where `fill_value` goes."""
         index = cast(place, "int64")
         if self.fill_mode == "reflect":
             index = index % (2 * size)
@@ -88,7 +89,7 @@ class _Geometry(RandomImageLayer):
 
 
 class RandomRotation(_Geometry):
-    """Turn each image around its centre, by a random part of a whole turn against the clock.
+    """Rotate each image around its centre by a random fraction of a counterclockwise turn.
 
     >>> import tapegrad
     >>> x = tapegrad.reshape(tapegrad.range(4.0), (2, 2, 1))
@@ -104,7 +105,7 @@ class RandomRotation(_Geometry):
 
 
 class _ByAxis(_Geometry):
-    """Base of layers with a factor for the height of images and one for their width."""
+    """Base class of layers with one factor for the height and one for the width."""
 
     is_strict = is_width_needed = True
 
@@ -129,7 +130,9 @@ class _ByAxis(_Geometry):
 
 
 class RandomZoom(_ByAxis):
-    """Show more (factors above 0) or less (below 0) of each image; alike without `width_factor`.
+    """Zoom out of each image (factors above 0) or into it (factors below 0).
+
+    Without `width_factor`, height and width are zoomed alike.
 
     >>> import tapegrad
     >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
@@ -145,7 +148,7 @@ class RandomZoom(_ByAxis):
 
 
 class RandomTranslation(_ByAxis):
-    """Move each image down and to the right, by random parts of its height and width.
+    """Move each image down and to the right by random fractions of its height and width.
 
     >>> import tapegrad
     >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
@@ -159,5 +162,5 @@ class RandomTranslation(_ByAxis):
 
 
 def _numbers(x: Any, shape: tuple[int, ...]) -> Any:
-    """Return 0, 1, 2, ... along the first axis, made where `x` is: no copy from the host."""
+    """Return 0, 1, 2, ... along the first axis, computed on the device of `x`."""
     return offset_index_p(zeros_for(x, shape, np.dtype("float32")), axis=0, length=1)

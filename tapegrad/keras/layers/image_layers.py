@@ -1,4 +1,4 @@
-"""Layers that mirror, cut, resize and brighten images, and what all layers for images share."""
+"""Image layers: random flip, contrast, brightness and crop; resizing; their base classes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.device import device
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.interpolation import kernel_names, resized
 from tapegrad.keras.layers.regularization import RandomLayer
 from tapegrad.keras.layers.spatial_arguments import channels_format, positive
-from tapegrad.ops.cast import cast, in_dtype
+from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import arange, numpy_dtype_of
-from tapegrad.ops.gather import gather
-from tapegrad.ops.padding import pad
-from tapegrad.ops.random_draws import draw_mask
-from tapegrad.ops.rearranging import flip
-from tapegrad.ops.reduce import reduce_mean
-from tapegrad.ops.rounding import round as rounded
-from tapegrad.ops.selection import clip, where
+from tapegrad.ops.elementwise.rounding import round as rounded
+from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.indexing.gather import gather
+from tapegrad.ops.random.primitives import draw_mask
+from tapegrad.ops.reduction.functions import reduce_mean
+from tapegrad.ops.shape.padding import pad
+from tapegrad.ops.shape.rearranging import flip
 
 # Axes of an image: 0 is its height, 1 its width.
 _MODES = {"horizontal": (1,), "vertical": (0,), "horizontal_and_vertical": (1, 0)}
 
 
 class ImageLayer(RandomLayer):
-    """Base of layers that take images, or batches of them."""
+    """Base class of layers that take an image or a batch of images."""
 
     supports_masking = False
 
@@ -56,10 +56,10 @@ class ImageLayer(RandomLayer):
 
 
 class RandomImageLayer(ImageLayer):
-    """Base of layers that change each image by numbers drawn for it, in training only."""
+    """Base class of layers that change each image by its own random numbers, in training only."""
 
     least_factor = -1
-    is_strict = False  # as in Keras: then the upper one of two factors may be above 1
+    is_strict = False  # if False, the upper factor may be above 1, as in Keras
 
     def call(self, inputs: Any, training: Any = True) -> Any:
         self._axes(inputs.shape)
@@ -70,20 +70,20 @@ class RandomImageLayer(ImageLayer):
         raise NotImplementedError
 
     def _bounds(self, factor: Any) -> tuple[float, float]:
-        """Return between which numbers to draw: two that are given, or one with either sign."""
+        """Return the range to draw from: the two factors, or (-factor, factor) for one factor."""
         is_one, least = isinstance(factor, Real), self.least_factor
         low, high = _in_order((factor, factor) if is_one else factor)
         if least <= low <= 1 and (high <= 1 or not self.is_strict):
             return (-abs(low), abs(low)) if is_one else (low, high)
         raise ArgumentError(
-            f"{type(self).__name__} takes a factor from {least} to 1, or two to draw between. "
+            f"{type(self).__name__} takes a factor from {least} to 1, or a pair (lower, upper). "
             f"Got {factor!r}."
         )
 
     def _drawn(self, x: Any, *bounds: tuple[float, float]) -> list[Any]:
-        """Draw a number of each range for each image, in shapes that stretch to the images."""
+        """Draw a number from each range for each image, in shapes that broadcast to the images."""
         shape = (len(bounds), *x.shape[:-3], 1, 1, 1)
-        # Half precision is too coarse for places in an image.
+        # Half precision is too coarse for image coordinates.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
         with device(x.device):
             numbers = self.seed_generator.uniform(shape, dtype=dtype)
@@ -91,7 +91,7 @@ class RandomImageLayer(ImageLayer):
 
 
 class RandomFlip(RandomImageLayer):
-    """Mirror each image with probability 1/2, along one axis or along both independently.
+    """Flip each image with probability 1/2, along one axis or along both independently.
 
     >>> import tapegrad
     >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 2, 2, 1))
@@ -119,7 +119,7 @@ class RandomFlip(RandomImageLayer):
 
 
 class _Colours(RandomImageLayer):
-    """Base of layers that know between which values the numbers of an image lie."""
+    """Base class of layers that take the range of the pixel values."""
 
     def __init__(
         self, factor: Any, value_range: Any = (0, 255), seed: int | None = None, **kwargs: Any
@@ -134,9 +134,9 @@ class _Colours(RandomImageLayer):
 
 
 class RandomContrast(_Colours):
-    """Multiply what each channel of an image differs from its mean by a random number.
+    """Scale the deviation of each channel from its mean by a random number.
 
-    It lies between `1 - lower` and `1 + upper`, where one factor stands for both of them.
+    The number lies between `1 - lower` and `1 + upper`; a single factor is used for both.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[[100.0], [120.0]]])
@@ -154,7 +154,7 @@ class RandomContrast(_Colours):
 
 
 class RandomBrightness(_Colours):
-    """Add a random part of the range of values to each image.
+    """Add a random fraction of the value range to each image.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[[100.0], [250.0]]])
@@ -169,7 +169,7 @@ class RandomBrightness(_Colours):
 
 
 class _Sized(ImageLayer):
-    """Base of layers that bring images to a size."""
+    """Base class of layers whose output images have a fixed size."""
 
     def __init__(
         self, height: int, width: int, data_format: str | None = None, **kwargs: Any
@@ -190,8 +190,8 @@ class _Sized(ImageLayer):
         height, width = self._size(x)
         return height >= self.height and width >= self.width
 
-    def _centre(self, x: Any, height: int, width: int) -> Any:
-        """Cut the middle out of images."""
+    def _centre_crop(self, x: Any, height: int, width: int) -> Any:
+        """Crop the centre of images."""
         index = [slice(None)] * len(x.shape)
         for axis, size in zip(self._axes(x.shape), (height, width)):
             start = (x.shape[axis] - size) // 2
@@ -199,25 +199,26 @@ class _Sized(ImageLayer):
         return x[tuple(index)]
 
     def _in_proportion(self, x: Any) -> list[int]:
-        """Return the height that would suit the width of images, and the other way round."""
+        """Return the height that matches the width of images, and the width for their height."""
         height, width = self._size(x)
         return [int(width * self.height / self.width), int(height * self.width / self.height)]
 
-    def _cut(self, x: Any) -> Any:
-        """Cut out the largest middle part of the right proportions."""
+    def _crop(self, x: Any) -> Any:
+        """Crop the largest centred part with the target aspect ratio."""
         sizes = zip(self._size(x), self._in_proportion(x))
-        return self._centre(x, *[max(1, min(pair)) for pair in sizes])
+        return self._centre_crop(x, *[max(1, min(pair)) for pair in sizes])
 
-    def _stretched(self, x: Any, kernel: str = "bilinear", antialias: bool = False) -> Any:
+    def _resized(self, x: Any, kernel: str = "bilinear", antialias: bool = False) -> Any:
         for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
             x = resized(x, axis, size, kernel, antialias)
         return x
 
 
 class Resizing(_Sized):
-    """Stretch images to a size, by an interpolation between the middles of their pixels.
+    """Resize images by interpolation between pixel centres.
 
-    To keep proportions, images are cut or padded first. Whole numbers stay such, rounded.
+    To keep the aspect ratio, images are cropped or padded first. Integer images are rounded and
+    keep their dtype.
 
     >>> import tapegrad
     >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
@@ -256,17 +257,17 @@ class Resizing(_Sized):
         if is_between or not kind.is_integer:
             x = in_dtype(x, "float32" if is_between else self.compute_dtype)
         if self.crop_to_aspect_ratio:
-            x = self._cut(x)
+            x = self._crop(x)
         elif self.pad_to_aspect_ratio:
             x = self._padded(x)
-        x = self._stretched(x, self.interpolation, self.antialias)
+        x = self._resized(x, self.interpolation, self.antialias)
         if not is_between:
             return x
         limits = np.iinfo(numpy_dtype_of(inputs))
         return cast(clip(rounded(x), limits.min, limits.max), kind)
 
     def _padded(self, x: Any) -> Any:
-        """Add as much on both sides of images as gives the right proportions."""
+        """Pad both sides of images to the target aspect ratio."""
         pairs = [(0, 0)] * len(x.shape)
         for axis, size in zip(self._axes(x.shape), self._in_proportion(x)):
             pairs[axis] = (max(0, size - x.shape[axis]) // 2,) * 2
@@ -274,7 +275,7 @@ class Resizing(_Sized):
 
 
 class CenterCrop(_Sized):
-    """Cut the middle out of images; those that are too small are cut and stretched to the size.
+    """Crop the centre of images. Images that are too small are cropped and resized.
 
     >>> import tapegrad
     >>> CenterCrop(1, 2)(tapegrad.reshape(tapegrad.range(12.0), (3, 4, 1))).tolist()
@@ -284,15 +285,15 @@ class CenterCrop(_Sized):
     def call(self, inputs: Any) -> Any:
         x = in_dtype(inputs, self.compute_dtype)
         if self._is_large_enough(x):
-            return self._centre(x, self.height, self.width)
-        return self._stretched(self._cut(x))
+            return self._centre_crop(x, self.height, self.width)
+        return self._resized(self._crop(x))
 
 
 class RandomCrop(_Sized):
-    """Cut a part out of images, at a random place that is the same for the whole batch.
+    """Crop images at a random position, which is the same for the whole batch.
 
-    Outside training, and where images are too small, the largest middle part of the right
-    proportions is stretched to the size.
+    Outside training, or if images are too small, the largest centred part with the target aspect
+    ratio is resized.
 
     >>> import tapegrad
     >>> RandomCrop(2, 3)(tapegrad.ones([5, 8, 8, 1]), training=True).shape
@@ -313,7 +314,7 @@ class RandomCrop(_Sized):
     def call(self, inputs: Any, training: Any = True) -> Any:
         x = in_dtype(inputs, self.compute_dtype)
         if not training or not self._is_large_enough(x):
-            return self._stretched(self._cut(x))
+            return self._resized(self._crop(x))
         for axis, size in zip(self._axes(x.shape), (self.height, self.width)):
             with device(x.device):
                 start = self.seed_generator.integers((), 0, x.shape[axis] - size + 1)
@@ -323,7 +324,7 @@ class RandomCrop(_Sized):
 
 
 def _in_order(value: Any) -> tuple[float, float]:
-    """Return two numbers, the lower one first; two NaN for what is not two numbers."""
+    """Return two numbers, the lower one first, or two NaN if the value is not two numbers."""
     try:
         low, high = sorted(map(float, value))
     except (TypeError, ValueError):

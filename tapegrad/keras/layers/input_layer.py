@@ -1,4 +1,4 @@
-"""Where a model's inputs come from."""
+"""Input and InputLayer: the inputs of a functional model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.symbolic import KerasTensor, Node
 
 
 class InputLayer(Layer):
-    """Stands for an input of a model; `Input` makes one.
+    """Represents an input of a model; `Input` creates one.
 
     >>> InputLayer((3,), name="point").output
     <KerasTensor shape=(None, 3), dtype=float32, name=point>
@@ -36,11 +36,15 @@ class InputLayer(Layer):
         for given in (shape, batch_shape):
             if given is not None and not isinstance(given, Sequence):
                 raise ArgumentError(
-                    f"A shape is a tuple of sizes, as ({given},) for one. Got {given!r}."
+                    f"A shape is a tuple of sizes, such as ({given},) for one dimension. "
+                    f"Got {given!r}."
                 )
         sizes: Any = tuple(batch_shape or ()) if shape is None else (batch_size, *shape)
         if any(n is not None and (not isinstance(n, Integral) or n < 0) for n in sizes):
-            raise ArgumentError(f"A shape holds sizes, or None for any size. Got {sizes}.")
+            raise ArgumentError(
+                "The sizes of a shape must be integers of 0 or more, or None for any size. "
+                f"Got {sizes}."
+            )
         sizes = tuple(None if n is None else int(n) for n in sizes)
         self.batch_shape = sizes
         self.input_dtype = "float32" if dtype is None else as_dtype(dtype).name
@@ -50,7 +54,7 @@ class InputLayer(Layer):
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an input like this one."""
+        """Return the constructor arguments of this input."""
         return {"batch_shape": self.batch_shape, "dtype": self.input_dtype, "name": self.name}
 
     def call(self, inputs: Any) -> Any:
@@ -64,7 +68,7 @@ def Input(  # noqa: N802  # Keras' name
     batch_shape: Sequence[int | None] | None = None,
     name: str | None = None,
 ) -> KerasTensor:
-    """Return a tensor without value, from which a functional model begins.
+    """Return a symbolic tensor that is an input of a functional model.
 
     >>> Input(shape=(28, 28, 1)).shape
     (None, 28, 28, 1)

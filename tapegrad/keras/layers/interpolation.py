@@ -1,4 +1,4 @@
-"""Interpolation between the elements along an axis, as a product with a matrix of weights."""
+"""Interpolation along an axis, as a product with a matrix of weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.gather import place_next_to, take_p
-from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import moveaxis
+from tapegrad.ops.indexing.gather import place_next_to, take_p
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.shape.functions import moveaxis
 
 Host = np.ndarray[Any, Any]
 
@@ -22,7 +22,7 @@ def _triangle(x: Host) -> Host:
 
 
 def _cubic(x: Host) -> Host:
-    """Keys' cubic with a = -1/2, which continues a parabola exactly."""
+    """Keys' cubic kernel with a = -1/2, which reproduces quadratics exactly."""
     d = np.abs(x)
     near = (1.5 * d - 2.5) * d**2 + 1.0
     far = ((-0.5 * d + 2.5) * d - 4.0) * d + 2.0
@@ -52,10 +52,11 @@ def kernel_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def weights(size: int, wanted: int, kernel: str, antialias: bool = False) -> Host:
-    """Return the matrix `[wanted, size]` that gives an axis another length.
+    """Return the matrix `[wanted, size]` that resamples an axis of `size` to `wanted` elements.
 
-    Elements are intervals, and their values stand in the middle. At the ends the weights of the
-    elements that there are add up to 1. With `antialias`, kernels are as wide as new elements.
+    Samples are at the centres of their intervals. At the edges, the weights of the existing
+    elements are rescaled to sum to 1. With `antialias`, the kernel is widened by the scale factor
+    when the axis shrinks.
 
     >>> weights(2, 4, "bilinear").tolist()
     [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]
@@ -80,7 +81,7 @@ def interpolated(x: Any, axis: int, factor: int, kernel: str) -> Any:
 
 
 def resized(x: Any, axis: int, wanted: int, kernel: str, antialias: bool = False) -> Any:
-    """Return a tensor with `wanted` elements along an axis; the kernel may be "nearest" as well.
+    """Return a tensor with `wanted` elements along an axis; the kernel may also be "nearest".
 
     >>> import tapegrad
     >>> resized(tapegrad.constant([1, 2, 3, 4]), 0, 2, "nearest").tolist()
@@ -93,6 +94,6 @@ def resized(x: Any, axis: int, wanted: int, kernel: str, antialias: bool = False
         places = (2 * np.arange(wanted) + 1) * size // (2 * wanted)
         return take_p(x, place_next_to(x, places), axis=axis)
     matrix = weights(size, wanted, kernel, antialias).astype(numpy_dtype_of(x))
-    # One large product: one for each row, of a few channels, would take many times as long.
+    # One large product is much faster than one small product per row.
     product = matmul(moveaxis(x, axis, -1), place_next_to(x, matrix), transpose_b=True)
     return moveaxis(product, -1, axis)

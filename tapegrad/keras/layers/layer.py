@@ -1,4 +1,4 @@
-"""Layer: weights that are made when the shape of the input is known, and a call."""
+"""Layer: the base class of all layers, which builds its weights on the first call."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.autodiff.batching import is_batched
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
 from tapegrad.keras.configured import Configured, accepted, keeps_objects
+from tapegrad.keras.layers.attribute_tracking import Gathered, Holder
 from tapegrad.keras.layers.calling import (
     NOT_BUILT,
     built_afterwards,
@@ -28,21 +29,20 @@ from tapegrad.keras.layers.calling import (
     shapes_for,
 )
 from tapegrad.keras.layers.context import current_pass, training_flag
-from tapegrad.keras.layers.holding import Gathered, Holder
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 
 Shape = tuple[int | None, ...]
 
 _FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "input_dim")
-"""Arguments by which the first layer of a model may be told what comes in."""
+"""Constructor arguments that give the first layer of a model its input shape."""
 
 
 class Layer(Configured, Module, Holder):
-    """Base of all layers: subclasses make weights in `build` and compute in `call`.
+    """Base class of all layers: subclasses create weights in `build` and compute in `call`.
 
     >>> import tapegrad
     >>> class Scale(Layer):
@@ -57,7 +57,10 @@ class Layer(Configured, Module, Holder):
 
     supports_masking = False
     takes_integers_as_floats = False
-    """Whether a call casts integers too: with weights in float32, they would give float64."""
+    """Whether a call casts integer inputs to the compute dtype.
+
+    An integer input times a float32 weight would otherwise promote to float64.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -79,9 +82,9 @@ class Layer(Configured, Module, Holder):
                     f"{type(self).__name__} does not take the argument {key!r}. All layers take "
                     "name, dtype, trainable and activity_regularizer."
                 )
-        kind = type(self).__name__
-        self._name = automatic_name(kind) if name is None else checked_name(name)
-        self._automatic = snake_case(kind) if name is None else ""
+        class_name = type(self).__name__
+        self._name = automatic_name(class_name) if name is None else checked_name(name)
+        self._automatic = snake_case(class_name) if name is None else ""
         self.dtype_policy = dtype_policies.get(dtype)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.built = False
@@ -110,17 +113,17 @@ class Layer(Configured, Module, Holder):
         aggregation: str | None = None,
         name: str | None = None,
     ) -> Variable:
-        """Make a variable that belongs to this layer; call it in `build`."""
-        kind = as_dtype(self.variable_dtype if dtype is None else dtype)
+        """Create a variable that belongs to this layer. Call this in `build`."""
+        weight_dtype = as_dtype(self.variable_dtype if dtype is None else dtype)
         if initializer is None:
-            initializer = "glorot_uniform" if kind.is_floating else "zeros"
+            initializer = "glorot_uniform" if weight_dtype.is_floating else "zeros"
         sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
         if any(n is None for n in sizes):
             raise ShapeError(
-                f"A weight of layer {self.name!r} would have shape {sizes}: the layer needs to "
-                "know these sizes of its input. Give them to Input, or reshape before it."
+                f"A weight of layer {self.name!r} would have shape {sizes}, but weights need known "
+                "sizes. Give these sizes of the input to Input, or reshape before the layer."
             )
-        value = initializers.get(initializer)(sizes, dtype=kind.name)
+        value = initializers.get(initializer)(sizes, dtype=weight_dtype.name)
         variable = Variable(
             value,
             trainable=trainable and self._trainable,
@@ -131,21 +134,21 @@ class Layer(Configured, Module, Holder):
             self._frozen.add(variable.number)
         if regularizer is not None:
             self._regularized.append((variable, regularizers.get(regularizer)))
-        if not autocast or not kind.is_floating:
+        if not autocast or not weight_dtype.is_floating:
             self._kept_as_is.add(variable.number)
         return variable
 
     def __setattr__(self, name: str, value: Any) -> None:
-        aside = vars(self).get("_in_float32")
-        if aside is not None and type(value) is Variable and self.dtype_policy.is_mixed:
-            # Kept aside, so that `call` gets it in the dtype of the computation.
-            aside[name] = value
+        mixed_weights = vars(self).get("_in_float32")
+        if mixed_weights is not None and type(value) is Variable and self.dtype_policy.is_mixed:
+            # Stored outside __dict__, so that __getattr__ can cast it to the compute dtype.
+            mixed_weights[name] = value
             if value.number not in self._kept_as_is:
                 self.__dict__.pop(name, None)
                 self._forget_held()
                 return
-        elif aside:
-            aside.pop(name, None)
+        elif mixed_weights:
+            mixed_weights.pop(name, None)
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -159,7 +162,7 @@ class Layer(Configured, Module, Holder):
 
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]
-        """All variables: of this layer the trainable ones first, then those of inner layers."""
+        """All variables: the layer's trainable ones, its other ones, then those of sublayers."""
         gathered = self._gathered
         if gathered is None or not gathered.holds():
             found: dict[int, Variable] = {}
@@ -170,7 +173,7 @@ class Layer(Configured, Module, Holder):
         return list(gathered.variables)
 
     def _gather(self, found: dict[int, Variable], contents: list[Any]) -> None:
-        """Add the variables to what was found, and the lists and dicts that were looked into."""
+        """Add the variables to `found`, and the searched lists and dicts to `contents`."""
         own, layers = self._held()
         contents += self._contents
         if not all([variable.trainable for variable in own]):
@@ -196,9 +199,9 @@ class Layer(Configured, Module, Holder):
     non_trainable_weights = non_trainable_variables
 
     def checkpointed(self) -> dict[str, Any]:
-        """What a checkpoint looks into, by name: the same under every dtype policy."""
-        aside = ("_in_float32", "_arguments", "_regularized")
-        found = {name: value for name, value in self.__dict__.items() if name not in aside}
+        """Return the attributes that a checkpoint searches; the same under every dtype policy."""
+        skipped = ("_in_float32", "_arguments", "_regularized")
+        found = {name: value for name, value in self.__dict__.items() if name not in skipped}
         return {**found, **self._in_float32}
 
     def _own_variables(self) -> list[Variable]:
@@ -209,7 +212,7 @@ class Layer(Configured, Module, Holder):
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes this layer; setting it also sets it for all inner layers."""
+        """Whether training updates this layer. Setting it also sets it on all sublayers."""
         return self._trainable
 
     @trainable.setter
@@ -226,7 +229,7 @@ class Layer(Configured, Module, Holder):
             layer.trainable = value
 
     def count_params(self) -> int:
-        """Return how many numbers the weights hold."""
+        """Return the total number of elements in the weights."""
         if not self.built:
             raise ArgumentError(f"Layer {self.name!r} has no weights to count yet. {NOT_BUILT}")
         return sum(prod(variable.shape) for variable in self.variables)
@@ -236,7 +239,10 @@ class Layer(Configured, Module, Holder):
         return [variable.numpy() for variable in self.variables]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set all weights, in the order of `get_weights`; nothing is set if one does not fit."""
+        """Set all weights, in the order of `get_weights`.
+
+        If the shape of any value is wrong, no weight is changed.
+        """
         variables = self.variables
         shapes = [tuple(np.shape(value)) for value in weights]
         wanted = [tuple(variable.shape) for variable in variables]
@@ -256,7 +262,7 @@ class Layer(Configured, Module, Holder):
 
     @property
     def _title(self) -> str:
-        """What errors call the layer: by its name and its kind."""
+        """The name and the class of the layer, for error messages."""
         return f"Layer {self.name!r} ({type(self).__name__})"
 
     @property
@@ -272,71 +278,73 @@ class Layer(Configured, Module, Holder):
         return self.dtype_policy.compute_dtype
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make a layer like this one, under the same name."""
+        """Return the constructor arguments of this layer, its name included."""
         config = super().get_config()
         config.pop("kwargs", None)
         has_dtype = config.get("dtype") is not None
         if not has_dtype and (keeps_objects.get() or self.dtype_policy.name != "float32"):
-            config["dtype"] = self.dtype_policy.name  # also where another policy is global
+            # The global policy may be another one when the config is read.
+            config["dtype"] = self.dtype_policy.name
         return {**config, "name": self.name, "trainable": self.trainable}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make a layer from what `get_config` returned."""
+        """Create a layer from the result of `get_config`."""
         return cls(**accepted(cls, config))
 
     # Losses
 
     def add_loss(self, loss: Any) -> None:
-        """Add something to what training makes small; call it in `call`."""
-        whole = current_pass.get()
-        if self._last_pass is not whole:
-            self._enter(whole)
+        """Add a scalar to the loss that training minimizes. Call this in `call`."""
+        forward_pass = current_pass.get()
+        if self._last_pass is not forward_pass:
+            self._enter(forward_pass)
         self._own_losses.extend(nest.flatten(loss))
 
     @property
     def losses(self) -> list[Any]:
-        """What was added in the last call, and what regularizers say of the weights."""
+        """The losses added during the last call, and the penalties of the weight regularizers."""
         return self._losses_of(self._last_pass)
 
-    def _losses_of(self, whole: object | None) -> list[Any]:
-        found = list(self._own_losses) if self._last_pass is whole else []
+    def _losses_of(self, forward_pass: object | None) -> list[Any]:
+        found = list(self._own_losses) if self._last_pass is forward_pass else []
         if self._trainable:
             found += [rule(v.value()) for v, rule in self._regularized if v.trainable]
         for layer in self._inner_layers():
-            found += layer._losses_of(whole)
+            found += layer._losses_of(forward_pass)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_own_losses": []}  # which may be tensors of a recording
+        # The losses may be tensors of a recording, which cannot be pickled.
+        return {**self.__dict__, "_own_losses": []}
 
-    def _enter(self, whole: object | None) -> None:
-        """Take part in a pass; what was added in an earlier one is over."""
+    def _enter(self, forward_pass: object | None) -> None:
+        """Join a forward pass, and drop the losses of the previous one."""
         state = self.__dict__
-        state["_last_pass"] = whole
+        state["_last_pass"] = forward_pass
         if state["_own_losses"]:
             state["_own_losses"].clear()
 
     # Building and calling
 
     def build(self, input_shape: Any) -> None:
-        """Make the weights, for an input of this shape (None: any size)."""
+        """Create the weights for an input of this shape, in which None means any size."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute; subclasses say how, and may take `training` and `mask`."""
+        """Compute the output. Subclasses define this, and may take `training` and `mask`."""
         raise NotImplementedError(f"{type(self).__name__} must define call(self, inputs).")
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        """Return the mask of the output: that of the input where masks are supported."""
+        """Return the mask of the output: the input's mask if the layer supports masking."""
         return previous_mask if self.supports_masking else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        whole = current_pass.get()
-        if whole is None:
-            return self._begun(args, kwargs)
+        forward_pass = current_pass.get()
+        if forward_pass is None:
+            return self._call_outermost(args, kwargs)
         training = kwargs.pop("training", None) if kwargs else None
         if len(args) == 1 and not kwargs and type(args[0]) is Tensor:
-            # As below, but in less time.
+            # Fast path for the usual case: one tensor and no keyword arguments.
             if args[0].dtype.name != self.dtype_policy.compute_dtype:
                 args = (self._as_input(args[0]),)
         else:
@@ -358,13 +366,13 @@ class Layer(Configured, Module, Holder):
         if kwargs and not spec.takes_mask:
             kwargs.pop("mask", None)
         state = self.__dict__
-        if state["_last_pass"] is not whole:
-            self._enter(whole)
+        if state["_last_pass"] is not forward_pass:
+            self._enter(forward_pass)
         try:
             if training is not outer:
-                outputs = self._called_with(training, args, kwargs)
+                outputs = self._call_with_training(training, args, kwargs)
             elif state["_in_float32"]:
-                outputs = self._called_in_half(args, kwargs)
+                outputs = self._call_with_cast_weights(args, kwargs)
             else:
                 outputs = self.call(*args, **kwargs)
         except (IndexOutOfRangeError, ShapeError) as error:
@@ -376,27 +384,27 @@ class Layer(Configured, Module, Holder):
                 self.add_loss(self.activity_regularizer(output) / output.shape[0])
         return outputs
 
-    def _begun(self, args: Any, kwargs: Any) -> Any:
-        """Call as the outermost layer."""
+    def _call_outermost(self, args: Any, kwargs: Any) -> Any:
+        """Start a forward pass, and apply the deferred moving averages at its end."""
         averages = MovingAverages()
-        whole, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
+        token, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
         try:
             return self(*args, **kwargs)
         finally:
             training_flag.reset(flag)
-            current_pass.reset(whole)
+            current_pass.reset(token)
             averages.finish(self)
 
-    def _called_with(self, training: bool | None, args: Any, kwargs: Any) -> Any:
-        """Call with another flag for inner layers."""
+    def _call_with_training(self, training: bool | None, args: Any, kwargs: Any) -> Any:
+        """Call with another training flag for the sublayers."""
         token = training_flag.set(training)
         try:
-            return self._called_in_half(args, kwargs)
+            return self._call_with_cast_weights(args, kwargs)
         finally:
             training_flag.reset(token)
 
-    def _called_in_half(self, args: Any, kwargs: Any) -> Any:
-        """Call with weights in the dtype of the computation."""
+    def _call_with_cast_weights(self, args: Any, kwargs: Any) -> Any:
+        """Call with the weights cast to the compute dtype."""
         state = self.__dict__
         was_calling, state["_is_calling"] = self._is_calling, True
         try:
@@ -410,7 +418,7 @@ class Layer(Configured, Module, Holder):
             self.built = True
 
     def _as_input(self, value: Any) -> Any:
-        """A value as a tensor, floating ones in the dtype of the computation."""
+        """Convert an array to a tensor, and cast floating values to the compute dtype."""
         if type(value) is not Tensor:
             if _is_array(value):
                 value = to_tensor(value)
@@ -424,15 +432,15 @@ class Layer(Configured, Module, Holder):
         return value
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Return the shape of the output, None for sizes that are not known.
+        """Return the shape of the output, with None for unknown sizes.
 
-        Layers that do not say it are tried out, on zeros of two sizes.
+        The default calls the layer on zeros, with unknown sizes set to 2 and then to 3.
         """
-        shapes = [shape_of(self._tried(input_shape, size)) for size in (2, 3)]
-        return nest.map_structure(_known, *map(_wrapped, shapes))
+        shapes = [shape_of(self._call_on_zeros(input_shape, size)) for size in (2, 3)]
+        return nest.map_structure(_common_shape, *map(_wrapped, shapes))
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        """Return tensors without values like those that a call on such tensors would give."""
+        """Return symbolic tensors with the shapes and dtypes of the outputs of a call."""
         spec = call_spec(type(self).call)
         self._build_for(spec, args, kwargs)
         given = shapes_for("compute_output_shape", self, spec, args, kwargs)
@@ -441,15 +449,15 @@ class Layer(Configured, Module, Holder):
             lambda shape: KerasTensor(shape.sizes, self.compute_dtype), _wrapped(shapes)
         )
 
-    def _tried(self, input_shape: Any, size: int) -> Any:
+    def _call_on_zeros(self, input_shape: Any, size: int) -> Any:
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )
-        with np.errstate(all="ignore"):  # zeros are not what the layer was made for
+        with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
             return self(zeros, training=False)
 
     def _zeros_like(self, shape: Sequence[int | None], size: int) -> Any:
-        """Zeros of a shape, with `size` in the place of what is not known."""
+        """Return zeros of a shape, with `size` for unknown sizes."""
         sizes = [size if n is None else n for n in shape]
         return to_tensor(np.zeros(sizes, as_dtype(self.compute_dtype).dtype))
 
@@ -465,7 +473,7 @@ class _Shape:
 
 
 def _wrapped(shapes: Any) -> Any:
-    """A structure of shapes with each shape as one leaf."""
+    """Return a structure of shapes in which each shape is one leaf."""
     if isinstance(shapes, list | tuple) and all(n is None or isinstance(n, int) for n in shapes):
         return _Shape(shapes)
     if isinstance(shapes, dict):
@@ -473,7 +481,8 @@ def _wrapped(shapes: Any) -> Any:
     return type(shapes)(_wrapped(shape) for shape in shapes)
 
 
-def _known(one: _Shape, other: _Shape) -> Shape:
+def _common_shape(one: _Shape, other: _Shape) -> Shape:
+    """Return the sizes that agree, and None for the others."""
     return tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes))
 
 
@@ -482,12 +491,12 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor of ours, one example of a batch inside vmap included."""
+    """Whether a value is a Tensor, a Variable, or a batched value inside vmap."""
     return isinstance(value, Tensor | Variable) or is_batched(value)
 
 
 def _input_shape(kwargs: dict[str, Any]) -> Shape | None:
-    """The shape of the input, with the batch, if it was given to the layer."""
+    """Return the input shape, batch included, if the constructor arguments give it."""
     for key in ("batch_shape", "batch_input_shape"):
         if kwargs.get(key) is not None:
             return tuple(kwargs[key])

@@ -1,4 +1,4 @@
-"""Layers that make one tensor of several."""
+"""Merging layers: Add, Multiply, Concatenate, Dot and others."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.ops.arithmetic import add as sum_of_two, multiply as product_of_two
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_or
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import ones_like
-from tapegrad.ops.einsum import einsum
-from tapegrad.ops.joining import concat
+from tapegrad.ops.elementwise.arithmetic import add as sum_of_two, multiply as product_of_two
+from tapegrad.ops.elementwise.comparison import logical_or
+from tapegrad.ops.elementwise.selection import (
+    maximum as larger_of_two,
+    minimum as smaller_of_two,
+    where,
+)
 from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.selection import maximum as larger_of_two, minimum as smaller_of_two, where
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.products.einsum import einsum
+from tapegrad.ops.shape.functions import broadcast_to, reshape
+from tapegrad.ops.shape.joining import concat
 
 Shape = tuple[int | None, ...]
 
 
 class _Merge(Layer):
-    """Base of layers that combine tensors element by element; shorter shapes are broadcast."""
+    """Base class of layers that combine tensors elementwise, with broadcasting."""
 
     supports_masking = True
     least = 2
@@ -41,13 +45,13 @@ class _Merge(Layer):
         return reduce(lambda a, b: _broadcast(self, a, b), shapes)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        """What one of the tensors has counts; without a mask, a tensor has everything."""
+        """Return the union of the masks, or None if any tensor has no mask."""
         masks = previous_mask or [None]
         return None if any(mask is None for mask in masks) else reduce(logical_or, masks)
 
 
 def _aligned(layer: Layer, inputs: Sequence[Any]) -> list[Any]:
-    """Tensors of one rank: new axes come after that of the batch, which all of them have."""
+    """Return the tensors with equal ranks; new axes are inserted after the batch axis."""
     first = inputs[0]
     rank, dtype = first.ndim, first.dtype
     if all([x.ndim == rank and x.dtype is dtype for x in inputs]):
@@ -58,22 +62,22 @@ def _aligned(layer: Layer, inputs: Sequence[Any]) -> list[Any]:
             reshape(x, (*x.shape[:1], *(1,) * (rank - len(x.shape)), *x.shape[1:])) for x in inputs
         ]
     if len({x.dtype for x in inputs}) > 1 and any(x.dtype.is_floating for x in inputs):
-        # An integer beside a float32 would make it a float64.
+        # An integer would promote a float32 operand to float64.
         return [x if x.dtype.is_floating else cast(x, layer.compute_dtype) for x in inputs]
     return list(inputs)
 
 
-def _shown(mask: Any, x: Any) -> Any:
-    """A mask with axes of length 1 for those of the tensor that it says nothing about."""
+def _expand_mask(mask: Any, x: Any) -> Any:
+    """Append axes of length 1 to a mask until it has the rank of the tensor."""
     return reshape(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
 
 
 class _Extreme(_Merge):
-    """Base of the largest and the smallest: what a mask leaves out is not compared."""
+    """Base class of Maximum and Minimum, which do not compare masked elements."""
 
     def call(self, inputs: Sequence[Any], mask: Any = None) -> Any:
         tensors = _aligned(self, inputs)
-        masks = [None if m is None else _shown(m, x) for m, x in zip(mask or (), tensors)]
+        masks = [None if m is None else _expand_mask(m, x) for m, x in zip(mask or (), tensors)]
         if all(m is None for m in masks):
             return reduce(self.merge, tensors)
         result, kept = tensors[0], masks[0]
@@ -136,7 +140,7 @@ class Subtract(_Merge):
 
 
 class Multiply(_Merge):
-    """Multiply tensors element by element.
+    """Multiply tensors elementwise.
 
     >>> import tapegrad
     >>> Multiply()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).tolist()
@@ -147,8 +151,8 @@ class Multiply(_Merge):
         tensors = _aligned(self, inputs)
         if mask is None or all(m is None for m in mask):
             return reduce(product_of_two, tensors)
-        # What a mask leaves out is no factor; where all are left out, nothing remains.
-        masks = [None if m is None else _shown(m, x) for m, x in zip(mask, tensors)]
+        # Masked elements count as 1; elements that are masked in all tensors become 0.
+        masks = [None if m is None else _expand_mask(m, x) for m, x in zip(mask, tensors)]
         factors = [x if m is None else where(m, x, 1.0) for m, x in zip(masks, tensors)]
         product = reduce(product_of_two, factors)
         if any(m is None for m in masks):
@@ -157,7 +161,7 @@ class Multiply(_Merge):
 
 
 class Average(_Merge):
-    """Average tensors element by element.
+    """Average tensors elementwise.
 
     >>> import tapegrad
     >>> Average()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).tolist()
@@ -169,7 +173,7 @@ class Average(_Merge):
 
 
 class Maximum(_Extreme):
-    """Take the largest of tensors, element by element.
+    """Take the elementwise maximum of tensors.
 
     >>> import tapegrad
     >>> Maximum()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).tolist()
@@ -180,7 +184,7 @@ class Maximum(_Extreme):
 
 
 class Minimum(_Extreme):
-    """Take the smallest of tensors, element by element.
+    """Take the elementwise minimum of tensors.
 
     >>> import tapegrad
     >>> Minimum()([tapegrad.ones([2]), 3 * tapegrad.ones([2])]).tolist()
@@ -191,7 +195,7 @@ class Minimum(_Extreme):
 
 
 class Concatenate(Layer):
-    """Join tensors along an axis.
+    """Concatenate tensors along an axis.
 
     >>> import tapegrad
     >>> Concatenate()([tapegrad.ones([2, 3]), tapegrad.ones([2, 1])]).shape
@@ -210,8 +214,8 @@ class Concatenate(Layer):
         others = [tuple(n for k, n in enumerate(shape) if k != axis) for shape in input_shape]
         if any(not _fits(others[0], other) for other in others):
             raise ShapeError(
-                f"{self._title} takes tensors that differ along axis "
-                f"{self.axis} only. Got shapes {[tuple(shape) for shape in input_shape]}."
+                f"{self._title} takes tensors whose shapes differ only along axis {self.axis}. "
+                f"Got shapes {[tuple(shape) for shape in input_shape]}."
             )
 
     def call(self, inputs: Sequence[Any]) -> Any:
@@ -224,7 +228,7 @@ class Concatenate(Layer):
         return tuple(sizes)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        """Join the masks too; what is joined of features counts where one of the parts does."""
+        """Concatenate the masks; along the feature axis, return the union of the masks."""
         if previous_mask is None or all(mask is None for mask in previous_mask):
             return None
         masks = [_mask_of(x, mask) for x, mask in zip(inputs, previous_mask)]
@@ -233,10 +237,10 @@ class Concatenate(Layer):
 
 
 def _mask_of(x: Any, mask: Any) -> Any:
-    """A mask of all axes but the last; a tensor without one counts everywhere."""
+    """Return a mask over all axes but the last; without a mask, it is True everywhere."""
     if mask is None:
         return ones_like(x[..., 0], "bool")
-    return broadcast_to(_shown(mask, x[..., 0]), x.shape[:-1])
+    return broadcast_to(_expand_mask(mask, x[..., 0]), x.shape[:-1])
 
 
 def _fits(one: Shape, other: Shape) -> bool:
@@ -245,7 +249,7 @@ def _fits(one: Shape, other: Shape) -> bool:
 
 
 class Dot(Layer):
-    """Multiply two tensors along one axis each, example by example.
+    """Contract one axis of each of two tensors, example by example.
 
     >>> import tapegrad
     >>> Dot(1)([tapegrad.ones([2, 3]), tapegrad.ones([2, 3])]).tolist()
@@ -258,7 +262,8 @@ class Dot(Layer):
         self.normalize = normalize
         if len(self.axes) != 2 or 0 in self.axes:
             raise ArgumentError(
-                f"Dot takes one axis, or one for each tensor, other than that of the batch. "
+                "Dot takes one axis, or one axis for each tensor, and none of them may be 0, the "
+                "batch axis. "
                 f"Got {axes}."
             )
 
@@ -291,15 +296,15 @@ class Dot(Layer):
         return (a[0], *(kept or [1]))
 
 
-def _at_once(kind: type[Layer]) -> Callable[..., Any]:
+def _as_function(kind: type[Layer]) -> Callable[..., Any]:
     def merge(inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         return kind(*args, **kwargs)(inputs)
 
     merge.__name__ = merge.__qualname__ = kind.__name__.lower()
-    merge.__doc__ = f"Make a layer `{kind.__name__}` and call it on tensors."
+    merge.__doc__ = f"Create a `{kind.__name__}` layer and call it on tensors."
     return merge
 
 
-add, subtract, multiply = _at_once(Add), _at_once(Subtract), _at_once(Multiply)
-average, maximum, minimum = _at_once(Average), _at_once(Maximum), _at_once(Minimum)
-concatenate, dot = _at_once(Concatenate), _at_once(Dot)
+add, subtract, multiply = _as_function(Add), _as_function(Subtract), _as_function(Multiply)
+average, maximum, minimum = _as_function(Average), _as_function(Maximum), _as_function(Minimum)
+concatenate, dot = _as_function(Concatenate), _as_function(Dot)

@@ -1,6 +1,6 @@
-"""Layers that bring numbers to a common scale: over batches, features, groups of channels, norms.
+"""Batch, layer, group, RMS and unit normalization layers.
 
-Half precision is normalised in float32, as sums of many squares need it.
+Inputs in half precision are normalized in float32, because sums of many squares would overflow.
 """
 
 from __future__ import annotations
@@ -8,28 +8,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.core.operand import normalize_axes
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.primitive.operand import normalize_axes
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers
 from tapegrad.keras.layers.context import current_pass
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.activations import relu as rectified
-from tapegrad.ops.cast import cast, in_dtype
+from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.elementwise.activations import relu as rectified
+from tapegrad.ops.elementwise.selection import maximum, where
 from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.norm_functions import batch_normalization, group_norm, layer_norm, rms_norm
-from tapegrad.ops.normalization import normalize_p
-from tapegrad.ops.normalization_relu import normalize_relu_p
-from tapegrad.ops.reduce import reduce_sum
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.shape import broadcast_to, expand_dims, moveaxis, reshape
+from tapegrad.ops.normalization.functions import (
+    batch_normalization,
+    group_norm,
+    layer_norm,
+    rms_norm,
+)
+from tapegrad.ops.normalization.primitives import normalize_p
+from tapegrad.ops.normalization.with_relu import normalize_relu_p
+from tapegrad.ops.reduction.functions import reduce_sum
+from tapegrad.ops.shape.functions import broadcast_to, expand_dims, moveaxis, reshape
 
 
 class _Normalizing(Layer):
-    """Base of layers whose weights have the sizes of the input along some axes."""
+    """Base class of layers whose weights have the sizes of the input along some axes."""
 
     supports_masking = True
     axis: Any
@@ -37,8 +42,8 @@ class _Normalizing(Layer):
     def _axes(self, rank: int) -> tuple[int, ...]:
         return normalize_axes(self.axis, rank, self._title)
 
-    def _measured(self, input_shape: Any) -> tuple[Any, ...]:
-        """Return the sizes that the weights need, and remember them for later calls."""
+    def _weight_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """Return the shape of the weights, and store it for later calls."""
         rank = len(input_shape)
         self._rank, self._last_axes = rank, self._axes(rank)
         self._other_axes = tuple([k for k in range(rank) if k not in self._last_axes])
@@ -46,7 +51,7 @@ class _Normalizing(Layer):
         return self._sizes
 
     def _checked(self, inputs: Any) -> tuple[int, ...]:
-        """Return the axes of an input, which must fit the weights."""
+        """Check the input against the weights, and return its normalized axes."""
         shape = inputs.shape
         axes = self._last_axes if len(shape) == self._rank else self._axes(len(shape))
         if tuple([shape[axis] for axis in axes]) != self._sizes:
@@ -62,10 +67,10 @@ class _Normalizing(Layer):
 
 
 class _Affine(_Normalizing):
-    """Base of layers that scale by `gamma` and shift by `beta` at the end."""
+    """Base class of layers that scale by `gamma` and shift by `beta` at the end."""
 
     def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
-        """`given` are the arguments of a subclass, by name."""
+        """Set the arguments of a subclass, which `given` holds by name."""
         super().__init__(**kwargs)
         self.center, self.scale = given["center"], given["scale"]
         set_rules(self, given, "beta", "gamma")
@@ -76,9 +81,9 @@ class _Affine(_Normalizing):
 
 
 class BatchNormalization(_Affine):
-    """Normalise each channel over the batch in training, by moving averages otherwise.
+    """Normalize each channel by batch statistics in training, by moving averages otherwise.
 
-    With `trainable = False` the moving averages are used in training too, and stay as they are.
+    With `trainable = False`, training also uses the moving averages and does not update them.
 
     >>> import tapegrad
     >>> layer = BatchNormalization(epsilon=0.0)
@@ -110,8 +115,9 @@ class BatchNormalization(_Affine):
         super().__init__(locals(), **kwargs)
         if renorm or synchronized:
             raise ArgumentError(
-                "BatchNormalization normalises by one batch on one device: it takes renorm=False "
-                f"and synchronized=False. Got renorm={renorm}, synchronized={synchronized}."
+                "BatchNormalization uses the statistics of one batch on one device: it takes "
+                "renorm=False and synchronized=False. "
+                f"Got renorm={renorm}, synchronized={synchronized}."
             )
         self.axis = _one_axis(axis, "BatchNormalization")
         self.momentum, self.epsilon = float(momentum), float(epsilon)
@@ -124,7 +130,7 @@ class BatchNormalization(_Affine):
                 f"Layer {self.name!r} (BatchNormalization) takes inputs of at least 2 dimensions, "
                 f"the batch first. Got shape {tuple(input_shape)}."
             )
-        sizes = self._measured(input_shape)
+        sizes = self._weight_shape(input_shape)
         self._add_affine(sizes)
         self.moving_mean = self.add_weight(
             sizes, self.moving_mean_initializer, None, False, False, name="moving_mean"
@@ -137,42 +143,42 @@ class BatchNormalization(_Affine):
         return self.normalize(inputs, training, mask, relu=False)
 
     def normalize(self, inputs: Any, training: Any, mask: Any, relu: bool) -> Any:
-        """What a call does, with a ReLU behind it if `relu`."""
+        """Normalize, and apply a ReLU to the result if `relu` is set."""
         (axis,) = self._checked(inputs)
         if not training or not self.trainable:
-            whole = current_pass.get()
-            if whole is not None:
-                whole.finish()  # an earlier call may have been one in training
-            x = _wide(inputs)
+            forward_pass = current_pass.get()
+            if forward_pass is not None:
+                forward_pass.finish()  # an earlier call may have been in training mode
+            x = _at_least_float32(inputs)
             y = self._normalized_by(x, self.moving_mean, self.moving_variance, axis)
             return rectified(y) if relu else y
         rank = inputs.ndim
         others = self._other_axes
         axes = others if rank == self._rank else tuple([k for k in range(rank) if k != axis])
         if mask is None:
-            y, mean, variance = self._normalized(_for_kernels(inputs, axes), axis, axes, relu)
+            y, mean, variance = self._normalized(_kernel_input(inputs, axes), axis, axes, relu)
         else:
-            x = _wide(inputs)
+            x = _at_least_float32(inputs)
             mean, variance = self._masked_moments(x, mask, axes)
             y = self._normalized_by(x, mean, variance, axis)
             y = rectified(y) if relu else y
-        self._follow(mean, variance)
+        self._update_averages(mean, variance)
         return y
 
     def _normalized(
         self, x: Any, axis: int, axes: tuple[int, ...], relu: bool
     ) -> tuple[Any, Any, Any]:
-        """Normalise by the moments of the batch, in one step that returns them as well."""
+        """Normalize by the batch statistics in one primitive, and return the statistics too."""
         is_whole = self.scale and self.center
         if relu and is_whole:
-            gain, bias = _stretching(self.gamma, x, axis), _stretching(self.beta, x, axis)
+            gain, bias = _broadcastable(self.gamma, x, axis), _broadcastable(self.beta, x, axis)
             y, *moments = normalize_relu_p(x, gain, bias, axes=axes, epsilon=self.epsilon)
             return in_dtype(y, self.compute_dtype), *moments
         nothing = None if is_whole else zeros_for(x, (1,) * len(x.shape), x.dtype)
         y, mean, variance = normalize_p(
             x,
-            _stretching(self.gamma, x, axis) if self.scale else nothing,
-            _stretching(self.beta, x, axis) if self.center else nothing,
+            _broadcastable(self.gamma, x, axis) if self.scale else nothing,
+            _broadcastable(self.beta, x, axis) if self.center else nothing,
             axes=axes,
             epsilon=self.epsilon,
             center=True,
@@ -183,9 +189,9 @@ class BatchNormalization(_Affine):
         return rectified(y) if relu else y, mean, variance
 
     def _normalized_by(self, x: Any, mean: Any, variance: Any, axis: int) -> Any:
-        mean, variance = _stretching(mean, x, axis), _stretching(variance, x, axis)
-        offset = _stretching(self.beta, x, axis) if self.center else None
-        scale = _stretching(self.gamma, x, axis) if self.scale else None
+        mean, variance = _broadcastable(mean, x, axis), _broadcastable(variance, x, axis)
+        offset = _broadcastable(self.beta, x, axis) if self.center else None
+        scale = _broadcastable(self.gamma, x, axis) if self.scale else None
         y = batch_normalization(x, mean, variance, offset, scale, self.epsilon)
         return in_dtype(y, self.compute_dtype)
 
@@ -196,29 +202,29 @@ class BatchNormalization(_Affine):
                 f"{tuple(x.shape[:-1])} for this input. Got {mask.shape}."
             )
         kept = broadcast_to(expand_dims(cast(mask, "bool"), -1), tuple(x.shape))
-        # Where all is masked, 1 in place of 0 keeps the moments finite.
+        # If everything is masked, a count of 1 instead of 0 keeps the moments finite.
         count = maximum(reduce_sum(cast(kept, x.dtype), axes, keepdims=True), 1.0)
         mean = reduce_sum(where(kept, x, 0.0), axes, keepdims=True) / count
         rest = where(kept, x - mean, 0.0)
         variance = reduce_sum(rest * rest, axes, keepdims=True) / count
         return reshape(mean, self._sizes), reshape(variance, self._sizes)
 
-    def _follow(self, mean: Any, variance: Any) -> None:
-        """Move the moving averages towards what this batch had."""
+    def _update_averages(self, mean: Any, variance: Any) -> None:
+        """Update the moving averages with the statistics of this batch."""
         averages = self.moving_mean, self.moving_variance
         if type(mean) is not Tensor:
-            averages[0].assign(mean)  # which says that inside vmap there is no single value
-        whole = current_pass.get()
-        moving = MovingAverages() if whole is None else whole
-        # On raw arrays, like an optimizer's step: no tape may see it, and it is small.
+            averages[0].assign(mean)  # raises: inside vmap there is no single value
+        forward_pass = current_pass.get()
+        moving = MovingAverages() if forward_pass is None else forward_pass
+        # Raw arrays, as in an optimizer step, so that no tape records the update.
         seen = mean.array, variance.array
         moving.follow(averages, seen, self._sizes, 1.0 - self.momentum)
-        if whole is None:
+        if forward_pass is None:
             moving.finish()
 
 
 class LayerNormalization(_Affine):
-    """Normalise each example over its features, or over several axes together.
+    """Normalize each example over its features, or over several axes together.
 
     >>> import tapegrad
     >>> LayerNormalization(epsilon=0.0)(tapegrad.constant([[1.0, 3.0]])).tolist()
@@ -243,17 +249,17 @@ class LayerNormalization(_Affine):
         self.axis, self.epsilon = _checked_axis(axis, "LayerNormalization"), float(epsilon)
 
     def build(self, input_shape: Any) -> None:
-        self._add_affine(self._measured(input_shape))
+        self._add_affine(self._weight_shape(input_shape))
 
     def call(self, inputs: Any) -> Any:
         axes = self._checked(inputs)
-        x = _for_kernels(inputs, axes)
+        x = _kernel_input(inputs, axes)
         y = layer_norm(x, self.gamma, self.beta, self.epsilon, axes)
         return in_dtype(y, self.compute_dtype)
 
 
 class GroupNormalization(_Affine):
-    """Normalise each example over groups of channels; `groups=-1` makes each channel a group.
+    """Normalize each example over groups of channels; `groups=-1` makes each channel a group.
 
     >>> import tapegrad
     >>> layer = GroupNormalization(groups=2, epsilon=0.0)
@@ -279,25 +285,25 @@ class GroupNormalization(_Affine):
         super().__init__(locals(), **kwargs)
         if groups < 1 and groups != -1:
             raise ArgumentError(
-                "GroupNormalization takes a positive number of groups, or -1 for one to each "
+                "GroupNormalization takes a positive number of groups, or -1 for one group per "
                 f"channel. Got {groups!r}."
             )
         self.groups, self.epsilon = groups, float(epsilon)
         self.axis = _one_axis(axis, "GroupNormalization")
 
     def build(self, input_shape: Any) -> None:
-        (channels,) = self._measured(input_shape)
+        (channels,) = self._weight_shape(input_shape)
         if channels is not None and self.groups != -1 and channels % self.groups:
             raise ShapeError(
-                f"Layer {self.name!r} (GroupNormalization) takes channels, along axis "
-                f"{self.axis}, that {self.groups} groups can share evenly. "
+                f"Layer {self.name!r} (GroupNormalization) takes a number of channels along axis "
+                f"{self.axis} that is divisible by its {self.groups} groups. "
                 f"Got shape {tuple(input_shape)}."
             )
         self._add_affine((channels,))
 
     def call(self, inputs: Any) -> Any:
         (axis,) = self._checked(inputs)
-        x, last = _wide(inputs), len(inputs.shape) - 1
+        x, last = _at_least_float32(inputs), len(inputs.shape) - 1
         groups = self._sizes[0] if self.groups == -1 else self.groups
         x = x if axis == last else moveaxis(x, axis, last)
         y = group_norm(x, groups, self.gamma, self.beta, self.epsilon)
@@ -319,17 +325,17 @@ class RMSNormalization(_Normalizing):
         self.axis, self.epsilon = _checked_axis(axis, "RMSNormalization"), float(epsilon)
 
     def build(self, input_shape: Any) -> None:
-        sizes = self._measured(input_shape)
+        sizes = self._weight_shape(input_shape)
         self.scale = self.add_weight(sizes, "ones", autocast=False, name="scale")
 
     def call(self, inputs: Any) -> Any:
         axes = self._checked(inputs)
-        x = _for_kernels(inputs, axes)
+        x = _kernel_input(inputs, axes)
         return in_dtype(rms_norm(x, self.scale, self.epsilon, axes), self.compute_dtype)
 
 
 class UnitNormalization(_Normalizing):
-    """Divide by the Euclidean norm, so that it becomes 1; zeros stay zeros.
+    """Divide by the Euclidean norm, so that the result has norm 1; zeros stay zeros.
 
     >>> import tapegrad
     >>> UnitNormalization()(tapegrad.constant([[3.0, 4.0]])).round(3).tolist()
@@ -341,8 +347,8 @@ class UnitNormalization(_Normalizing):
         self.axis = _checked_axis(axis, "UnitNormalization")
 
     def call(self, inputs: Any) -> Any:
-        # The bound is that of the squares: norms below 1e-12 count as 1e-12.
-        y = l2_normalize(_wide(inputs), self._axes(len(inputs.shape)), epsilon=1e-24)
+        # epsilon bounds the squared norm: norms below 1e-12 count as 1e-12.
+        y = l2_normalize(_at_least_float32(inputs), self._axes(len(inputs.shape)), epsilon=1e-24)
         return in_dtype(y, self.compute_dtype)
 
 
@@ -355,29 +361,30 @@ def _checked_axis(axis: Any, kind: str) -> Any:
 
 def _one_axis(axis: Any, kind: str) -> int:
     if not isinstance(axis, int):
-        raise ArgumentTypeError(f"{kind} takes one axis, that of the channels. Got {axis!r}.")
+        raise ArgumentTypeError(f"{kind} takes one axis, the channel axis. Got {axis!r}.")
     return axis
 
 
-def _wide(x: Any) -> Any:
+def _at_least_float32(x: Any) -> Any:
     return cast(x, "float32") if x.dtype.itemsize < 4 else x
 
 
-def _for_kernels(x: Any, axes: tuple[int, ...]) -> Any:
-    """Half precision as it is where the axes are the first or the last ones.
+def _kernel_input(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the input in a dtype that the normalization kernels take.
 
-    Kernels of these sum it in float32 themselves; all else has to be float32 before.
+    Kernels over leading or trailing axes accumulate half precision in float32. All other inputs in
+    half precision are cast to float32 first.
     """
     if x.dtype.itemsize >= 4:
         return x
     count, rank = len(axes), x.ndim
     is_block = axes in (tuple(range(count)), tuple(range(rank - count, rank)))
-    return x if is_block else _wide(x)
+    return x if is_block else _at_least_float32(x)
 
 
-def _stretching(value: Any, x: Any, axis: int) -> Any:
-    """One number per channel, in a shape that stretches to that of `x`."""
-    value, rank = _wide(value), x.ndim
+def _broadcastable(value: Any, x: Any, axis: int) -> Any:
+    """Reshape one value per channel so that it broadcasts to the shape of `x`."""
+    value, rank = _at_least_float32(value), x.ndim
     if axis == rank - 1:
         return value
     shape = [1] * rank

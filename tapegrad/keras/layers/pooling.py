@@ -1,4 +1,4 @@
-"""Pooling: the maximum or the mean of windows, or of all there is."""
+"""Pooling layers: the maximum or the mean over windows or over all spatial dimensions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tapegrad.keras.layers.spatial_arguments import (
     spatial_axes,
     windows_along,
 )
-from tapegrad.ops.cast import cast
-from tapegrad.ops.pooling import avg_pool, max_pool
-from tapegrad.ops.reduce import reduce_max, reduce_mean, reduce_sum
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.convolution.pooling import avg_pool, max_pool
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction.functions import reduce_max, reduce_mean, reduce_sum
+from tapegrad.ops.shape.functions import expand_dims
 
 
 class _Pooling(Layer):
-    """Base of layers that make one element of each window."""
+    """Base class of layers that reduce each window to one element."""
 
     rank: int
 
@@ -45,7 +45,7 @@ class _Pooling(Layer):
         self.data_format = channels_format(self, data_format)
 
     def call(self, inputs: Any) -> Any:
-        self.compute_output_shape(inputs.shape)  # says what is wrong in the words of this layer
+        self.compute_output_shape(inputs.shape)  # raises errors that name this layer
         return self.pool(inputs, axes_in_letters(self.data_format, self.rank))
 
     def pool(self, inputs: Any, letters: str) -> Any:
@@ -120,7 +120,7 @@ class MaxPooling3D(_MaxPooling):
 
 
 class AveragePooling1D(_AveragePooling):
-    """Take the mean of each window of sequences; padding does not count.
+    """Take the mean of each window of sequences; padding is left out of the mean.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[[1.0], [5.0], [3.0]]])
@@ -132,7 +132,7 @@ class AveragePooling1D(_AveragePooling):
 
 
 class AveragePooling2D(_AveragePooling):
-    """Take the mean of each window of images; padding does not count.
+    """Take the mean of each window of images; padding is left out of the mean.
 
     >>> import tapegrad
     >>> AveragePooling2D(3, strides=2)(tapegrad.ones([2, 8, 9, 3])).shape
@@ -143,7 +143,7 @@ class AveragePooling2D(_AveragePooling):
 
 
 class AveragePooling3D(_AveragePooling):
-    """Take the mean of each window of volumes; padding does not count.
+    """Take the mean of each window of volumes; padding is left out of the mean.
 
     >>> import tapegrad
     >>> AveragePooling3D(2)(tapegrad.ones([2, 4, 8, 8, 3])).shape
@@ -154,7 +154,7 @@ class AveragePooling3D(_AveragePooling):
 
 
 class _GlobalPooling(Layer):
-    """Base of layers that make one element of each channel."""
+    """Base class of layers that reduce each channel to one element."""
 
     rank: int
 
@@ -223,7 +223,7 @@ class GlobalMaxPooling3D(_GlobalMaxPooling):
 
 
 class GlobalAveragePooling1D(_GlobalAveragePooling):
-    """Take the mean over the steps of sequences, over those alone that a mask keeps.
+    """Take the mean over the steps of sequences, without masked steps.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[[1.0], [3.0], [9.0]]])
@@ -240,12 +240,12 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
             return super().call(inputs)
         axes = self._axes_of(inputs)
         kept = expand_dims(cast(mask, "bool"), channels_axis(self.data_format, 1))
-        # Chosen, not multiplied: what is masked may be infinite or no number.
+        # `where` instead of a product: masked values may be infinite or NaN.
         total = reduce_sum(where(kept, inputs, 0.0), axes, self.keepdims)
         return total / reduce_sum(cast(kept, inputs.dtype), axes, self.keepdims)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        return None  # there are no steps any more
+        return None  # the output has no step axis
 
 
 class GlobalAveragePooling2D(_GlobalAveragePooling):

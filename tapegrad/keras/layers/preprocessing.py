@@ -1,4 +1,4 @@
-"""Layers that prepare data on the device: scaling, and encoding of whole numbers."""
+"""Preprocessing layers: scaling, and encoding of categories."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.device import device
-from tapegrad.core.operand import as_operand, normalize_axes
+from tapegrad.core.primitive.operand import as_operand, normalize_axes
+from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.spatial_arguments import positive
-from tapegrad.ops.cast import cast, in_dtype
+from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import constant, one_hot
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduce import reduce_max, reduce_mean, reduce_sum, reduce_variance
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.shape import expand_dims, reshape, squeeze
+from tapegrad.ops.elementwise.powers import sqrt
+from tapegrad.ops.elementwise.selection import maximum
+from tapegrad.ops.reduction.functions import reduce_max, reduce_mean, reduce_sum, reduce_variance
+from tapegrad.ops.shape.functions import expand_dims, reshape, squeeze
 
 
 class _Scaling(Layer):
-    """Base of layers that take arrays for arguments, and give their input another scale."""
+    """Base class of layers that scale their input by numbers or arrays."""
 
     supports_masking = True
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make a layer like this one, arrays as lists."""
+        """Return the constructor arguments of this layer, with arrays as lists."""
         given = super().get_config().items()
         return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in given}
 
@@ -53,9 +53,10 @@ class Rescaling(_Scaling):
 
 
 class Normalization(_Scaling):
-    """Subtract a mean and divide by a standard deviation, given or learned by `adapt`.
+    """Subtract a mean and divide by a standard deviation, given or computed by `adapt`.
 
-    Along `axis` each place has its own; with `axis=None` there is one for all numbers.
+    Each index along `axis` has a mean and a variance. With `axis=None` there is one for all
+    elements.
 
     >>> layer = Normalization()
     >>> layer.adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
@@ -90,9 +91,9 @@ class Normalization(_Scaling):
             self.adapt_mean = self._state("mean", self._sizes, "zeros")
             self.adapt_variance = self._state("variance", self._sizes, "ones")
             self.count = self._state("count", (), "zeros", "int32")
-        elif None in self._sizes or not _stretches(np.shape(self.input_mean), self._sizes):
+        elif None in self._sizes or not _broadcasts_to(np.shape(self.input_mean), self._sizes):
             raise ShapeError(
-                f"{who} has a mean of shape {np.shape(self.input_mean)}, which does not stretch "
+                f"{who} has a mean of shape {np.shape(self.input_mean)}, which does not broadcast "
                 f"to the sizes along axis {self.axis} of inputs of shape {tuple(input_shape)}."
             )
 
@@ -100,9 +101,15 @@ class Normalization(_Scaling):
         return self.add_weight(shape, start, dtype, trainable=False, autocast=False, name=name)
 
     def adapt(self, data: Any) -> None:
-        """Learn from an array, or from batches one by one (of tuples, from the first entry)."""
+        """Compute the mean and the variance of an array or of an iterable of batches.
+
+        If a batch is a tuple, its first entry is used.
+        """
         if self.input_mean is not None:
-            raise ArgumentError("This Normalization was given its mean and variance: leave adapt.")
+            raise ArgumentError(
+                "This Normalization was created with mean and variance, so adapt cannot set them. "
+                "Create the layer without them to use adapt."
+            )
         batches: Iterable[Any] = [data] if hasattr(data, "shape") else data
         mean, variance, count = None, None, 0
         for batch in batches:
@@ -122,7 +129,7 @@ class Normalization(_Scaling):
             mean = mean + step * share
             variance = variance + (spread - variance + step * step * (1.0 - share)) * share
         if mean is None:
-            raise ArgumentError("adapt needs data to learn from. Got no batch at all.")
+            raise ArgumentError("adapt needs at least one batch of data. Got none.")
         self.adapt_mean.assign(mean)
         self.adapt_variance.assign(variance)
         self.count.assign(count)
@@ -137,7 +144,7 @@ class Normalization(_Scaling):
         return x
 
     def call(self, inputs: Any) -> Any:
-        # In the dtype of the weights, as means can be large beside what is left.
+        # In the weight dtype: with large means, half precision would lose the difference.
         x = in_dtype(self._checked(inputs), self.dtype)
         with device(x.device):
             mean, variance = self.mean, self.variance
@@ -147,25 +154,25 @@ class Normalization(_Scaling):
 
     @property
     def mean(self) -> Any:
-        """The mean, in a shape that stretches to that of inputs; known once the layer is built."""
-        return self._stretched("adapt_mean", self.input_mean)
+        """The mean, in a shape that broadcasts to the inputs; defined once the layer is built."""
+        return self._broadcastable("adapt_mean", self.input_mean)
 
     @property
     def variance(self) -> Any:
         """The variance, like the mean."""
-        return self._stretched("adapt_variance", self.input_variance)
+        return self._broadcastable("adapt_variance", self.input_variance)
 
-    def _stretched(self, learned: str, given: Any) -> Any:
+    def _broadcastable(self, learned: str, given: Any) -> Any:
         if given is None:
             return reshape(getattr(self, learned), self._shape)
         return constant(np.broadcast_to(given, self._sizes).reshape(self._shape), self.dtype)
 
 
 class CategoryEncoding(Layer):
-    """Turn whole numbers below `num_tokens` into rows of zeros and ones, or into counts.
+    """Encode integers below `num_tokens` as one-hot rows, multi-hot rows or counts.
 
-    "one_hot" makes a row of each number; "multi_hot" and "count" one of all along the last axis.
-    Numbers out of range leave no mark.
+    "one_hot" encodes each integer as one row. "multi_hot" and "count" combine the integers along
+    the last axis into one row. Integers out of range are ignored.
 
     >>> import tapegrad
     >>> CategoryEncoding(4)(tapegrad.constant([[0, 2], [3, 3]])).tolist()
@@ -186,14 +193,15 @@ class CategoryEncoding(Layer):
                 f"output_mode must be 'one_hot', 'multi_hot' or 'count'. Got {output_mode!r}."
             )
         if sparse:
-            raise ArgumentError("CategoryEncoding makes dense tensors: it takes sparse=False.")
+            raise ArgumentError("CategoryEncoding returns dense tensors. Use sparse=False.")
         self.output_mode, self.sparse = output_mode, sparse
 
     def call(self, inputs: Any, count_weights: Any = None) -> Any:
         x = cast(inputs, "int64") if inputs.dtype.is_floating else inputs
         if count_weights is not None and self.output_mode != "count":
             raise ArgumentError(
-                f"count_weights are for output_mode='count'. This layer has {self.output_mode!r}."
+                "count_weights needs output_mode='count'. "
+                f"This layer has output_mode={self.output_mode!r}."
             )
         rank = len(x.shape)
         if self.output_mode == "one_hot" and rank > 1 and x.shape[-1] == 1:
@@ -215,13 +223,13 @@ class CategoryEncoding(Layer):
 
 
 def _next_to(x: Any, value: Any) -> Any:
-    """Return numbers as a tensor where `x` is; a single one stays a number."""
+    """Return an array as a tensor on the device of `x`; a Python number is returned as it is."""
     if isinstance(value, int | float):
         return value
     with device(x.device):
         return constant(value, x.dtype)
 
 
-def _stretches(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
+def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
     pairs = zip(shape[::-1], wanted[::-1])
     return len(shape) <= len(wanted) and all(n in (1, m) for n, m in pairs)

@@ -1,6 +1,6 @@
-"""Layers that keep models from learning too much by heart: noise, penalties, bounded kernels.
+"""Regularization layers: dropout, noise, activity penalties and spectral normalization.
 
-All of them leave their input as it is outside training.
+All of them return their input unchanged outside training.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from tapegrad.core.device import device
+from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers, regularizers
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.copying import revived
 from tapegrad.keras.layers.spatial_arguments import channels_format
-from tapegrad.ops.comparison import equal
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.dropout import dropout
+from tapegrad.ops.elementwise.comparison import equal
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.linalg.norms import l2_normalize
-from tapegrad.ops.products import matmul
-from tapegrad.ops.random_draws import draw_mask
-from tapegrad.ops.random_generator import Generator, get_global_generator
-from tapegrad.ops.reduce import reduce_all
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.nn.dropout import dropout
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.random.generator import Generator, get_global_generator
+from tapegrad.ops.random.primitives import draw_mask
+from tapegrad.ops.reduction.functions import reduce_all
+from tapegrad.ops.shape.functions import reshape
 
-# Where dropped numbers go: the value that SELU tends to for very negative ones.
+# AlphaDropout sets dropped elements to this value, the limit of SELU at minus infinity.
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 
 class RandomLayer(Layer):
-    """Base of layers that draw random numbers in training, next to their input."""
+    """Base class of layers that draw random numbers in training, on the input's device."""
 
     supports_masking = True
 
@@ -43,7 +43,7 @@ class RandomLayer(Layer):
 
     @property
     def seed_generator(self) -> Generator:
-        """Where the numbers come from: with a seed a generator of its own, else the global one."""
+        """The layer's generator if it has a seed, otherwise the global generator."""
         return get_global_generator() if self._generator is None else self._generator
 
     def _normal(self, like: Any, mean: float, stddev: float) -> Any:
@@ -57,7 +57,7 @@ class RandomLayer(Layer):
 class Dropout(RandomLayer):
     """Set elements to 0 with probability `rate`, and scale the others up to keep the mean.
 
-    Elements that share a number of `noise_shape` fall together.
+    `noise_shape` is the shape of the random mask, which broadcasts to the input.
 
     >>> import tapegrad
     >>> layer = Dropout(0.5, seed=1)
@@ -84,7 +84,7 @@ class Dropout(RandomLayer):
 
 
 class _SpatialDropout(RandomLayer):
-    """Base of layers that drop whole channels."""
+    """Base class of layers that drop whole channels."""
 
     spatial = 1
 
@@ -163,7 +163,7 @@ class SpatialDropout3D(_SpatialDropout):
 
 
 class GaussianNoise(RandomLayer):
-    """Add normally distributed numbers with mean 0.
+    """Add normally distributed noise with mean 0.
 
     >>> import tapegrad
     >>> layer = GaussianNoise(0.1)
@@ -174,7 +174,7 @@ class GaussianNoise(RandomLayer):
     def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(seed, **kwargs)
         if not stddev >= 0:
-            raise ArgumentError(f"GaussianNoise takes a stddev from 0 on. Got {stddev!r}.")
+            raise ArgumentError(f"GaussianNoise takes a stddev of 0 or more. Got {stddev!r}.")
         self.stddev = stddev
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -184,7 +184,7 @@ class GaussianNoise(RandomLayer):
 
 
 class GaussianDropout(RandomLayer):
-    """Multiply by normally distributed numbers with mean 1 and variance rate / (1 - rate).
+    """Multiply by normally distributed noise with mean 1 and variance rate / (1 - rate).
 
     >>> import tapegrad
     >>> layer = GaussianDropout(0.5)
@@ -203,7 +203,7 @@ class GaussianDropout(RandomLayer):
 
 
 class AlphaDropout(RandomLayer):
-    """Drop elements so that what SELU has normalised keeps its mean and variance.
+    """Drop elements so that the outputs of SELU keep their mean and variance.
 
     >>> import tapegrad
     >>> layer = AlphaDropout(0.5, seed=1)
@@ -228,13 +228,13 @@ class AlphaDropout(RandomLayer):
         rate, shape = self.rate, _noise_shape(self, self.noise_shape, tuple(inputs.shape))
         with device(inputs.device):
             kept = draw_mask(self.seed_generator, shape, rate)
-        # With a mean of 0 and a variance of 1 before, y has them again.
+        # Inputs with mean 0 and variance 1 give outputs with mean 0 and variance 1.
         a = ((1.0 - rate) * (1.0 + rate * _SELU_FLOOR**2)) ** -0.5
         return where(kept, inputs, _SELU_FLOOR) * a - a * _SELU_FLOOR * rate
 
 
 class ActivityRegularization(Layer):
-    """Return the input, and add `l1 * sum(|x|) + l2 * sum(x²)`, by example, to the losses.
+    """Return the input, and add `(l1 * sum(|x|) + l2 * sum(x²)) / batch_size` to the losses.
 
     >>> import tapegrad
     >>> layer = ActivityRegularization(l2=0.5)
@@ -257,7 +257,7 @@ class ActivityRegularization(Layer):
 
 
 class SpectralNormalization(Layer):
-    """Divide the kernel of a layer by its largest singular value at each call in training.
+    """Divide the kernel of a layer by its largest singular value at each training call.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
@@ -274,7 +274,7 @@ class SpectralNormalization(Layer):
             )
         if power_iterations < 1:
             raise ArgumentError(
-                f"power_iterations must be a positive number. Got {power_iterations!r}."
+                f"power_iterations must be a positive integer. Got {power_iterations!r}."
             )
         if kwargs.get("dtype") is None:
             kwargs["dtype"] = layer.dtype_policy
@@ -319,7 +319,7 @@ class SpectralNormalization(Layer):
             v = l2_normalize(matmul(u, matrix, transpose_b=True))
             u = l2_normalize(matmul(v, matrix))
         sigma = matmul(matmul(v, matrix), u, transpose_b=True)
-        # A kernel of zeros stays, and tells nothing about the direction of its largest stretch.
+        # A kernel of zeros has no singular direction: keep the kernel and vector_u.
         is_zero = reduce_all(equal(matrix, 0.0))
         self.vector_u.assign(where(is_zero, self.vector_u.value(), u), read_value=False)
         divided = matrix / where(is_zero, 1.0, sigma)
@@ -346,7 +346,8 @@ def _checked_noise_shape(noise_shape: Any) -> tuple[int | None, ...] | None:
     is_list = isinstance(noise_shape, list | tuple)
     if not is_list or any(n is not None and (type(n) is not int or n < 1) for n in noise_shape):
         raise ArgumentError(
-            f"noise_shape holds positive sizes, or None for that of the input. Got {noise_shape!r}."
+            "noise_shape takes positive sizes, or None for the size of the input. "
+            f"Got {noise_shape!r}."
         )
     return tuple(noise_shape)
 
@@ -355,8 +356,8 @@ def _noise_shape(layer: Layer, noise_shape: Any, sizes: tuple[int, ...]) -> tupl
     wanted = sizes if noise_shape is None else noise_shape
     if len(wanted) != len(sizes) or any(m not in (None, 1, n) for m, n in zip(wanted, sizes)):
         raise ShapeError(
-            f"{layer._title} takes inputs to which its noise_shape {wanted} stretches. Got shape "
-            f"{sizes}."
+            f"{layer._title} has noise_shape {wanted}, which must broadcast to the input. Got an "
+            f"input of shape {sizes}."
         )
     return tuple(n if m is None else m for m, n in zip(wanted, sizes))
 

@@ -1,4 +1,4 @@
-"""Layers that arrange the same elements in another shape."""
+"""Reshaping layers: Flatten, Reshape, Permute, RepeatVector."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.ops.rearranging import tile
-from tapegrad.ops.shape import expand_dims, reshape, transpose
+from tapegrad.ops.shape.functions import expand_dims, reshape, transpose
+from tapegrad.ops.shape.rearranging import tile
 
 Shape = tuple[int | None, ...]
 
 
 class Flatten(Layer):
-    """Make one axis of all axes but the batch.
+    """Merge all axes except the batch into one.
 
     >>> import tapegrad
     >>> Flatten()(tapegrad.ones([2, 3, 4])).shape
@@ -37,7 +37,7 @@ class Flatten(Layer):
 
 
 class Reshape(Layer):
-    """Give each example another shape; one size may be -1.
+    """Reshape each example; one size may be -1.
 
     >>> import tapegrad
     >>> Reshape((2, -1))(tapegrad.ones([5, 6])).shape
@@ -60,7 +60,7 @@ class Reshape(Layer):
         free = -1 in self.target_shape
         if (free and (known == 0 or total % known)) or (not free and known != total):
             raise ShapeError(
-                f"{self._title} cannot make {self.target_shape} of examples of shape {sizes}."
+                f"{self._title} cannot reshape examples of shape {sizes} to {self.target_shape}."
             )
         return tuple(total // known if n == -1 else n for n in self.target_shape)
 
@@ -69,7 +69,7 @@ class Reshape(Layer):
 
 
 class Permute(Layer):
-    """Reorder the axes of each example, which are counted from 1.
+    """Reorder the axes of each example, counted from 1.
 
     >>> import tapegrad
     >>> Permute((2, 1))(tapegrad.ones([5, 2, 3])).shape
@@ -92,7 +92,7 @@ class Permute(Layer):
 
 
 class RepeatVector(Layer):
-    """Repeat each vector `n` times, along a new axis of time.
+    """Repeat each vector `n` times along a new time axis.
 
     >>> import tapegrad
     >>> RepeatVector(3)(tapegrad.ones([5, 2])).shape
@@ -102,7 +102,7 @@ class RepeatVector(Layer):
     def __init__(self, n: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if n < 1:
-            raise ArgumentError(f"RepeatVector takes a positive number of times. Got {n!r}.")
+            raise ArgumentError(f"RepeatVector takes a positive n. Got {n!r}.")
         self.n = n
 
     def build(self, input_shape: Any) -> None:

@@ -1,4 +1,4 @@
-"""Layers that add a margin to sequences, images and volumes, cut it off, or make them larger."""
+"""Zero padding, cropping and upsampling layers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from tapegrad.keras.layers.spatial_arguments import (
     positive,
     spatial_axes,
 )
-from tapegrad.ops.cast import cast
-from tapegrad.ops.padding import pad
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.shape.functions import broadcast_to, reshape
+from tapegrad.ops.shape.padding import pad
 
 Pairs = tuple[tuple[int, int], ...]
 
 
 def _pairs(layer: Layer, value: Any, what: str, rank: int) -> Pairs:
-    """One (before, after) per dimension, of a number for all, one for each, or pairs.
+    """Return one pair (before, after) per dimension.
 
-    Sequences have one dimension, for which the pair is given as it is.
+    The value is one integer for all dimensions, one integer for each, or one pair for each. With
+    one dimension, the value may also be the pair itself.
     """
     entries = (value,) * rank if is_whole(value) or rank == 1 else value
     if isinstance(entries, list | tuple) and len(entries) == rank:
@@ -36,7 +37,7 @@ def _pairs(layer: Layer, value: Any, what: str, rank: int) -> Pairs:
             return tuple((before, after) for before, after in pairs)
     several = "a pair" if rank == 1 else f"{rank} of them, or {rank} pairs"
     raise ArgumentError(
-        f"{type(layer).__name__} takes {what} as a whole number of 0 or more, or {several} "
+        f"{type(layer).__name__} takes {what} as an integer of 0 or more, or {several} "
         f"(before, after). Got {value!r}."
     )
 
@@ -47,7 +48,7 @@ def _is_pair(value: Any) -> bool:
 
 
 class _Resizing(Layer):
-    """Base of layers that change the sizes of spatial dimensions, each in its own way."""
+    """Base class of layers that change the sizes of the spatial dimensions."""
 
     rank: int
     _changes: tuple[Any, ...]
@@ -148,14 +149,14 @@ class _Cropping(_Resizing):
             size = sizes[axis]
             if size is not None and size <= 0:
                 raise ShapeError(
-                    f"{self._title} cuts off {pair} along axis {axis}, which leaves nothing of an "
+                    f"{self._title} crops {pair} along axis {axis}, which leaves no element of an "
                     f"input of shape {tuple(input_shape)}. Crop less."
                 )
         return sizes
 
 
 class Cropping1D(_Cropping):
-    """Cut steps off at the beginning and the end of sequences `[batch, steps, channels]`.
+    """Crop steps at the beginning and the end of sequences `[batch, steps, channels]`.
 
     >>> import tapegrad
     >>> Cropping1D((1, 2))(tapegrad.ones([1, 8, 4])).shape
@@ -171,7 +172,7 @@ class Cropping1D(_Cropping):
 
 @with_defaults(cropping=((0, 0), (0, 0)))
 class Cropping2D(_Cropping):
-    """Cut a margin off images `[batch, height, width, channels]`.
+    """Crop the margins of images `[batch, height, width, channels]`.
 
     >>> import tapegrad
     >>> Cropping2D(((1, 0), (2, 2)))(tapegrad.ones([1, 8, 8, 4])).shape
@@ -183,7 +184,7 @@ class Cropping2D(_Cropping):
 
 @with_defaults(cropping=((1, 1), (1, 1), (1, 1)))
 class Cropping3D(_Cropping):
-    """Cut a margin off volumes `[batch, depth, height, width, channels]`.
+    """Crop the margins of volumes `[batch, depth, height, width, channels]`.
 
     >>> import tapegrad
     >>> Cropping3D(1)(tapegrad.ones([1, 4, 5, 6, 2])).shape
@@ -201,7 +202,7 @@ class _UpSampling(_Resizing):
         self.size = self._changes = per_dimension(self, size, self.rank, "size")
 
     def call(self, inputs: Any) -> Any:
-        # Repeated along all dimensions in one go: as a broadcast, whose gradient is a sum.
+        # One broadcast repeats along all dimensions at once; its gradient is a sum.
         sizes, factors = self.compute_output_shape(inputs.shape), self._by_axis()
         apart: list[int] = []
         spread: list[int] = []
@@ -230,7 +231,7 @@ class UpSampling1D(_UpSampling):
 
 
 class UpSampling2D(_UpSampling):
-    """Make images larger, by repeating or interpolating their elements.
+    """Enlarge images by repeating or interpolating their elements.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[[[0.0], [4.0]]]])

@@ -1,4 +1,4 @@
-"""What layers over sequences, images and volumes take: sizes per dimension, padding, formats."""
+"""Checks of the arguments of spatial layers: sizes per dimension, padding, data formats."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LAST, _FIRST = "channels_last", "channels_first"
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, and not True or False."""
+    """Whether a value is an integer other than True or False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def positive(layer: Layer, value: Any, what: str) -> int:
-    """Return a whole number of 1 or more, or say what is wrong with it."""
+    """Return a positive integer, or raise an error that names the argument."""
     if not is_whole(value) or value < 1:
         raise ArgumentError(
-            f"{type(layer).__name__} takes {what} as a whole number of 1 or more. Got {value!r}."
+            f"{type(layer).__name__} takes {what} as an integer of 1 or more. Got {value!r}."
         )
     return int(value)
 
@@ -31,7 +31,7 @@ def positive(layer: Layer, value: Any, what: str) -> int:
 def per_dimension(
     layer: Layer, value: Any, rank: int, what: str, least: int = 1
 ) -> tuple[int, ...]:
-    """Return one whole number for each of `rank` dimensions; a single one stands for all."""
+    """Return one integer for each of `rank` dimensions; a single integer is used for all."""
     numbers = (value,) * rank if is_whole(value) else value
     if (
         not isinstance(numbers, list | tuple)
@@ -40,14 +40,14 @@ def per_dimension(
     ):
         several = f" or {rank} of them" if rank > 1 else ""
         raise ArgumentError(
-            f"{type(layer).__name__} takes {what} as a whole number of {least} or more{several}. "
+            f"{type(layer).__name__} takes {what} as an integer of {least} or more{several}. "
             f"Got {value!r}."
         )
     return tuple(int(n) for n in numbers)
 
 
 def padding_kind(layer: Layer, padding: Any, allowed: Sequence[str] = ("valid", "same")) -> str:
-    """Return the kind of padding in small letters, if the layer knows it."""
+    """Return the padding mode in lower case, if it is allowed."""
     kind = padding.lower() if isinstance(padding, str) else padding
     if kind not in allowed:
         names = ", ".join(map(repr, allowed[:-1]))
@@ -58,7 +58,7 @@ def padding_kind(layer: Layer, padding: Any, allowed: Sequence[str] = ("valid", 
 
 
 def channels_format(layer: Layer, data_format: Any) -> str:
-    """Return where the channels are: 'channels_last' (also for None) or 'channels_first'."""
+    """Return 'channels_last' (the default for None) or 'channels_first'."""
     if data_format is None:
         return _LAST
     if data_format not in (_LAST, _FIRST):
@@ -70,7 +70,7 @@ def channels_format(layer: Layer, data_format: Any) -> str:
 
 
 def axes_in_letters(data_format: str, rank: int) -> str:
-    """Return a format as convolution and pooling take it.
+    """Return a data format in the letters that convolution and pooling take.
 
     >>> axes_in_letters("channels_last", 2), axes_in_letters("channels_first", 1)
     ('NHWC', 'NCW')
@@ -80,7 +80,7 @@ def axes_in_letters(data_format: str, rank: int) -> str:
 
 
 def spatial_axes(data_format: str, rank: int) -> tuple[int, ...]:
-    """Return the axes that are neither the batch nor the channels.
+    """Return the axes other than the batch and the channels.
 
     >>> spatial_axes("channels_last", 2), spatial_axes("channels_first", 2)
     ((1, 2), (2, 3))
@@ -99,7 +99,7 @@ def channels_axis(data_format: str, rank: int) -> int:
 
 
 def check_rank(layer: Layer, shape: Sequence[int | None], rank: int, data_format: str) -> None:
-    """Raise a sentence if an input has not a batch, `rank` spatial dimensions and channels."""
+    """Raise an error unless an input has a batch, `rank` spatial dimensions and channels."""
     if len(shape) != rank + 2:
         spatial = ("depth", "height", "width")[3 - rank :] if rank > 1 else ("steps",)
         order = (*spatial, "channels") if data_format == _LAST else ("channels", *spatial)
@@ -112,21 +112,21 @@ def check_rank(layer: Layer, shape: Sequence[int | None], rank: int, data_format
 def windows_along(
     layer: Layer, size: int | None, reach: int, stride: int, padding: str
 ) -> int | None:
-    """Return how many windows of `reach` elements there are along a dimension."""
+    """Return how many windows of `reach` elements fit along a dimension."""
     if size is None:
         return None
     if padding != "valid":
         return -(-size // stride)
     if reach > size:
         raise ShapeError(
-            f"{layer._title} has windows that reach over {reach} elements along a dimension of "
+            f"{layer._title} has windows of {reach} elements along a dimension of size "
             f"{size}. Use padding='same' or smaller windows."
         )
     return (size - reach) // stride + 1
 
 
 def transposed_size(size: int, reach: int, stride: int, padding: str, more: int | None) -> int:
-    """Return how many elements a transposed convolution makes of `size`.
+    """Return the output size of a transposed convolution for an input of `size` elements.
 
     >>> transposed_size(4, 3, 2, "same", None), transposed_size(4, 3, 2, "valid", None)
     (8, 9)

@@ -1,4 +1,4 @@
-"""Losses with the names and defaults of Keras: classes, functions, and both by name."""
+"""Losses with the names and defaults of Keras: classes, functions, and a lookup by name."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ CLASSES = Table("loss", subclasses(LossFunctionWrapper, globals()))
 
 
 def get(identifier: Any) -> Any:
-    """Return the loss that a name, a configuration, a class or an object stands for.
+    """Return the loss for a name, a configuration or a class; return a loss unchanged.
 
-    Names in small letters (and short ones such as "MSE") are functions, which give one number per
-    sample; names in CamelCase are classes, of which an object is made.
+    Lower-case names, and abbreviations such as "MSE", give functions, which return one value per
+    sample. CamelCase names give instances of the classes.
 
     >>> get("mse").__name__
     'mean_squared_error'
@@ -81,7 +81,7 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(loss: Any) -> Any:
-    """Return what `deserialize` makes the same loss of: a name or a configuration.
+    """Return a name or a configuration from which `deserialize` creates the same loss.
 
     >>> serialize(mean_squared_error)
     'mean_squared_error'
@@ -94,7 +94,7 @@ def serialize(loss: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
-    """Make a loss of what `serialize` returned; `custom_objects` are looked at first.
+    """Create a loss from the result of `serialize`; `custom_objects` are searched first.
 
     >>> deserialize(serialize(Huber(2.0))).get_config()["delta"]
     2.0

@@ -1,4 +1,4 @@
-"""Cross entropies of probabilities and of logits: the classes."""
+"""Cross entropy losses of probabilities and of logits: the classes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras.configured import arguments_in, computing
 from tapegrad.keras.losses import crossentropy_functions as functions
 from tapegrad.keras.losses.loss import LossFunctionWrapper
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import not_equal
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import not_equal
+from tapegrad.ops.shape.functions import reshape
 
 
 class _Smoothed(LossFunctionWrapper):
-    """Base of the cross entropies that take no options but these."""
+    """Base class of cross entropies with label smoothing and no other options."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class _Smoothed(LossFunctionWrapper):
 
 @computing(functions.binary_crossentropy)
 class BinaryCrossentropy(_Smoothed):
-    """The cross entropy of independent yes-or-no labels.
+    """The cross entropy of independent binary labels.
 
     >>> loss = BinaryCrossentropy(from_logits=True)
     >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
@@ -39,7 +39,7 @@ class BinaryCrossentropy(_Smoothed):
 
 
 class BinaryFocalCrossentropy(LossFunctionWrapper):
-    """The binary cross entropy in which labels that are easy to tell count less.
+    """The binary focal cross entropy, in which easily classified samples have less weight.
 
     >>> f"{float(BinaryFocalCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
     '0.1733'
@@ -62,7 +62,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
 
 @computing(functions.categorical_crossentropy)
 class CategoricalCrossentropy(_Smoothed):
-    """The cross entropy of weights per class, e.g. one-hot labels.
+    """The cross entropy of class probabilities, such as one-hot labels.
 
     >>> loss = CategoricalCrossentropy(from_logits=True)
     >>> f"{float(loss([[0, 1]], [[0.0, 0.0]])):.4f}"
@@ -71,7 +71,7 @@ class CategoricalCrossentropy(_Smoothed):
 
 
 class CategoricalFocalCrossentropy(LossFunctionWrapper):
-    """The cross entropy in which classes that are easy to tell count less.
+    """The focal cross entropy, in which easily classified samples have less weight.
 
     >>> f"{float(CategoricalFocalCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
     '0.0433'
@@ -92,7 +92,7 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
 
 
 class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
-    """A cross entropy of class numbers that wrong labels disturb less, the larger `q` is.
+    """The generalized cross entropy of class numbers; a larger `q` tolerates more wrong labels.
 
     >>> float(CategoricalGeneralizedCrossEntropy()([1], [[0.75, 0.25]]))
     1.0
@@ -108,12 +108,14 @@ class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
         dtype: Any = None,
     ) -> None:
         if not 0 < q < 1:
-            raise ArgumentError(f"The q of {type(self).__name__} is between 0 and 1. Got {q!r}.")
+            raise ArgumentError(
+                f"The q of {type(self).__name__} must be between 0 and 1. Got {q!r}."
+            )
         super().__init__(functions.categorical_generalized_cross_entropy, **arguments_in(locals()))
 
 
 class SparseCategoricalCrossentropy(LossFunctionWrapper):
-    """The cross entropy of class numbers; labels of `ignore_class` do not count.
+    """The cross entropy of class numbers; labels of `ignore_class` are ignored.
 
     >>> loss = SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     >>> f"{float(loss([0, -1], [[0.0, 0.0], [5.0, 1.0]])):.4f}"
@@ -136,5 +138,5 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         self._mask_of = None if ignore_class is None else self._counted
 
     def _counted(self, y_true: Any, values: Any) -> Any:
-        # Cast, because an unsigned label cannot be compared with a class of -1.
+        # Cast, because an unsigned label cannot be compared with class -1.
         return reshape(not_equal(cast(y_true, "int32"), self._ignored), values.shape)

@@ -1,34 +1,34 @@
-"""Cross entropies of probabilities and of logits as functions: one number per sample."""
+"""Cross entropies of probabilities and of logits as functions with one value per sample."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import one_hot
-from tapegrad.ops.exponential import log
-from tapegrad.ops.losses import (
+from tapegrad.ops.elementwise.comparison import not_equal
+from tapegrad.ops.elementwise.exponential import log
+from tapegrad.ops.elementwise.powers import power
+from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.elementwise.sigmoids import sigmoid
+from tapegrad.ops.nn.losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
-from tapegrad.ops.powers import power
-from tapegrad.ops.reduction import mean, sum as sum_of
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.shape import expand_dims, moveaxis, squeeze
-from tapegrad.ops.sigmoids import sigmoid
-from tapegrad.ops.softmax import log_softmax, softmax
+from tapegrad.ops.nn.softmax import log_softmax, softmax
+from tapegrad.ops.reduction.primitives import mean, sum as sum_of
+from tapegrad.ops.shape.functions import expand_dims, moveaxis, squeeze
 
 EPSILON = 1e-7
 
 
 def _predictions(y_pred: Any) -> Any:
-    """Predictions in a dtype that can tell 1 - 1e-7 from 1: half precision cannot."""
+    """Cast half precision to float32, because it cannot represent 1 - 1e-7."""
     predicted = as_operand(y_pred)
     is_half = as_dtype(predicted.dtype).name in ("float16", "bfloat16")
     return cast(predicted, "float32") if is_half else predicted
@@ -60,7 +60,7 @@ def binary_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Any:
-    """Return the mean cross entropy of independent yes-or-no labels.
+    """Return the mean cross entropy of independent binary labels.
 
     >>> loss = binary_crossentropy([[0, 1]], [[0.5, 0.5]])
     >>> f"{loss.numpy()[0]:.4f}"
@@ -80,10 +80,10 @@ def binary_focal_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Any:
-    """Return the binary cross entropy in which labels that are easy to tell count less.
+    """Return the binary focal cross entropy.
 
-    Each term is multiplied by (1 - probability of the right answer) ** gamma, and with
-    `apply_class_balancing` by `alpha` for ones and 1 - `alpha` for zeros.
+    Each term is multiplied by (1 - probability of the label) ** gamma, and with
+    `apply_class_balancing` also by `alpha` for label 1 and by 1 - `alpha` for label 0.
 
     >>> loss = binary_focal_crossentropy([[0, 1]], [[0.5, 0.5]])
     >>> f"{loss.numpy()[0]:.4f}"
@@ -110,7 +110,7 @@ def _categorical_pair(
 
 
 def _normalized(predicted: Any, axis: int) -> Any:
-    """Probabilities that add up to 1 and have a logarithm."""
+    """Scale probabilities to sum 1, and clip them away from 0 and 1."""
     return _clipped(predicted / sum_of(predicted, axis=axis, keepdims=True))
 
 
@@ -121,7 +121,7 @@ def categorical_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Any:
-    """Return the cross entropy of weights per class, e.g. one-hot labels.
+    """Return the cross entropy of class probabilities, such as one-hot labels.
 
     >>> loss = categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])
     >>> f"{loss.numpy()[0]:.4f}"
@@ -159,7 +159,7 @@ def categorical_focal_crossentropy(
 
 
 def class_numbers(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
-    """Return labels as integers of the predictions' shape without the axis of classes.
+    """Return labels as integers, in the shape of the predictions without the class axis.
 
     >>> class_numbers([[1.0], [0.0]], [[0.1, 0.9], [0.5, 0.5]]).tolist()
     [1, 0]
@@ -167,7 +167,7 @@ def class_numbers(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     true, predicted = as_operand(y_true), as_operand(y_pred)
     if true.ndim == predicted.ndim and true.shape[axis] == 1:
         true = squeeze(true, axis)
-    # Narrow integers could hold neither the number of classes nor a class of -1 to ignore.
+    # Narrow or unsigned integers may not hold the number of classes or an ignored class of -1.
     return true if true.dtype.name in ("int32", "int64") else cast(true, "int32")
 
 
@@ -192,22 +192,22 @@ def sparse_categorical_crossentropy(
     if ignore_class is None:
         return _sparse_terms(labels, predicted, from_logits)
     counted = not_equal(labels, ignore_class)
-    # Replaced before and after: a NaN in what is ignored shall reach neither loss nor gradient.
+    # Replace before and after: a NaN in an ignored sample must not reach the loss or a gradient.
     predicted = where(expand_dims(counted, -1), predicted, 0.0)
     terms = _sparse_terms(where(counted, labels, 0), predicted, from_logits)
     return where(counted, terms, 0.0)
 
 
 def _sparse_terms(labels: Any, predicted: Any, from_logits: bool) -> Any:
-    # Logarithms of probabilities are logits whose softmax brings the probabilities back.
+    # The softmax of log probabilities gives the probabilities again.
     logits = predicted if from_logits else log(_clipped(predicted))
     return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float) -> Any:
-    """Return (1 - p ** q) / q of the probability p of the label's class.
+    """Return (1 - p ** q) / q for the probability p of the label's class.
 
-    For `q` near 0 it is the cross entropy, for 1 the distance from 1.
+    It approaches the cross entropy for `q` near 0, and 1 - p for `q` near 1.
 
     >>> categorical_generalized_cross_entropy([1], [[0.75, 0.25]], q=0.5).tolist()
     [1.0]
@@ -216,11 +216,12 @@ def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float) ->
     labels = class_numbers(y_true, predicted)
     if labels.shape != predicted.shape[:-1]:
         raise ShapeError(
-            "categorical_generalized_cross_entropy needs a class number per row of probabilities. "
+            "categorical_generalized_cross_entropy takes one class number per row of "
+            "probabilities. "
             f"Got {labels.shape} and {predicted.shape}."
         )
     chosen = one_hot(labels, predicted.shape[-1], dtype=predicted.dtype)
     chance = sum_of(predicted * chosen, axis=-1)
-    # The slope at 0 is infinite, of which a softmax in front would make a NaN: none is sent.
+    # The gradient at 0 is infinite, and a softmax would turn it into NaN: block it.
     is_zero = chance == 0.0
     return where(is_zero, 1.0, 1.0 - power(where(is_zero, 1.0, chance), q)) / q

@@ -1,4 +1,4 @@
-"""The base class of losses, and the one that makes a loss of a function."""
+"""Loss, the base class of losses, and LossFunctionWrapper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.keras import dtype_policies
 from tapegrad.keras.configured import Configured
 from tapegrad.keras.losses.weighting import (
@@ -16,12 +16,12 @@ from tapegrad.keras.losses.weighting import (
     reduce_weighted,
 )
 from tapegrad.keras.naming import automatic_name
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import logical_and
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import logical_and
 
 
 def computing_dtype(dtype: Any) -> str:
-    """Return the dtype in which losses and metrics compute: float32 if none is given.
+    """Return the compute dtype of a loss or metric: float32 by default.
 
     >>> computing_dtype(None), computing_dtype("float64")
     ('float32', 'float64')
@@ -30,9 +30,9 @@ def computing_dtype(dtype: Any) -> str:
 
 
 class Loss(Configured, ABC):
-    """Base of losses: `call` gives one number per sample, which are weighted and reduced.
+    """Base class of losses: `call` returns one value per sample, to be weighted and reduced.
 
-    >>> from tapegrad.ops.magnitude import abs
+    >>> from tapegrad.ops.elementwise.magnitude import abs
     >>> class Distance(Loss):
     ...     def call(self, y_true, y_pred):
     ...         return abs(y_true - y_pred)
@@ -40,7 +40,7 @@ class Loss(Configured, ABC):
     2.5
     """
 
-    # Class numbers stay integers: as floats, large ones would not be exact.
+    # False for class numbers, which would not be exact as floats.
     _casts_labels = True
 
     def __init__(
@@ -62,7 +62,7 @@ class Loss(Configured, ABC):
     def __call__(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None, mask: Any = None
     ) -> Any:
-        """Return the reduced loss; samples that `mask` leaves out do not count."""
+        """Return the reduced loss; masked samples are ignored."""
         predicted = as_dtype_of(y_pred, self._dtype)
         true = as_dtype_of(y_true, self._dtype) if self._casts_labels else as_operand(y_true)
         values = as_dtype_of(self.call(true, predicted), self._dtype)
@@ -80,15 +80,15 @@ class Loss(Configured, ABC):
 
 
 class LossFunctionWrapper(Loss):
-    """A loss made of a function of labels and predictions.
+    """A loss that calls a function of labels and predictions.
 
-    >>> from tapegrad.ops.regression_losses import mean_squared_error
+    >>> from tapegrad.ops.nn.regression_losses import mean_squared_error
     >>> float(LossFunctionWrapper(mean_squared_error)([[0.0, 0.0]], [[1.0, 3.0]]))
     5.0
     """
 
     _function: Callable[..., Any]
-    """Of subclasses that are made for one function; see `computing`."""
+    """The function of subclasses that have a fixed one; see `computing`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class LossFunctionWrapper(Loss):
 
 
 class PlainLoss(LossFunctionWrapper):
-    """Base of losses whose function takes nothing but labels and predictions."""
+    """Base class of losses whose function takes only labels and predictions."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Losses that compare numbers, signs, regions and embeddings: the classes."""
+"""Regression, hinge, divergence, overlap and embedding losses: the classes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SquaredHinge(PlainLoss):
 
 @computing(functions.categorical_hinge)
 class CategoricalHinge(PlainLoss):
-    """How much the score of the right class fails to be 1 above all others.
+    """The amount by which the score of the right class fails to exceed all others by 1.
 
     >>> float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]]))
     1.0
@@ -134,7 +134,7 @@ class CosineSimilarity(LossFunctionWrapper):
 
 
 class Dice(LossFunctionWrapper):
-    """One minus the overlap of labels and predictions, relative to their mean size.
+    """One minus the Dice coefficient of labels and predictions.
 
     >>> float(Dice()([[1.0, 1.0]], [[0.0, 0.0]]))
     1.0
@@ -151,7 +151,7 @@ class Dice(LossFunctionWrapper):
 
 
 class Tversky(LossFunctionWrapper):
-    """One minus an overlap that weighs what is missed by `alpha`, false alarms by `beta`.
+    """One minus the Tversky index: `alpha` weights false negatives, `beta` false positives.
 
     >>> f"{float(Tversky(alpha=1.0)([[1.0, 1.0]], [[1.0, 0.0]])):.4f}"
     '0.5000'
@@ -170,7 +170,7 @@ class Tversky(LossFunctionWrapper):
 
 
 class Circle(LossFunctionWrapper):
-    """The loss `circle`, whose mean is over the samples that cost something.
+    """The circle loss; its mean is over the samples with a nonzero loss. See `circle`.
 
     >>> f"{float(Circle(1.0)([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])):.4f}"
     '0.6484'

@@ -1,7 +1,7 @@
-"""Distances, hinges, divergences, overlaps and pairs as functions: one number per sample.
+"""Regression, hinge, divergence, overlap and embedding losses as functions.
 
-The arithmetic is that of `tapegrad.losses`; here labels and predictions of shapes (batch,) and
-(batch, 1) meet sample by sample first.
+They return one value per sample and call `tapegrad.losses` after labels and predictions of shapes
+(batch,) and (batch, 1) are brought to the same shape.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ShapeError
 from tapegrad.keras.losses.crossentropy_functions import class_numbers
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
-from tapegrad.ops import regression_losses as plain
-from tapegrad.ops.diagonal import band_part
-from tapegrad.ops.logsumexp import logsumexp
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduction import sum as sum_of
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.sigmoids import softplus
+from tapegrad.ops.elementwise.selection import maximum, where
+from tapegrad.ops.elementwise.sigmoids import softplus
+from tapegrad.ops.nn import regression_losses as plain
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction.logsumexp import logsumexp
+from tapegrad.ops.reduction.primitives import sum as sum_of
+from tapegrad.ops.shape.diagonal import band_part
 
 EPSILON = 1e-7
 
@@ -102,7 +102,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Any:
 
 
 def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
-    """Return how much the score of the right class fails to be 1 above all others.
+    """Return the amount by which the score of the right class fails to exceed all others by 1.
 
     >>> categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]]).tolist()
     [1.0]
@@ -138,7 +138,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
 
 
 def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Any:
-    """Return 1 minus the overlap of labels and predictions, relative to their mean size.
+    """Return 1 minus the Dice coefficient of labels and predictions.
 
     >>> float(dice([[1.0, 1.0]], [[0.0, 0.0]]))
     1.0
@@ -151,7 +151,7 @@ def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Any:
 def tversky(
     y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
 ) -> Any:
-    """Return 1 minus an overlap that weighs what is missed by `alpha`, false alarms by `beta`.
+    """Return 1 minus the Tversky index: `alpha` weights false negatives, `beta` false positives.
 
     >>> f"{float(tversky([[1.0, 1.0]], [[1.0, 0.0]], alpha=1.0)):.4f}"
     '0.5000'
@@ -172,9 +172,10 @@ def circle(
     gamma: float = 80.0,
     margin: float = 0.4,
 ) -> Any:
-    """Return how far embeddings of length 1 are from those of their class, and how near to others.
+    """Return the circle loss of unit-norm embeddings: near in a class, far between classes.
 
-    With `remove_diagonal` none is compared with itself; it is 0 where nothing is left.
+    With `remove_diagonal`, no sample is compared with itself. The loss of a sample without any
+    pair is 0.
 
     >>> circle([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], gamma=1.0).numpy().round(4)
     array([0.5629, 0.7339, 0.    ], dtype=float32)
@@ -188,11 +189,11 @@ def circle(
     for x, y in ((labels, points), (names, others)):
         if len(y.shape) != 2 or x.shape != y.shape[:1]:
             raise ShapeError(
-                "circle needs embeddings of shape (samples, features) and a label for each. "
+                "circle takes embeddings of shape (samples, features) and one label for each. "
                 f"Got {y.shape} and {x.shape}."
             )
     is_same = labels[:, None] == names
-    # Sun et al. (2020), in distances 1 - cosine; as in Keras, the weights have gradients.
+    # Sun et al. (2020), with distances 1 - cosine. As in Keras, gradients flow through the weights.
     distance = maximum(1.0 - matmul(points, others, transpose_b=True), 0.0)
     push = gamma * maximum(1.0 + margin - distance, 0.0) * (1.0 - margin - distance)
     apart = logsumexp(where(is_same, -inf, push), axis=1)
@@ -206,5 +207,5 @@ def _costs(y_true: Any, values: Any) -> Any:
     return values > 0.0
 
 
-# Means are over the samples that cost something.
+# Means are over the samples with a nonzero loss.
 vars(circle)["mask_of"] = _costs

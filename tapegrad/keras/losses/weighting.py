@@ -1,16 +1,16 @@
-"""From one loss per sample to one number: ranks that fit, sample weights, reductions."""
+"""Reduce losses per sample to one value: ranks, sample weights, masks, reductions."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.cast import cast, in_dtype
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean, sum as sum_of
-from tapegrad.ops.shape import expand_dims, squeeze
+from tapegrad.ops.casting.cast import cast, in_dtype
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.reduction.primitives import mean, sum as sum_of
+from tapegrad.ops.shape.functions import expand_dims, squeeze
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None)
 
@@ -25,10 +25,10 @@ def as_dtype_of(x: Any, dtype: Any) -> Any:
 
 
 def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:
-    """Let (batch, 1) and (batch,) meet, where broadcasting would give (batch, batch).
+    """Bring (batch, 1) and (batch,) to one shape, as broadcasting would give (batch, batch).
 
-    Of two tensors whose ranks differ by one, a last axis of length 1 is added to a vector, or
-    taken from the one that has it.
+    If the ranks differ by one and the larger tensor has a last axis of length 1, add that axis to
+    a vector, or remove it from the larger tensor.
 
     >>> a, b = match_ranks([[1.0], [2.0]], [1.0, 2.0])
     >>> tuple(a.shape), tuple(b.shape)
@@ -47,14 +47,14 @@ def match_ranks(x: Any, y: Any, expand_vectors: bool = True) -> tuple[Any, Any]:
 
 
 def check_reduction(reduction: str | None) -> str | None:
-    """Return a reduction if it is one.
+    """Return a reduction if it is valid.
 
     >>> check_reduction("sum")
     'sum'
     """
     if reduction not in REDUCTIONS:
         names = ", ".join(repr(name) for name in REDUCTIONS)
-        raise ArgumentError(f"The reduction of a loss is one of {names}. Got {reduction!r}.")
+        raise ArgumentError(f"The reduction of a loss must be one of {names}. Got {reduction!r}.")
     return reduction
 
 
@@ -63,7 +63,7 @@ def reduce_weighted(
 ) -> Any:
     """Weight the losses of samples and reduce them.
 
-    Samples that the `mask` leaves out neither cost anything nor count in a mean.
+    Masked samples have no loss and are left out of means.
 
     >>> float(reduce_weighted([1.0, 3.0], sample_weight=[1.0, 0.0]))
     0.5
@@ -87,7 +87,7 @@ def reduce_weighted(
 
 
 def _masked(weight: Any, mask: Any, dtype: Any, reduction: str | None) -> Any:
-    """Weights that are 0 where the mask is; for a mean, the others make up for them."""
+    """Return weights that are 0 where the mask is False, scaled up for a mean over the rest."""
     kept = cast(as_operand(mask), dtype)
     if reduction in ("mean", "sum_over_batch_size"):
         kept = kept * divide_no_nan(float(prod(kept.shape)), sum_of(kept))

@@ -1,4 +1,4 @@
-"""Metrics with the names and defaults of Keras: classes, functions, and classes by name."""
+"""Metrics with the names and defaults of Keras: classes, functions, and a lookup by name."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ CLASSES = Table(
 
 
 def get(identifier: Any) -> Any:
-    """Return the metric that a name, a configuration, a class or an object stands for.
+    """Return the metric for a name, a configuration or a class; return a metric unchanged.
 
-    "accuracy" is the share of predictions that equal their labels; which accuracy fits a model
-    is told by the shapes: see `accuracy_for`.
+    "accuracy" is the fraction of predictions that equal their labels. `accuracy_for` chooses the
+    accuracy for a model by the shapes of labels and predictions.
 
     >>> get("mse"), get("top_k_categorical_accuracy").name
     (<MeanSquaredError name=mean_squared_error>, 'top_k_categorical_accuracy')
@@ -112,7 +112,9 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(metric: Any) -> Any:
-    """Return what `deserialize` makes the same metric of, without its state.
+    """Return a name or a configuration from which `deserialize` creates the same metric.
+
+    The state is not included.
 
     >>> serialize(BinaryAccuracy(threshold=0.7))["config"]["threshold"]
     0.7
@@ -123,7 +125,7 @@ def serialize(metric: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
-    """Make a metric of what `serialize` returned; `custom_objects` are looked at first.
+    """Create a metric from the result of `serialize`; `custom_objects` are searched first.
 
     >>> deserialize(serialize(BinaryAccuracy(threshold=0.7))).get_config()["threshold"]
     0.7

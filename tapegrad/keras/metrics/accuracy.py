@@ -1,4 +1,4 @@
-"""Shares of predictions that are right: the classes."""
+"""Accuracy metrics: the classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapegrad.keras.metrics.reduction import MeanMetricWrapper, PlainMean
 
 @computing(functions.accuracy)
 class Accuracy(PlainMean):
-    """The share of predictions that equal their labels.
+    """The fraction of predictions that equal their labels.
 
     >>> float(Accuracy()([1, 2, 3, 4], [0, 2, 3, 4]))
     0.75
@@ -20,7 +20,7 @@ class Accuracy(PlainMean):
 
 
 class BinaryAccuracy(MeanMetricWrapper):
-    """The share of predictions on the label's side of a threshold.
+    """The fraction of predictions on the label's side of a threshold.
 
     >>> float(BinaryAccuracy()([[1], [1], [0], [0]], [[0.98], [1], [0], [0.6]]))
     0.75
@@ -34,7 +34,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 @computing(functions.categorical_accuracy)
 class CategoricalAccuracy(PlainMean):
-    """The share of samples whose one-hot label has the largest prediction.
+    """The fraction of samples whose one-hot label has the largest prediction.
 
     >>> float(CategoricalAccuracy()([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]))
     0.5
@@ -43,7 +43,7 @@ class CategoricalAccuracy(PlainMean):
 
 @computing(functions.sparse_categorical_accuracy)
 class SparseCategoricalAccuracy(PlainMean):
-    """The share of samples whose class number has the largest prediction.
+    """The fraction of samples whose class number has the largest prediction.
 
     >>> float(SparseCategoricalAccuracy()([1, 0], [[0.1, 0.9], [0.2, 0.8]]))
     0.5
@@ -51,7 +51,7 @@ class SparseCategoricalAccuracy(PlainMean):
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """The share of samples whose one-hot label is among the `k` largest predictions.
+    """The fraction of samples whose one-hot label is among the `k` largest predictions.
 
     >>> float(TopKCategoricalAccuracy(k=2)([[0, 0, 1]], [[0.1, 0.5, 0.4]]))
     1.0
@@ -64,7 +64,7 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """The share of samples whose class number is among the `k` largest predictions.
+    """The fraction of samples whose class number is among the `k` largest predictions.
 
     >>> float(SparseTopKCategoricalAccuracy(k=2)([2, 0], [[0.1, 0.5, 0.4], [0.1, 0.5, 0.4]]))
     0.5
@@ -82,10 +82,10 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 
 
 def accuracy_for(y_true_shape: Any, y_pred_shape: Any, name: str = "accuracy") -> MeanMetricWrapper:
-    """Return the accuracy that fits labels and predictions of these shapes.
+    """Return the accuracy metric for labels and predictions of these shapes.
 
-    One prediction per sample is a yes-or-no question; labels with an axis less than the
-    predictions, or with one number for many, are class numbers; all others are one-hot.
+    One prediction per sample gives BinaryAccuracy. Labels with fewer axes than the predictions, or
+    with a last axis of 1, are class numbers. All other labels are one-hot.
 
     >>> accuracy_for((32,), (32, 10))
     <SparseCategoricalAccuracy name=accuracy>
@@ -95,7 +95,7 @@ def accuracy_for(y_true_shape: Any, y_pred_shape: Any, name: str = "accuracy") -
     true, predicted = tuple(y_true_shape), tuple(y_pred_shape)
     if not predicted:
         raise ShapeError(
-            "The accuracy of predictions needs at least the axis of the batch. "
+            "Accuracy takes predictions with at least a batch axis. "
             f"Got labels of shape {true} and predictions of shape {predicted}."
         )
     if len(predicted) == 1 or predicted[-1] == 1:

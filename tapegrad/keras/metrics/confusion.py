@@ -1,20 +1,20 @@
-"""Counts of right and wrong answers, and the scores made of them."""
+"""Counts of true and false positives and negatives, precision, recall and F scores."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
 from tapegrad.keras.metrics.thresholds import EPSILON, NEVER, AtThresholds, Counter, as_thresholds
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import greater, greater_equal, logical_and
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.reduction import max as max_of, mean, sum as sum_of
-from tapegrad.ops.shape import expand_dims
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import greater, greater_equal, logical_and
+from tapegrad.ops.elementwise.magnitude import abs as absolute
+from tapegrad.ops.reduction.primitives import max as max_of, mean, sum as sum_of
+from tapegrad.ops.shape.functions import expand_dims
 
 
 def _single_or_all(values: Any) -> Any:
@@ -22,7 +22,7 @@ def _single_or_all(values: Any) -> Any:
 
 
 class Count(Metric):
-    """Base of the metrics that count one kind of answer at each threshold."""
+    """Base class of metrics that count one of "tp", "fp", "tn", "fn" at each threshold."""
 
     _kind = "tp"
 
@@ -41,7 +41,7 @@ class Count(Metric):
 
 
 class TruePositives(Count):
-    """The number of ones that are predicted as such.
+    """The number of labels 1 that are predicted as 1.
 
     >>> float(TruePositives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
     1.0
@@ -49,7 +49,7 @@ class TruePositives(Count):
 
 
 class TrueNegatives(Count):
-    """The number of zeros that are predicted as such.
+    """The number of labels 0 that are predicted as 0.
 
     >>> float(TrueNegatives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
     1.0
@@ -59,7 +59,7 @@ class TrueNegatives(Count):
 
 
 class FalsePositives(Count):
-    """The number of zeros that are predicted as ones.
+    """The number of labels 0 that are predicted as 1.
 
     >>> float(FalsePositives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
     1.0
@@ -69,7 +69,7 @@ class FalsePositives(Count):
 
 
 class FalseNegatives(Count):
-    """The number of ones that are predicted as zeros.
+    """The number of labels 1 that are predicted as 0.
 
     >>> float(FalseNegatives()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
     1.0
@@ -79,7 +79,7 @@ class FalseNegatives(Count):
 
 
 class Share(AtThresholds):
-    """Base of precision and recall: the share of true positives among them and one other kind."""
+    """Base class of precision and recall: true positives over their sum with another count."""
 
     _kinds = ("tp", "fp")
 
@@ -99,14 +99,14 @@ class Share(AtThresholds):
         self._make_state()
 
     def result(self) -> Any:
-        return _single_or_all(self._share(*self._kinds))
+        return _single_or_all(self._ratio(*self._kinds))
 
 
 class Precision(Share):
-    """The share of ones among what is predicted as such.
+    """The fraction of positive predictions that are right.
 
-    With `top_k`, a class counts as predicted if it is among the `k` largest of its sample;
-    with `class_id`, only that class is looked at.
+    With `top_k`, a class counts as predicted if it is among the `k` largest predictions of its
+    sample. With `class_id`, only that class is evaluated.
 
     >>> float(Precision()([0, 1, 1, 1], [1.0, 0.0, 1.0, 1.0], sample_weight=[0, 0, 1, 0]))
     1.0
@@ -114,7 +114,7 @@ class Precision(Share):
 
 
 class Recall(Share):
-    """The share of what is predicted as such among all ones.
+    """The fraction of labels 1 that are predicted as 1.
 
     >>> float(Recall()([1, 1, 0, 0], [0.9, 0.2, 0.8, 0.1]))
     0.5
@@ -124,7 +124,7 @@ class Recall(Share):
 
 
 class FBeta(Metric):
-    """Base of the F scores: means of precision and recall, class by class or averaged."""
+    """Base class of the F scores: means of precision and recall, per class or averaged."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ class FBeta(Metric):
         super().__init__(name=name, dtype=dtype)
         if average not in (None, "micro", "macro", "weighted"):
             raise ArgumentError(
-                "The average of an F score is None, 'micro', 'macro' or 'weighted'. "
+                "The average of an F score must be None, 'micro', 'macro' or 'weighted'. "
                 f"Got {average!r}."
             )
         if not beta > 0:
-            raise ArgumentError(f"The beta of an F score is a number above 0. Got {beta!r}.")
+            raise ArgumentError(f"The beta of an F score must be above 0. Got {beta!r}.")
         if threshold is not None and not 0 < threshold <= 1:
             raise ArgumentError(
-                "The threshold of an F score is None or a number above 0 and at most 1. "
+                "The threshold of an F score must be None or above 0 and at most 1. "
                 f"Got {threshold!r}."
             )
         self.average = average
@@ -153,10 +153,10 @@ class FBeta(Metric):
         self._counts: dict[str, Variable] = {}
 
     def _state(self, y_true: Any, y_pred: Any) -> dict[str, Variable]:
-        """The counts, made when the number of classes is first known."""
+        """Return the counts, which are created when the number of classes is known."""
         if len(y_pred.shape) != 2 or len(y_true.shape) != 2:
             raise ShapeError(
-                "An F score needs labels and predictions of shape (samples, classes). "
+                "An F score takes labels and predictions of shape (samples, classes). "
                 f"Got {y_true.shape} and {y_pred.shape}."
             )
         if not self._counts:
@@ -181,7 +181,7 @@ class FBeta(Metric):
         if self.threshold is not None:
             return cast(greater(predicted, self.threshold), self.dtype)
         top = greater_equal(predicted, max_of(predicted, axis=-1, keepdims=True))
-        # A row of zeros predicts nothing, though each of them is its maximum.
+        # A row of zeros predicts no class, although each element equals the maximum.
         return cast(logical_and(top, greater(absolute(predicted), 1e-9)), self.dtype)
 
     def result(self) -> Any:
@@ -201,9 +201,9 @@ class FBeta(Metric):
 
 @with_defaults(name="fbeta_score")
 class FBetaScore(FBeta):
-    """The mean of precision and recall in which recall counts `beta` times as much.
+    """The weighted harmonic mean of precision and recall; recall is `beta` times as important.
 
-    Without a threshold, the largest prediction of each sample is the one that counts.
+    Without a threshold, the largest prediction of each sample is its predicted class.
 
     >>> score = FBetaScore(beta=2.0, threshold=0.5)
     >>> score([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.6, 0.8]]).numpy().round(2)

@@ -9,12 +9,12 @@ from tapegrad.keras.configured import arguments_in
 from tapegrad.keras.losses.crossentropy_functions import class_numbers
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.reduction import Average, MeanMetricWrapper
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import not_equal
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import not_equal
 
 
 class BinaryCrossentropy(MeanMetricWrapper):
-    """The mean cross entropy of yes-or-no labels.
+    """The mean cross entropy of binary labels.
 
     >>> f"{float(BinaryCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
     '0.6931'
@@ -31,7 +31,7 @@ class BinaryCrossentropy(MeanMetricWrapper):
 
 
 class CategoricalCrossentropy(MeanMetricWrapper):
-    """The mean cross entropy of weights per class, e.g. one-hot labels.
+    """The mean cross entropy of class probabilities, such as one-hot labels.
 
     >>> f"{float(CategoricalCrossentropy()([[0, 1]], [[0.5, 0.5]])):.4f}"
     '0.6931'
@@ -51,7 +51,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 class SparseCategoricalCrossentropy(Average):
     """The mean cross entropy of class numbers.
 
-    Labels of `ignore_class` cost nothing; they count as samples unless there are sample weights.
+    Labels of `ignore_class` have loss 0. Without sample weights they still count as samples.
 
     >>> f"{float(SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])):.4f}"
     '0.6931'

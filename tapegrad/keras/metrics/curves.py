@@ -1,4 +1,4 @@
-"""Curves that thresholds draw: the area under one, the best of its points."""
+"""Metrics of ROC and precision-recall curves: areas, and the best point under a constraint."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.thresholds import EPSILON, AtThresholds, Counter
-from tapegrad.ops.comparison import equal, greater, logical_and
-from tapegrad.ops.exponential import log
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import max as max_of, mean, sum as sum_of
-from tapegrad.ops.selection import maximum, minimum, where
-from tapegrad.ops.sigmoids import sigmoid
+from tapegrad.ops.elementwise.comparison import equal, greater, logical_and
+from tapegrad.ops.elementwise.exponential import log
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.selection import maximum, minimum, where
+from tapegrad.ops.elementwise.sigmoids import sigmoid
+from tapegrad.ops.reduction.primitives import max as max_of, mean, sum as sum_of
 
 _CURVES = ("ROC", "PR", "PRGAIN")
 _METHODS = ("interpolation", "minoring", "majoring")
 
 
 class AUC(AtThresholds):
-    """The area under the ROC curve, or under the curve of precision over recall.
+    """The area under the ROC curve or the precision-recall curve.
 
-    Both curves are drawn through `num_thresholds` points; more of them make the area more exact.
-    With `multi_label` each column is a question of its own, and the areas are averaged.
+    The curve has `num_thresholds` points; more points give a more exact area. With `multi_label`
+    each column is a separate label, and the areas are averaged.
 
     >>> float(AUC(num_thresholds=3)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
     0.75
@@ -50,13 +50,13 @@ class AUC(AtThresholds):
         self.multi_label = multi_label
         self.label_weights = label_weights
         self.from_logits = from_logits
-        # A list, not a tensor of its own: it goes to wherever the predictions are.
+        # A list instead of a tensor, which works on the device of the predictions.
         self._weights = None if label_weights is None else [float(w) for w in label_weights]
         shared = None if multi_label else self._weights
         self._counter = Counter(self.thresholds, None, None, multi_label, self.dtype, shared)
         self._counts = {}
         if num_labels and not multi_label:
-            raise ArgumentError("AUC takes num_labels only together with multi_label=True.")
+            raise ArgumentError("AUC takes num_labels only with multi_label=True.")
         if num_labels or not multi_label:
             self._make_state(*([num_labels] if num_labels else []))
 
@@ -64,7 +64,7 @@ class AUC(AtThresholds):
         predicted = as_dtype_of(y_pred, self.dtype)
         if self.multi_label and len(predicted.shape) != 2:
             raise ShapeError(
-                "AUC with multi_label=True needs predictions of shape (samples, labels). "
+                "AUC with multi_label=True takes predictions of shape (samples, labels). "
                 f"Got {predicted.shape}."
             )
         if not self._counts:
@@ -77,7 +77,7 @@ class AUC(AtThresholds):
         if not self._counts:
             raise ArgumentError(
                 "AUC with multi_label=True has no result before its first update_state. "
-                "Give num_labels to have one from the start."
+                "Pass num_labels to have a result from the start."
             )
         counts = {kind: count.value() for kind, count in self._counts.items()}
         if self.curve == "PR" and self.summation_method == "interpolation":
@@ -87,7 +87,7 @@ class AUC(AtThresholds):
         return self._average((x[:-1] - x[1:]) * heights)
 
     def _average(self, parts: Any) -> Any:
-        """The sum of the parts of an area, or the weighted mean of such sums."""
+        """Return the sum of the parts of an area, or the weighted mean over labels."""
         if not self.multi_label:
             return sum_of(parts)
         areas = sum_of(parts, axis=0)
@@ -99,25 +99,25 @@ class AUC(AtThresholds):
 def _one_of(argument: str, allowed: Sequence[str], given: str) -> str:
     if given not in allowed:
         names = ", ".join(repr(name) for name in allowed)
-        raise ArgumentError(f"The {argument} of AUC is one of {names}. Got {given!r}.")
+        raise ArgumentError(f"The {argument} of AUC must be one of {names}. Got {given!r}.")
     return given
 
 
 def _drawn(number: int, thresholds: Sequence[float] | None) -> list[float]:
-    """The thresholds in order, with one below and one above all predictions."""
+    """Return the thresholds in order, with one below and one above all predictions."""
     if thresholds is not None:
         inner = sorted(float(t) for t in thresholds)
         if any([not 0 <= t <= 1 for t in inner]):
-            raise ArgumentError(f"The thresholds of AUC are from 0 to 1. Got {thresholds!r}.")
+            raise ArgumentError(f"The thresholds of AUC must be from 0 to 1. Got {thresholds!r}.")
     elif number > 1:
         inner = [k / (number - 1) for k in range(1, number - 1)]
     else:
-        raise ArgumentError(f"AUC needs num_thresholds of 2 or more. Got {number}.")
+        raise ArgumentError(f"AUC takes num_thresholds of 2 or more. Got {number}.")
     return [-EPSILON, *inner, 1.0 + EPSILON]
 
 
 def _points(curve: str, tp: Any, fp: Any, tn: Any, fn: Any) -> tuple[Any, Any]:
-    """The points of a curve, one per threshold, from the lowest threshold on."""
+    """Return the points of a curve, one per threshold, in the order of the thresholds."""
     recall = divide_no_nan(tp, tp + fn)
     if curve == "ROC":
         return divide_no_nan(fp, fp + tn), recall
@@ -137,9 +137,9 @@ def _between(method: str, first: Any, second: Any) -> Any:
 
 
 def _interpolated_precision(tp: Any, fp: Any, tn: Any, fn: Any) -> Any:
-    """Parts of the area under precision over recall, after Davis and Goadrich (2006).
+    """Return parts of the area under the precision-recall curve, after Davis and Goadrich (2006).
 
-    Between two thresholds, true positives are linear in the number of positives p: with
+    Between two thresholds, true positives are linear in the number of positives p. With
     tp = slope * p + start, the integral of tp / p is slope * (change of tp + start * log ratio).
     """
     positives = tp + fp
@@ -153,7 +153,7 @@ def _interpolated_precision(tp: Any, fp: Any, tn: Any, fn: Any) -> Any:
 
 
 class Constrained(AtThresholds):
-    """Base of the best share where another is at least a value; shares are among two kinds."""
+    """Base class of metrics that maximize one ratio while another is at least a value."""
 
     _best, _held = ("tp", "fn"), ("tn", "fp")
 
@@ -168,7 +168,7 @@ class Constrained(AtThresholds):
         super().__init__(name=name, dtype=dtype)
         if not 0 <= value <= 1 or num_thresholds < 1:
             raise ArgumentError(
-                f"{type(self).__name__} needs a share from 0 to 1 and num_thresholds above 0. "
+                f"{type(self).__name__} takes a value from 0 to 1 and num_thresholds above 0. "
                 f"Got {value!r} and {num_thresholds}."
             )
         steps = num_thresholds - 1
@@ -177,17 +177,17 @@ class Constrained(AtThresholds):
         self.class_id = class_id
         self.thresholds = [k / steps for k in range(num_thresholds)] if steps else [0.5]
         self._counter = Counter(self.thresholds, class_id=class_id, dtype=self.dtype)
-        # As in Keras, two thresholds are bins too.
+        # As in Keras, two thresholds use bins too.
         self._counter.even = steps > 0
         self._make_state()
 
     def result(self) -> Any:
-        enough = self._share(*self._held) >= self.value
-        return max_of(where(enough, self._share(*self._best), 0.0))
+        enough = self._ratio(*self._held) >= self.value
+        return max_of(where(enough, self._ratio(*self._best), 0.0))
 
 
 class SensitivityAtSpecificity(Constrained):
-    """The largest share of ones that are found where enough of the zeros are.
+    """The largest sensitivity at which the specificity is at least a value.
 
     >>> float(SensitivityAtSpecificity(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
     0.5
@@ -206,7 +206,7 @@ class SensitivityAtSpecificity(Constrained):
 
 
 class SpecificityAtSensitivity(Constrained):
-    """The largest share of zeros that are found where enough of the ones are.
+    """The largest specificity at which the sensitivity is at least a value.
 
     >>> float(SpecificityAtSensitivity(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
     0.5
@@ -227,7 +227,7 @@ class SpecificityAtSensitivity(Constrained):
 
 
 class PrecisionAtRecall(Constrained):
-    """The largest precision where the recall is large enough.
+    """The largest precision at which the recall is at least a value.
 
     >>> float(PrecisionAtRecall(0.5)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
     1.0
@@ -248,7 +248,7 @@ class PrecisionAtRecall(Constrained):
 
 
 class RecallAtPrecision(Constrained):
-    """The largest recall where the precision is large enough.
+    """The largest recall at which the precision is at least a value.
 
     >>> float(RecallAtPrecision(0.8)([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9]))
     0.5

@@ -1,28 +1,28 @@
-"""The share of the labels' variance that predictions explain."""
+"""R2Score: the coefficient of determination."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.ops.comparison import equal, greater
 from tapegrad.ops.creation import ones_like
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.powers import squared_difference
-from tapegrad.ops.reduction import mean, sum as sum_of
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_to, expand_dims
+from tapegrad.ops.elementwise.comparison import equal, greater
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.powers import squared_difference
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction.primitives import mean, sum as sum_of
+from tapegrad.ops.shape.functions import broadcast_to, expand_dims
 
 
 class R2Score(Metric):
-    """The share of the labels' variance that the predictions explain: 1 is perfect.
+    """The coefficient of determination; 1 means perfect predictions.
 
-    With `num_regressors` the score is adjusted for the number of inputs of the model, where
-    there are samples enough to do so.
+    With `num_regressors` the score is adjusted for the number of inputs of the model, if there
+    are enough samples.
 
     >>> round(float(R2Score()([[1.0], [4.0], [3.0]], [[2.0], [4.0], [4.0]])), 4)
     0.5714
@@ -38,21 +38,21 @@ class R2Score(Metric):
         super().__init__(name=name, dtype=dtype)
         if class_aggregation not in (None, "uniform_average", "variance_weighted_average"):
             raise ArgumentError(
-                "The class_aggregation of R2Score is None, 'uniform_average' or "
+                "The class_aggregation of R2Score must be None, 'uniform_average' or "
                 f"'variance_weighted_average'. Got {class_aggregation!r}."
             )
         if num_regressors < 0:
-            raise ArgumentError(f"R2Score needs num_regressors of 0 or more. Got {num_regressors}.")
+            raise ArgumentError(f"R2Score takes num_regressors of 0 or more. Got {num_regressors}.")
         self.class_aggregation = class_aggregation
         self.num_regressors = num_regressors
         self.num_samples = self.add_variable(name="num_samples")
         self._sums: dict[str, Variable] = {}
 
     def _state(self, y_true: Any, y_pred: Any) -> dict[str, Variable]:
-        """The sums over samples, made when the number of outputs is first known."""
+        """Return the sums over samples, which are created when the number of outputs is known."""
         if len(y_pred.shape) != 2 or y_true.shape != y_pred.shape:
             raise ShapeError(
-                "R2Score needs labels and predictions of the same shape (samples, outputs). "
+                "R2Score takes labels and predictions of the same shape (samples, outputs). "
                 f"Got {y_true.shape} and {y_pred.shape}."
             )
         if not self._sums:
@@ -85,7 +85,7 @@ class R2Score(Metric):
             raise ArgumentError("R2Score has no result before its first update_state.")
         total, squares, residual, count = [value.value() for value in self._sums.values()]
         variance = squares - divide_no_nan(total * total, count)
-        # An output that does not vary has no variance to explain.
+        # A constant output has no variance to explain.
         scores = where(equal(variance, 0.0), 0.0, 1.0 - divide_no_nan(residual, variance))
         score = scores
         if self.class_aggregation == "uniform_average":

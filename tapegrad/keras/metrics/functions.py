@@ -1,21 +1,21 @@
-"""What metrics are means of: functions of labels and predictions with one number per sample."""
+"""Metric functions of labels and predictions with one value per sample."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.keras import losses
 from tapegrad.keras.configured import Table
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.thresholds import EPSILON
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import equal, greater
-from tapegrad.ops.reduction import any as any_of, argmax, mean
-from tapegrad.ops.shape import expand_dims, reshape, squeeze
-from tapegrad.ops.sorting import in_top_k
-from tapegrad.ops.statistics import std
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import equal, greater
+from tapegrad.ops.indexing.sorting import in_top_k
+from tapegrad.ops.reduction.primitives import any as any_of, argmax, mean
+from tapegrad.ops.reduction.statistics import std
+from tapegrad.ops.shape.functions import expand_dims, reshape, squeeze
 
 
 def _hits(x: Any, y: Any) -> Any:
@@ -43,7 +43,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    """Return 1 where the largest prediction is that of the largest label.
+    """Return 1 where the largest prediction and the largest label have the same class.
 
     >>> categorical_accuracy([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]]).tolist()
     [1.0, 0.0]
@@ -52,7 +52,7 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    """Return 1 where the largest prediction is that of the label's class.
+    """Return 1 where the largest prediction belongs to the label's class.
 
     >>> sparse_categorical_accuracy([1, 0], [[0.1, 0.9], [0.2, 0.8]]).tolist()
     [1.0, 0.0]
@@ -78,7 +78,7 @@ def sparse_top_k_categorical_accuracy(
 ) -> Any:
     """Return 1 where the label's class is among the `k` largest predictions.
 
-    With `from_sorted_ids`, predictions are class numbers already, the likeliest first.
+    With `from_sorted_ids`, predictions are class numbers, sorted by decreasing probability.
 
     >>> sparse_top_k_categorical_accuracy([2], [[0.1, 0.5, 0.4]], k=2).tolist()
     [1.0]
@@ -96,7 +96,7 @@ def sparse_top_k_categorical_accuracy(
 
 
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
-    """Return the cosine of the angle between labels and predictions: as a metric, not negated.
+    """Return the cosine of the angle between labels and predictions, not negated as in losses.
 
     >>> cosine_similarity([[0.0, 1.0]], [[0.0, 2.0]]).tolist()
     [1.0]
@@ -105,7 +105,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
 
 
 def _parts(y_true: Any, y_pred: Any, axis: Any) -> list[Any]:
-    """The means of labels and predictions along `axis`, and the distances from them."""
+    """Return the means of labels and predictions along `axis`, and the deviations from them."""
     predicted = as_operand(y_pred)
     if predicted.dtype.name not in ("float32", "float64"):
         predicted = cast(predicted, "float32")
@@ -115,7 +115,7 @@ def _parts(y_true: Any, y_pred: Any, axis: Any) -> list[Any]:
 
 
 def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Any:
-    """Return how linear predictions are in labels, from -1 to 1; NaN where either is constant.
+    """Return the Pearson correlation of labels and predictions; NaN where either is constant.
 
     >>> f"{pearson_correlation([[0.0, 1.0, 2.0]], [[3.0, 5.0, 7.0]]).numpy()[0]:.4f}"
     '1.0000'
@@ -126,7 +126,7 @@ def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Any:
 
 
 def concordance_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Any:
-    """Return the correlation, made smaller where predictions are shifted or stretched.
+    """Return the concordance correlation, which is lower if predictions are shifted or scaled.
 
     >>> f"{concordance_correlation([[0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0]]).numpy()[0]:.4f}"
     '0.5714'

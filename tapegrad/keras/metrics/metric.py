@@ -1,11 +1,11 @@
-"""The base class of metrics: state in variables, which updates add to and results are read from."""
+"""Metric: the base class of metrics, which keep their state in variables."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.keras.configured import Configured, Table
 from tapegrad.keras.losses.loss import computing_dtype
 from tapegrad.keras.naming import automatic_name
@@ -15,13 +15,13 @@ _INITIALIZERS = Table("initializer of a metric's variable", {"zeros": zeros, "on
 
 
 class Metric(Configured, ABC):
-    """Base of metrics: `update_state` with each batch, `result` at any time.
+    """Base class of metrics: `update_state` adds a batch, `result` returns the current value.
 
-    The state lives in variables, next to the tensors it is made of: an update reads nothing back
-    and may be part of a `tf.function`.
+    The state lives in variables on the device. An update copies nothing to the host and may be
+    part of a `tf.function`.
 
-    >>> from tapegrad.ops.reduction import max
-    >>> from tapegrad.ops.selection import maximum
+    >>> from tapegrad.ops.reduction.primitives import max
+    >>> from tapegrad.ops.elementwise.selection import maximum
     >>> class Largest(Metric):
     ...     def __init__(self, name=None, dtype=None):
     ...         super().__init__(name=name, dtype=dtype)
@@ -59,7 +59,7 @@ class Metric(Configured, ABC):
         aggregation: str = "sum",
         name: str | None = None,
     ) -> Variable:
-        """Make a variable of the state; `aggregation` is only there for Keras's programs."""
+        """Create a state variable; `aggregation` is accepted for Keras and ignored."""
         make = _INITIALIZERS.get(initializer, zeros)
         value = make(tuple(shape), dtype=dtype or self._dtype)
         variable = Variable(value, trainable=False, name=name, dtype=dtype or self._dtype)
@@ -69,7 +69,7 @@ class Metric(Configured, ABC):
     def add_weight(
         self, shape: Any = (), initializer: Any = None, dtype: Any = None, name: str | None = None
     ) -> Variable:
-        """Make a variable of the state."""
+        """Create a state variable."""
         return self.add_variable(shape, initializer, dtype, name=name)
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Metric(Configured, ABC):
         """Return the value of the metric for all batches so far."""
 
     def reset_state(self) -> None:
-        """Begin anew: set all of the state to 0."""
+        """Set all state variables to 0."""
         for variable in self._variables:
             variable.assign(zeros_like(variable), read_value=False)
 
@@ -94,14 +94,14 @@ class Metric(Configured, ABC):
 
 
 def add_to(variable: Variable, amount: Any) -> None:
-    """Add to the state; unlike a plain `assign_add`, no tape takes it for a read.
+    """Add to a state variable; unlike with a plain `assign_add`, tapes record no read.
 
     >>> total = Variable(1.0)
     >>> add_to(total, 2.0)
     >>> float(total)
     3.0
     """
-    if isinstance(amount, float):  # added as it is, it need not be copied to a device first
+    if isinstance(amount, float):  # avoids a copy of the number to the device
         variable.assign(variable.value() + amount, read_value=False)
     else:
         variable.assign_add(amount, read_value=False)

@@ -1,4 +1,4 @@
-"""How far regions of labels and predictions overlap: intersection over union."""
+"""Intersection over union (IoU) metrics."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.metric import Metric, add_to
 from tapegrad.keras.metrics.thresholds import EPSILON
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import greater, greater_equal, less, logical_and, not_equal
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.composed import confusion_matrix
 from tapegrad.ops.creation import ones_like
-from tapegrad.ops.diagonal import diagonal
-from tapegrad.ops.reduction import argmax, sum as sum_of
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import broadcast_to, reshape
+from tapegrad.ops.elementwise.comparison import greater, greater_equal, less, logical_and, not_equal
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction.primitives import argmax, sum as sum_of
+from tapegrad.ops.shape.diagonal import diagonal
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 
 
 class IoU(Metric):
-    """The intersection of labels and predictions over their union, averaged over some classes.
+    """The intersection over union of labels and predictions, averaged over some classes.
 
-    Classes that neither labels nor predictions hold do not count. The state is of integers unless
-    a dtype is given, so that it stays exact however many pixels there are.
+    Classes that occur in neither labels nor predictions are left out. Unless a dtype is given, the
+    state has integers, so that it is exact for any number of pixels.
 
     >>> f"{float(IoU(num_classes=2, target_class_ids=[0])([0, 0, 0, 1], [0, 1, 0, 1])):.4f}"
     '0.6667'
@@ -49,13 +49,13 @@ class IoU(Metric):
         self.target_class_ids = ids = np.ravel(target_class_ids).tolist()
         if not ids or {*ids} - {*range(num_classes)}:
             raise ArgumentError(
-                f"{type(self).__name__} needs target_class_ids in range({num_classes}). Got {ids}."
+                f"{type(self).__name__} takes target_class_ids in range({num_classes}). Got {ids}."
             )
         self.ignore_class = ignore_class
         self.sparse_y_true = sparse_y_true
         self.sparse_y_pred = sparse_y_pred
         self.axis = axis
-        # A list goes to wherever the counts are.
+        # A list instead of a tensor, which works on the device of the counts.
         self._asked = [float(ids.count(k)) for k in range(num_classes)]
         self.total_cm = self.add_variable((num_classes, num_classes), name="total_confusion_matrix")
 
@@ -65,7 +65,7 @@ class IoU(Metric):
         counted = logical_and(self._is_class(true), self._is_class(predicted))
         if self.ignore_class is not None:
             counted = logical_and(counted, not_equal(true, self.ignore_class))
-        # What does not count is counted 0 times, as class 0: a shape must not depend on values.
+        # Ignored samples get weight 0 and class 0, as shapes must not depend on values.
         weight = where(counted, self._weight(sample_weight, true), 0)
         true, predicted = where(counted, true, 0), where(counted, predicted, 0)
         matrix = confusion_matrix(true, predicted, self.num_classes, weight, self.dtype)
@@ -84,8 +84,8 @@ class IoU(Metric):
         weight = as_operand(sample_weight)
         if weight.dtype.is_floating and "int" in self.dtype:
             warnings.warn(
-                f"{type(self).__name__} counts in {self.dtype} and cuts weights of {weight.dtype} "
-                "to integers. Make the metric with dtype='float32' to keep them.",
+                f"{type(self).__name__} counts in {self.dtype} and truncates weights of "
+                f"{weight.dtype} to integers. Use dtype='float32' to keep them.",
                 stacklevel=3,
             )
         weight = as_dtype_of(weight, self.dtype)
@@ -102,7 +102,7 @@ class IoU(Metric):
 
 
 class BinaryIoU(IoU):
-    """The intersection over union of zeros and ones; predictions from `threshold` on are ones.
+    """The intersection over union of binary labels; predictions of `threshold` or more are 1.
 
     >>> f"{float(BinaryIoU(threshold=0.3)([0, 1, 0, 1], [0.1, 0.2, 0.4, 0.7])):.4f}"
     '0.3333'

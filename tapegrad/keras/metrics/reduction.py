@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.functions import FUNCTIONS
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import mean, sum as sum_of
-from tapegrad.ops.shape import broadcast_to
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.reduction.primitives import mean, sum as sum_of
+from tapegrad.ops.shape.functions import broadcast_to
 from tapegrad.optimizers.updates import tally_update
 
 

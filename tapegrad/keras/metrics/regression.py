@@ -1,4 +1,4 @@
-"""Means of losses as metrics: distances, hinges, divergences, correlations."""
+"""Regression, hinge, divergence and correlation metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tapegrad.keras.configured import computing, with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics import functions
 from tapegrad.keras.metrics.reduction import Average, MeanMetricWrapper, PlainMean
-from tapegrad.ops.powers import sqrt, squared_difference
+from tapegrad.ops.elementwise.powers import sqrt, squared_difference
 
 
 @computing(losses.mean_squared_error)
@@ -77,7 +77,7 @@ class SquaredHinge(PlainMean):
 
 @computing(losses.categorical_hinge)
 class CategoricalHinge(PlainMean):
-    """How much the score of the right class fails to be 1 above all others.
+    """The amount by which the score of the right class fails to exceed all others by 1.
 
     >>> float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]]))
     1.0
@@ -103,7 +103,7 @@ class Poisson(PlainMean):
 
 
 class AlongAxis(MeanMetricWrapper):
-    """Base of means of a function along an axis."""
+    """Base class of means of a function along an axis."""
 
     def __init__(self, name: str | None = None, dtype: Any = None, axis: Any = -1) -> None:
         super().__init__(self._function, name, dtype, axis=axis)
@@ -120,7 +120,7 @@ class CosineSimilarity(AlongAxis):
 
 @computing(functions.pearson_correlation)
 class PearsonCorrelation(AlongAxis):
-    """How linear predictions are in labels.
+    """The Pearson correlation of labels and predictions.
 
     >>> f"{float(PearsonCorrelation()([[0.0, 1.0, 2.0]], [[7.0, 5.0, 3.0]])):.4f}"
     '-1.0000'
@@ -129,7 +129,7 @@ class PearsonCorrelation(AlongAxis):
 
 @computing(functions.concordance_correlation)
 class ConcordanceCorrelation(AlongAxis):
-    """How linear predictions are in labels, and how near to them.
+    """The concordance correlation of labels and predictions.
 
     >>> f"{float(ConcordanceCorrelation()([[0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0]])):.4f}"
     '0.5714'

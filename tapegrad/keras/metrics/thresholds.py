@@ -1,4 +1,4 @@
-"""Counting right and wrong answers at thresholds: what precision, recall and curves are made of."""
+"""Counts of true and false positives and negatives at thresholds."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import as_operand
-from tapegrad.core.variable import Variable
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
 from tapegrad.keras.metrics.metric import Metric, add_to
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import greater
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import one_hot
-from tapegrad.ops.cumulative import cumsum
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import sum as sum_of
-from tapegrad.ops.rounding import ceil
-from tapegrad.ops.segment_functions import unsorted_segment_sum
-from tapegrad.ops.selection import clip, where
-from tapegrad.ops.shape import broadcast_to, expand_dims, reshape, transpose
-from tapegrad.ops.sorting import top_k as largest
+from tapegrad.ops.elementwise.comparison import greater
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.rounding import ceil
+from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.indexing.segment_functions import unsorted_segment_sum
+from tapegrad.ops.indexing.sorting import top_k as largest
+from tapegrad.ops.reduction.cumulative import cumsum
+from tapegrad.ops.reduction.primitives import sum as sum_of
+from tapegrad.ops.shape.functions import broadcast_to, expand_dims, reshape, transpose
 
 EPSILON = 1e-7
 NEVER = -1e10
-"""A prediction that is above no threshold."""
+"""A prediction below all thresholds."""
 KINDS = {
     "tp": "true_positives",
     "fp": "false_positives",
@@ -37,7 +37,7 @@ KINDS = {
 
 
 def as_thresholds(thresholds: Any, default: float = 0.5) -> list[float]:
-    """Return thresholds, one or several, as a list; all are between 0 and 1.
+    """Return one or several thresholds between 0 and 1 as a list.
 
     >>> as_thresholds(None), as_thresholds([0.2, 0.8])
     ([0.5], [0.2, 0.8])
@@ -47,7 +47,7 @@ def as_thresholds(thresholds: Any, default: float = 0.5) -> list[float]:
     listed = list(thresholds) if isinstance(thresholds, Sequence | np.ndarray) else [thresholds]
     if not listed or any([t is None or not 0 <= t <= 1 for t in listed]):
         raise ArgumentError(
-            f"Thresholds are numbers from 0 to 1, one or several. Got {thresholds!r}."
+            f"thresholds must be a number from 0 to 1, or a list of them. Got {thresholds!r}."
         )
     return [float(t) for t in listed]
 
@@ -81,26 +81,26 @@ class Counter:
     def __call__(
         self, wanted: Iterable[str], y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> list[Any]:
-        """Return the wanted counts ("tp", "fp", "tn", "fn"), one number per threshold."""
+        """Return the wanted counts ("tp", "fp", "tn", "fn"), one value per threshold."""
         predicted, true = match_ranks(
             as_dtype_of(y_pred, self.dtype), as_dtype_of(y_true, self.dtype)
         )
         weight = self._weight(true, sample_weight)
         true, predicted = self._chosen(true, predicted)
-        share = cast(true != 0, self.dtype)
-        shares = {"p": share, "n": 1.0 - share}
+        positive = cast(true != 0, self.dtype)
+        label_counts = {"p": positive, "n": 1.0 - positive}
         for factor in (weight, self.label_weights):
             if factor is not None:
-                shares = {key: value * factor for key, value in shares.items()}
+                label_counts = {key: value * factor for key, value in label_counts.items()}
         if not self.per_label:
             predicted = _flat(predicted)
-            shares = {key: _flat(value) for key, value in shares.items()}
+            label_counts = {key: _flat(value) for key, value in label_counts.items()}
         if self.even:
-            return self._count_in_bins(wanted, predicted, shares)
-        return self._count_each(wanted, predicted, shares)
+            return self._count_in_bins(wanted, predicted, label_counts)
+        return self._count_each(wanted, predicted, label_counts)
 
     def _weight(self, true: Any, sample_weight: Any) -> Any:
-        """Weights per sample with an axis for the labels of a sample, if it has several."""
+        """Return the sample weights, with an axis for the labels if a sample has several."""
         if sample_weight is None:
             return None
         weight = as_dtype_of(sample_weight, self.dtype)
@@ -109,10 +109,10 @@ class Counter:
         return match_ranks(true, weight, expand_vectors=False)[1]
 
     def _chosen(self, true: Any, predicted: Any) -> tuple[Any, Any]:
-        """What is left of the predictions under `top_k` and `class_id`."""
+        """Select the predictions by `top_k` and `class_id`."""
         if (self.top_k is not None or self.class_id is not None) and len(predicted.shape) < 2:
             raise ShapeError(
-                "With top_k or class_id, predictions have the shape (samples, classes). "
+                "With top_k or class_id, predictions must have the shape (samples, classes). "
                 f"Got {predicted.shape}."
             )
         if self.top_k is not None:
@@ -130,32 +130,33 @@ class Counter:
         return true, predicted
 
     def _count_each(
-        self, wanted: Iterable[str], predicted: Any, shares: dict[str, Any]
+        self, wanted: Iterable[str], predicted: Any, label_counts: dict[str, Any]
     ) -> list[Any]:
         """Compare each prediction with each threshold."""
-        # A list, not a tensor of its own: it goes to wherever the predictions are.
+        # A list instead of a tensor, which works on the device of the predictions.
         levels = np.reshape(self.thresholds, (-1, *[1] * len(predicted.shape))).tolist()
         above = greater(expand_dims(predicted, 0), levels)
         counts = {
-            "tp": lambda: where(above, shares["p"], 0.0),
-            "fp": lambda: where(above, shares["n"], 0.0),
-            "tn": lambda: where(above, 0.0, shares["n"]),
-            "fn": lambda: where(above, 0.0, shares["p"]),
+            "tp": lambda: where(above, label_counts["p"], 0.0),
+            "fp": lambda: where(above, label_counts["n"], 0.0),
+            "tn": lambda: where(above, 0.0, label_counts["n"]),
+            "fn": lambda: where(above, 0.0, label_counts["p"]),
         }
         return [sum_of(counts[name](), axis=1) for name in wanted]
 
     def _count_in_bins(
-        self, wanted: Iterable[str], predicted: Any, shares: dict[str, Any]
+        self, wanted: Iterable[str], predicted: Any, label_counts: dict[str, Any]
     ) -> list[Any]:
-        """Sort predictions into the bins between thresholds, and sum up the bins.
+        """Sort predictions into the bins between thresholds, and sum the bins cumulatively.
 
-        Bin k holds what is above k thresholds. The work does not grow with their number.
+        Bin k holds predictions above k thresholds. The cost does not depend on the number of
+        thresholds.
         """
         number = len(self.thresholds)
         bins = ceil(clip(predicted, 0.0, 1.0) * (number - 1.0))
         # With a first threshold just below 0, every prediction is above at least one.
         bins = cast(clip(bins, float(self.thresholds[0] < 0), float(number)), "int32")
-        sums = {key: self._sum_bins(share, bins, number + 1) for key, share in shares.items()}
+        sums = {key: self._sum_bins(count, bins, number + 1) for key, count in label_counts.items()}
         counts = {
             "tp": lambda: cumsum(sums["p"], reverse=True)[1:],
             "fp": lambda: cumsum(sums["n"], reverse=True)[1:],
@@ -164,18 +165,18 @@ class Counter:
         }
         return [counts[name]() for name in wanted]
 
-    def _sum_bins(self, share: Any, bins: Any, number: int) -> Any:
-        share = broadcast_to(share, bins.shape)
+    def _sum_bins(self, counts: Any, bins: Any, number: int) -> Any:
+        counts = broadcast_to(counts, bins.shape)
         if not self.per_label:
-            return unsorted_segment_sum(share, bins, number)
+            return unsorted_segment_sum(counts, bins, number)
         labels = bins.shape[-1]
         own = bins + [number * label for label in range(labels)]
-        sums = unsorted_segment_sum(share, own, number * labels)
+        sums = unsorted_segment_sum(counts, own, number * labels)
         return transpose(reshape(sums, (labels, number)))
 
 
 class AtThresholds(Metric):
-    """Base of metrics made of counts of some kinds of answers at thresholds."""
+    """Base class of metrics that are computed from counts at thresholds."""
 
     _kinds: tuple[str, ...] = tuple(KINDS)
     _counter: Counter
@@ -195,7 +196,7 @@ class AtThresholds(Metric):
         for kind, count in zip(self._kinds, counts, strict=True):
             add_to(self._counts[kind], count)
 
-    def _share(self, kind: str, other: str) -> Any:
+    def _ratio(self, kind: str, other: str) -> Any:
         count = self._counts[kind].value()
         return divide_no_nan(count, count + self._counts[other])
 

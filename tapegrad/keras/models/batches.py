@@ -1,4 +1,4 @@
-"""What `fit`, `evaluate` and `predict` are given, cut into batches of tensors."""
+"""Split the data of `fit`, `evaluate` and `predict` into batches of tensors."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.batch_data import Batch, PyDataset, unpack
 from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.resident import are_on_device, on_device, shuffled_batches
-from tapegrad.ops.gather import gather
-from tapegrad.ops.random_generator import get_global_generator
+from tapegrad.ops.indexing.gather import gather
+from tapegrad.ops.random.generator import get_global_generator
 
 BATCH = 32
 
 
 class ArrayBatches:
-    """Arrays in memory, cut along their first axis."""
+    """Batches of arrays in memory, split along their first axis."""
 
     seed: int | None = None
-    """That of the last order."""
+    """The seed of the last shuffle."""
 
     def __init__(self, arrays: Batch, batch_size: int | None, shuffle: bool) -> None:
         check_count("batch_size", batch_size)
@@ -38,12 +38,13 @@ class ArrayBatches:
         if len(sizes) != 1:
             shapes = [tuple(leaf.shape) for leaf in leaves]
             raise ArgumentError(
-                f"All arrays must have the same number of examples, their first axis. Got {shapes}."
+                "All arrays must have the same number of examples along their first axis. "
+                f"Got shapes {shapes}."
             )
         self._count = sizes.pop()
         if self._count == 0:
             shapes = [tuple(leaf.shape) for leaf in leaves]
-            raise ArgumentError(f"There are no examples in arrays of shapes {shapes}.")
+            raise ArgumentError(f"The arrays hold no examples. Got shapes {shapes}.")
         self._size = BATCH if batch_size is None else int(batch_size)
         self._shuffle = shuffle
         self._is_plain = not any(nest.is_nested(one) for one in self._arrays)
@@ -53,15 +54,15 @@ class ArrayBatches:
         return -(-self._count // self._size)
 
     def place(self) -> Any:
-        """What `again` needs to know."""
+        """Return the state that `again` needs to resume a pass."""
         return [self._count, self._size]
 
     def again(self, seed: int | None, taken: int, place: Any) -> Iterator[Batch]:
-        """Return what was left of a pass after some batches, also of another process."""
+        """Return the rest of a pass after `taken` batches; the pass may be of another process."""
         if place != self.place():
             raise ArgumentError(
-                "A training goes on with the same data. Its [examples, batch_size] were "
-                f"{place}; got {self.place()}."
+                "Training can only resume with the same data. Its [examples, batch_size] were "
+                f"{place}. Got {self.place()}."
             )
         return islice(self._pass(seed), taken, None)
 
@@ -86,7 +87,7 @@ class ArrayBatches:
 
 
 def _new_seed() -> int:
-    """A number that follows `tapegrad.random.set_seed`."""
+    """Draw a seed from the global generator, so that `tapegrad.random.set_seed` determines it."""
     return int(get_global_generator().uniform((), 0, 2**31 - 1, dtype="int64"))
 
 
@@ -103,18 +104,18 @@ def _kept(value: Any) -> Any:
 def _rows(rows: Any, array: Any) -> Any:
     if array is None:
         return None
-    if isinstance(array, Tensor):  # it lies on the device already
+    if isinstance(array, Tensor):  # already on the device
         return array[rows] if isinstance(rows, slice) else gather(array, rows)
     return to_tensor(_narrow(array[rows]))
 
 
 def _narrow(array: Any) -> Any:
-    """Python's floats are for float32 layers: they need not travel in double precision."""
+    """Cast float64 to float32 before the copy to the device, as layers compute in float32."""
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 class StreamBatches:
-    """Batches that come from a dataset, a generator or any other iterable."""
+    """Batches from a dataset, a generator or any other iterable."""
 
     seed: int | None = None
     _reading: Any = None
@@ -135,14 +136,14 @@ class StreamBatches:
         return count if count >= 0 else None
 
     def place(self) -> Any:
-        """Where the last pass stands, if the data can say it."""
+        """Return the position of the last pass, or None if the data has no `set_state`."""
         return self._reading.state() if hasattr(self._reading, "set_state") else None
 
     def again(self, seed: int | None, taken: int, place: Any) -> Iterator[Batch]:
-        """Return what was left of a pass; data that cannot say its place is read up to there."""
+        """Return the rest of a pass; data without `set_state` is read again and skipped."""
         self._begin(seed)
         if (place is None) == hasattr(self._reading, "set_state"):
-            raise ValueError("data that can say its place, and data that cannot")
+            raise ValueError("only one of the saved and the present data has set_state()")
         if place is not None:
             self._reading.set_state(place)
         return islice(self._batches(), taken if place is None else 0, None)
@@ -167,12 +168,12 @@ class StreamBatches:
 
     @property
     def is_once(self) -> bool:
-        """Whether it can be gone through a single time, as a generator."""
+        """Whether the data can be iterated only once, as a generator."""
         return self._is_once
 
 
-class Remembered:
-    """What an iterator gives: the same again each time it is gone through, then what is left."""
+class ReplayedIterator:
+    """An iterator that can be iterated again: it replays stored items, then reads new ones."""
 
     def __init__(self, source: Iterator[Any]) -> None:
         self._source, self._kept = source, list[Any]()
@@ -198,9 +199,9 @@ def batches_of(
     shuffle: bool = False,
     class_weight: Mapping[int, float] | None = None,
 ) -> Any:
-    """Return something that can be gone through once per epoch, as tuples of tensors."""
+    """Return an iterable that yields the batches of one epoch as tuples of tensors."""
     if x is None:
-        raise ArgumentTypeError("There is no data: x is None.")
+        raise ArgumentTypeError("x must be arrays, tensors, a dataset or a generator. Got None.")
     if class_weight is not None:
         check_class_weight(class_weight)
     if _is_data(x):
@@ -209,18 +210,18 @@ def batches_of(
         return ArrayBatches((x, y, sample_weight), batch_size, shuffle)
     if not isinstance(x, Iterable) or isinstance(x, str | bytes):
         raise ArgumentTypeError(
-            f"Data is arrays, tensors, a dataset or a generator. Got {type(x).__name__}: {x!r}."
+            f"x must be arrays, tensors, a dataset or a generator. Got {type(x).__name__}: {x!r}."
         )
     if y is not None or sample_weight is not None:
         raise ArgumentError(
-            "A dataset or a generator gives targets and weights itself, as (x, y) or "
-            "(x, y, weights): leave y and sample_weight out."
+            "A dataset or a generator yields targets and weights itself, as (x, y) or "
+            "(x, y, weights): do not pass y or sample_weight."
         )
     return StreamBatches(x, class_weight, shuffle)
 
 
 def as_arrays(value: Any) -> Any:
-    """Return nested lists of Python's numbers as one array, and everything else as it is.
+    """Convert nested lists of Python numbers to one array; return other values unchanged.
 
     >>> as_arrays([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -233,7 +234,8 @@ def as_arrays(value: Any) -> Any:
         return np.asarray(value)
     except ValueError as error:
         raise ArgumentError(
-            "Lists of numbers must have the same lengths to be an array; these have not."
+            "Nested lists of numbers must have equal lengths to form an array. "
+            "Got lists of different lengths."
         ) from error
 
 

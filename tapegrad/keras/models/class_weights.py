@@ -1,4 +1,4 @@
-"""Sample weights from weights of classes."""
+"""Sample weights from class weights."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import equal
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import ones_like
-from tapegrad.ops.reduction import argmax
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.elementwise.comparison import equal
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction.primitives import argmax
+from tapegrad.ops.shape.functions import reshape
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Say what is wrong with the weights of classes.
+    """Raise an error if `class_weight` is not valid.
 
     >>> check_class_weight({0: 1.0, 3: 2.5})
     """
     if not isinstance(class_weight, Mapping):
         raise ArgumentTypeError(
-            "class_weight is a dictionary from class numbers to weights, as {0: 1.0, 1: 5.0}. "
-            f"Got {type(class_weight).__name__}."
+            "class_weight must be a dictionary from class numbers to weights, such as "
+            f"{{0: 1.0, 1: 5.0}}. Got {type(class_weight).__name__}."
         )
     for number, weight in class_weight.items():
         is_class = isinstance(number, int | np.integer) and number >= 0
         if not is_class or not isinstance(weight, int | float | np.number):
             raise ArgumentTypeError(
-                "class_weight is a dictionary from class numbers to weights, as "
+                "class_weight must be a dictionary from class numbers to weights, such as "
                 f"{{0: 1.0, 1: 5.0}}. Got {number!r}: {weight!r}."
             )
 
 
 def weights_of_classes(y: Any, sample_weight: Any, class_weight: Mapping[int, float]) -> Any:
-    """Return the weight of each label; classes that are not named weigh 1.
+    """Return the weight of each label; classes without a weight have weight 1.
 
     >>> weights_of_classes(np.array([0, 2]), None, {2: 5.0}).tolist()
     [1.0, 5.0]
@@ -50,8 +50,8 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: Mapping[int, fl
         raise ArgumentError(f"class_weight needs the labels of one output. Got {given}.")
     if len(y.shape) not in (1, 2):
         raise ShapeError(
-            "class_weight takes labels of shape (batch,), (batch, 1), or (batch, classes) where "
-            f"they are one-hot. Got {y.shape}; give sample_weight instead."
+            "class_weight takes labels of shape (batch,) or (batch, 1), or one-hot labels of shape "
+            f"(batch, classes). Got {y.shape}; use sample_weight instead."
         )
     if isinstance(y, Tensor):
         return _on_device(y, class_weight)

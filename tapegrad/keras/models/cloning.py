@@ -1,11 +1,11 @@
-"""Models like others, with weights of their own."""
+"""clone_model: copy a model with new weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.layers.input_layer import Input, InputLayer
 from tapegrad.keras.layers.layer import Layer
@@ -17,9 +17,9 @@ from tapegrad.keras.symbolic import KerasTensor
 
 
 def clone_model(model: Any, *, clone_function: Callable[[Any], Any] | None = None) -> Any:
-    """Make a model of layers like those of another one; their weights are drawn anew.
+    """Create a model with copies of the layers of another model and newly initialized weights.
 
-    `clone_function` returns the new layer for a layer.
+    `clone_function` returns the copy of a layer.
 
     >>> from tapegrad.keras.layers.core import Dense
     >>> model = Sequential([Input((3,)), Dense(2)])
@@ -28,14 +28,14 @@ def clone_model(model: Any, *, clone_function: Callable[[Any], Any] | None = Non
     >>> other.output_shape, other.layers[0] is model.layers[0]
     ((None, 2), False)
     """
-    make = clone_function or _alike
+    make = clone_function or _clone_layer
     if isinstance(model, Sequential):
         start = [InputLayer(batch_shape=model.input_shape)] if model._is_told else []
         return Sequential([*start, *map(make, model.layers)], name=model.name)
     if not isinstance(model, Functional):
         raise ArgumentTypeError(
             "clone_model takes a Sequential or a functional model. "
-            f"Got {type(model).__name__}: make another one by calling its class."
+            f"Got {type(model).__name__}: call its class to create another model."
         )
     made: dict[int, Any] = {}
     found = {id(x): Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in model.inputs}
@@ -53,7 +53,7 @@ def clone_model(model: Any, *, clone_function: Callable[[Any], Any] | None = Non
     return Functional(inputs, outputs, model.name)
 
 
-def _alike(layer: Layer) -> Any:
+def _clone_layer(layer: Layer) -> Any:
     if isinstance(layer, Model):
         return clone_model(layer)
     return copy_of(layer, name=layer.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import losses, metrics
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
@@ -24,7 +24,7 @@ _ACCURACY = ("accuracy", "acc")
 
 
 class CompiledLoss:
-    """Computes the total of the losses of all outputs, and follows each where there are several."""
+    """Computes the total loss of all outputs, and tracks the mean of each if there are several."""
 
     def __init__(self, loss: Any, weights: Any = None) -> None:
         self._given, self._weights = _resolved(loss), weights
@@ -35,7 +35,7 @@ class CompiledLoss:
 
     @property
     def metrics(self) -> list[Mean]:
-        """The means of the losses of several outputs."""
+        """The mean loss of each output, if there are several."""
         return list(self._trackers.values())
 
     def __call__(
@@ -50,13 +50,13 @@ class CompiledLoss:
             self._losses = self._prepare(y_pred, names)
         is_plain = type(y_pred) is Tensor and type(y_true) is Tensor and sample_weight is None
         if is_plain and len(self._losses) == 1 and self._losses[0] is not None:
-            # As below, but in less time.
+            # Fast path for the usual case: one output and no sample weights.
             mask = masks[0] if masks else None
             return self._one(0, self._losses[0], y_true, y_pred, None, mask)
         preds = nest.flatten(y_pred)
         if len(preds) != len(self._losses):
             raise ArgumentError(
-                f"The model had {len(self._losses)} outputs so far. Got {len(preds)} now."
+                f"The model had {len(self._losses)} outputs in earlier calls. Got {len(preds)} now."
             )
         wanted = [rule is not None for rule in self._losses]
         trues = targets_per_output(y_true, y_pred, self._names, wanted)
@@ -77,7 +77,7 @@ class CompiledLoss:
         self._factors = [_factor(one) for one in factors]
         tracked = [name for name, rule in zip(self._names, found) if rule is not None]
         if isinstance(y_pred, dict) and isinstance(self._given, dict):
-            tracked.sort(key=list(self._given).index)  # Keras reports them as they were given
+            tracked.sort(key=list(self._given).index)  # Keras reports them in the given order
         if len(tracked) > 1:
             self._trackers = {name: Mean(name=f"{name}_loss") for name in tracked}
         return found
@@ -85,8 +85,8 @@ class CompiledLoss:
     def _one(self, place: int, rule: Any, true: Any, pred: Any, weight: Any, mask: Any) -> Any:
         if pred is None:
             raise ArgumentTypeError(
-                f"Output {self._names[place]!r} of the model is None. Its call must return what it "
-                "computes."
+                f"Output {self._names[place]!r} of the model is None. Its call must return the "
+                "outputs."
             )
         more = {} if mask is None else {"mask": mask}
         try:
@@ -95,7 +95,7 @@ class CompiledLoss:
             given = "" if weight is None else f", weights of shape {_shape(weight)}"
             raise ShapeError(
                 f"Loss {rule.name!r} of output {self._names[place]!r} got targets of shape "
-                f"{_shape(true)} and outputs of shape {_shape(pred)}{given}, which do not fit: "
+                f"{_shape(true)} and outputs of shape {_shape(pred)}{given}, which do not match: "
                 f"{error}"
             ) from error
         tracker = self._trackers.get(self._names[place])
@@ -114,13 +114,13 @@ def _factor(given: Any) -> float:
         return 1.0
     if not isinstance(given, int | float):
         raise ArgumentTypeError(
-            f"A loss weight is a number. Got {type(given).__name__}: {given!r}."
+            f"A loss weight must be a number. Got {type(given).__name__}: {given!r}."
         )
     return float(given)
 
 
 def _resolved(given: Any) -> Any:
-    """The losses themselves in the structure in which they were given, so that mistakes show."""
+    """Replace names by losses in a structure, so that unknown names raise in `compile`."""
     if isinstance(given, dict) and "class_name" not in given:
         return {name: _resolved(one) for name, one in given.items()}
     return [_resolved(one) for one in given] if isinstance(given, list | tuple) else _loss(given)
@@ -134,9 +134,9 @@ def _loss(given: Any) -> Any:
 
 
 class CompiledMetrics:
-    """The metrics of all outputs; which accuracy is meant is known at the first update.
+    """The metrics of all outputs, as one metric whose result is a dictionary by name.
 
-    To a train_step of one's own they are one metric, whose result is all of theirs by name.
+    The first update resolves "accuracy", which depends on the shapes of targets and outputs.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class CompiledMetrics:
         self._names: list[str] = []
         self._entries: list[list[Any]] | None = None
         self.labels: dict[str, Metric] = {}
-        """The metrics by the names under which results are reported."""
+        """The metrics by the names in logs and results."""
         _check(given)
 
     @property
@@ -169,7 +169,7 @@ class CompiledMetrics:
         sample_weight: Any = None,
         masks: Sequence[Any] | None = None,
     ) -> None:
-        """Add a batch; only metrics beside others, from whose names theirs differ, are weighted."""
+        """Add a batch; only the weighted metrics use the sample weights."""
         if self._entries is None:
             self._names = output_names(y_pred, self._known)
             self._entries = self._per_output()
@@ -213,7 +213,7 @@ class CompiledMetrics:
 
 
 def _with_mask(weight: Any, mask: Any) -> Any:
-    """Sample weights that are 0 where the mask says that there is nothing."""
+    """Return the sample weights with 0 at masked elements."""
     if mask is None:
         return weight
     kept = as_dtype_of(mask, "float32")
@@ -232,7 +232,7 @@ def _flat(entry: Any) -> list[Any]:
 
 
 def _check(given: Any) -> None:
-    """Find what is no metric now, while the user's word is at hand."""
+    """Raise errors about unknown metrics in `compile` and not at the first update."""
     named = isinstance(given, dict) and "class_name" not in given
     for one in _flat(list(given.values()) if named else given):
         if isinstance(one, dict) and "class_name" not in one:

@@ -1,4 +1,4 @@
-"""compile: with which optimizer, losses and metrics a model is trained, and what they give."""
+"""Model.compile, and the computation of losses and metrics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import optimizers
 from tapegrad.keras.configured import arguments_in, plain
 from tapegrad.keras.dtype_policies import DTypePolicy
-from tapegrad.keras.layers.holding import ASIDE, Holder
+from tapegrad.keras.layers.attribute_tracking import ASIDE, Holder
 from tapegrad.keras.metrics.metric import Metric
 from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
@@ -22,7 +22,7 @@ Logs = dict[str, Any]
 
 
 class Compiled:
-    """What a model was compiled with; `Model` has it."""
+    """Base class of `Model`: its optimizer, losses and metrics."""
 
     optimizer: Any = None
     loss: Any = None
@@ -52,11 +52,12 @@ class Compiled:
         jit_compile: Any = "auto",
         auto_scale_loss: bool = True,
     ) -> None:
-        """Say how the model is trained: by which optimizer, loss and metrics.
+        """Set the optimizer, the loss and the metrics for training.
 
-        `steps_per_execution` batches are one recorded call; callbacks hear of them together.
-        Steps are recorded unless they `run_eagerly`; `jit_compile` is only kept. In float16 the
-        loss is scaled (`auto_scale_loss`), or small gradients would be lost.
+        Steps are recorded as programs unless `run_eagerly` is set. One recorded call runs
+        `steps_per_execution` batches, and callbacks are called once for all of them. `jit_compile`
+        is stored but ignored. With the policy "mixed_float16", `auto_scale_loss` scales the loss
+        so that small gradients do not underflow.
         """
         given = arguments_in(locals())
         check_count("steps_per_execution", steps_per_execution)
@@ -74,11 +75,11 @@ class Compiled:
         self._tracker = Mean(name="loss")
         self._functions: dict[Any, Any] = {}
         self.stop_training = False
-        # Not as a dictionary: what looks for variables in attributes shall not look into it.
+        # A partial hides the arguments from the search for variables in attributes.
         self._compile_arguments: partial[dict[str, Any]] = partial(dict, **given)
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Return the arguments of `compile` as they can be written to JSON."""
+        """Return the arguments of `compile` as values that JSON can hold."""
         if not self.compiled:
             return {}
         config: dict[str, Any] = nest.map_structure(_plain, self._compile_arguments())
@@ -88,7 +89,7 @@ class Compiled:
         return config
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        """Compile with what `get_compile_config` returned."""
+        """Compile with the result of `get_compile_config`."""
         self.compile(**config)
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)  # type: ignore[attr-defined]
@@ -104,7 +105,7 @@ class Compiled:
 
     @property
     def metrics(self) -> list[Any]:
-        """The mean loss, what the model was compiled with, and metrics that are attributes."""
+        """The mean loss, the compiled metrics, and the metrics among the attributes."""
         found: list[Any] = []
         if self._tracker is not None:
             parts = [] if self._loss is None else self._loss.metrics
@@ -119,20 +120,20 @@ class Compiled:
 
     @property
     def metrics_names(self) -> list[str]:
-        """The names of metrics in logs and results: with those of outputs, if there are several."""
+        """The names of metrics in logs and results, prefixed by the output if there are several."""
         return list(self.named_metrics())
 
     def named_metrics(self) -> dict[str, Metric]:
-        """Return the metrics by those names, as far as they are known."""
+        """Return the metrics that are known so far by their names in logs and results."""
         return _by_name(self.metrics)
 
     @property
     def output_names(self) -> list[str] | None:
-        """The names of the outputs, where the model knows them before it is called."""
+        """The names of the outputs, or None if they are unknown before the first call."""
         return None
 
     def reset_metrics(self) -> None:
-        """Let all metrics begin anew."""
+        """Reset the state of all metrics."""
         for metric in self.metrics:
             metric.reset_state()
 
@@ -144,7 +145,7 @@ class Compiled:
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Return the loss of a batch, with what layers have added."""
+        """Return the loss of a batch, including the losses that layers added."""
         total = None
         if self._loss is not None and y is not None:
             masks = self._masks_of(y_pred)
@@ -153,8 +154,8 @@ class Compiled:
             total = more if total is None else total + more
         if total is None:
             raise ArgumentError(
-                "There is nothing to make small: compile the model with a loss and pass targets, "
-                "or add losses in its layers with add_loss."
+                "There is no loss to minimize: compile the model with a loss and pass targets, or "
+                "add losses in its layers with add_loss."
             )
         return total
 
@@ -168,11 +169,11 @@ class Compiled:
         return {} if self._skips_results else self.get_metrics_result()
 
     def get_metrics_result(self) -> Logs:
-        """Return the metrics as they are now, by name."""
+        """Return the current results of the metrics by name."""
         return flat_logs({metric.name: metric.result() for metric in self.metrics})
 
     def _keep_masks(self, outputs: Any, masks: Any) -> Any:
-        """Note which elements of the outputs count in the loss and the metrics of this step."""
+        """Store the masks of the outputs for the loss and the metrics of this step."""
         if self._keeps_masks and any(mask is not None for mask in nest.flatten(masks)):
             self.__dict__["_masked"] = (outputs, nest.flatten(masks))
         return outputs
@@ -183,7 +184,7 @@ class Compiled:
 
 
 def flat_logs(logs: Mapping[str, Any]) -> Logs:
-    """Return results by name, those of a metric with several results among the others.
+    """Return results by name, with nested dictionaries of results merged.
 
     >>> flat_logs({"loss": 1.0, "compile_metrics": {"mae": 2.0}})
     {'loss': 1.0, 'mae': 2.0}
@@ -201,11 +202,11 @@ def _by_name(metrics: list[Any]) -> dict[str, Metric]:
 
 
 _OURS = ASIDE | {"_tracker"}
-"""What a model notes for itself."""
+"""Attributes that are not searched for metrics."""
 
 
 class _Kinds(dict[type, bool]):
-    """Whether values of a type are metrics, or containers that may hold some; remembered."""
+    """Caches whether values of a type are metrics or containers that may hold metrics."""
 
     def __missing__(self, kind: type) -> bool:
         self[kind] = found = issubclass(kind, Metric | list | tuple | dict)
@@ -216,7 +217,10 @@ _KINDS = _Kinds()
 
 
 def _collect_metrics(layer: Holder, found: list[Metric]) -> None:
-    """Add metrics that are attributes of a layer or of those in it; every eager step asks."""
+    """Collect the metrics among the attributes of a layer and its sublayers.
+
+    Every eager step calls this, so the attributes to search are cached.
+    """
     places = layer._metric_places
     if places is None:
         places = [
@@ -226,7 +230,7 @@ def _collect_metrics(layer: Holder, found: list[Metric]) -> None:
         ]
         object.__setattr__(layer, "_metric_places", places)
     for place in places:
-        # Most lists are those of layers.
+        # Most lists hold layers only.
         if type(place) is not list or any([_KINDS[type(one)] for one in place]):
             found += [leaf for leaf in nest.flatten(place) if isinstance(leaf, Metric)]
     for inner in layer._held()[1]:
@@ -234,7 +238,7 @@ def _collect_metrics(layer: Holder, found: list[Metric]) -> None:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether it is a tuple without metrics, which cannot get any, as a shape."""
+    """Whether a value is a tuple without metrics, such as a shape: it cannot get any later."""
     return type(value) is tuple and not any([_KINDS[type(one)] for one in value])
 
 

@@ -1,4 +1,4 @@
-"""Models that were put together from tensors without values."""
+"""Functional: models that are defined by symbolic inputs and outputs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import call_spec
-from tapegrad.keras.layers.joined import NormalizedRelu, can_join
+from tapegrad.keras.layers.fused_norm_relu import NormalizedRelu, can_join
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.symbolic import KerasTensor, Node, layers_by_depth, nodes_between
 
 
 class Functional(Model):
-    """A model of all layers between inputs and outputs; `Model(inputs, outputs)` makes one.
+    """A model of all layers between inputs and outputs; `Model(inputs, outputs)` creates one.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
@@ -33,7 +33,7 @@ class Functional(Model):
         self.inputs: list[KerasTensor] = nest.flatten(inputs)
         self.outputs: list[KerasTensor] = nest.flatten(outputs)
         if len({id(x) for x in self.inputs}) != len(self.inputs):
-            raise ArgumentError(f"An input is given twice: {[x.name for x in self.inputs]}.")
+            raise ArgumentError(f"Inputs must be distinct. Got {[x.name for x in self.inputs]}.")
         self._nodes = nodes_between(self.inputs, self.outputs)
         called = {id(node.layer) for node in self._nodes}
         self._operations = [layer for layer in self.layers if id(layer) in called]
@@ -44,17 +44,17 @@ class Functional(Model):
 
     @property
     def layers(self) -> list[Any]:
-        """The layers, those that are farthest from an output first, as Keras lists them."""
+        """The layers in the order of Keras: those farthest from an output first."""
         return layers_by_depth(self.inputs, self.outputs, self._nodes)
 
     def checkpointed(self) -> dict[str, Any]:
-        """What a checkpoint looks into: layers in the order in which they are called."""
+        """Return the attributes that a checkpoint searches, with the layers in call order."""
         called = list({id(node.layer): node.layer for node in self._nodes}.values())
         return {**super().checkpointed(), "_operations": called}
 
     @property
     def output_names(self) -> list[str]:
-        """The names of the outputs: keys, or the names of the layers that they come from."""
+        """The names of the outputs: dictionary keys, or the names of the layers that give them."""
         if isinstance(self.output, dict):
             return [str(key) for key in sorted(self.output)]
         names: list[str] = []
@@ -77,7 +77,7 @@ class Functional(Model):
         masks: dict[int, Any] = dict.fromkeys(values)
         masks.update(zip(values, nest.flatten(mask) if mask else ()))
         if not hasattr(self, "_joined"):
-            nodes = _with_joined_layers(self._nodes, self.outputs)
+            nodes = _fuse_norm_relu(self._nodes, self.outputs)
             object.__setattr__(self, "_joined", nodes)
         for node in self._joined:
             _run(node, values, masks)
@@ -85,7 +85,7 @@ class Functional(Model):
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
 
     def _given(self, inputs: Any) -> dict[int, Any]:
-        """The values of the inputs: in their structure, as a list, or by their names."""
+        """Return the values of the inputs, given in their structure, as a list, or by name."""
         if isinstance(inputs, dict) and not isinstance(self.input, dict):
             missing = [x.name for x in self.inputs if x.name not in inputs]
             if missing:
@@ -115,8 +115,8 @@ class Functional(Model):
         return nest.map_structure(lambda x: (batch, *x.shape[1:]), self.output)
 
 
-def _with_joined_layers(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> list[Node]:
-    """Return calls, each in one with that before it where nobody else needs what comes between."""
+def _fuse_norm_relu(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> list[Node]:
+    """Return the calls, with a normalization and a ReLU fused if nothing else uses the result."""
     uses = Counter([id(x) for node in nodes for x in node.inputs] + [id(x) for x in outputs])
     found: dict[int, Node] = {}
     for node in nodes:
@@ -133,7 +133,7 @@ def _with_joined_layers(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -
 
 
 def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
-    """Call a layer on the values of its inputs, and keep the values and masks of its outputs."""
+    """Call a layer on the values of its inputs, and store the values and masks of its outputs."""
 
     def value_of(x: Any) -> Any:
         return values[id(x)] if isinstance(x, KerasTensor) else x
@@ -150,11 +150,12 @@ def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
     if known and spec.takes_mask and "mask" not in kwargs:
         kwargs["mask"] = mask
     for name, value in {**dict(zip(spec.names, node.args)), **node.kwargs}.items():
-        # Layers of several tensors ask for the mask of each: query_mask, value_mask.
+        # Layers of several tensors take a mask for each: query_mask, value_mask.
         if f"{name}_mask" in spec.names and f"{name}_mask" not in kwargs:
             kwargs[f"{name}_mask"] = mask_of(value)
     outputs = node.layer(*args, **kwargs)
-    # What was given stays, also where a layer that runs for its other outputs makes it again.
+    # An input may also be an output of this layer, which runs for its other outputs: keep the
+    # given value.
     for place, value in zip(nest.flatten(node.outputs), nest.flatten(outputs)):
         values.setdefault(id(place), value)
     made = node.layer.compute_mask(args[0] if args else None, mask if known else None)

@@ -1,11 +1,11 @@
-"""The graph of a functional model as a configuration: layers, and the calls of them in order."""
+"""Convert the graph of a functional model to a configuration and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.saving.objects import (
     Place,
@@ -16,7 +16,10 @@ from tapegrad.keras.symbolic import KerasTensor
 
 
 def graph_config(network: Any) -> dict[str, Any]:
-    """Return what `graph_ends` makes the inputs and outputs of such a model of."""
+    """Return the configuration from which `graph_ends` rebuilds a graph.
+
+    It lists the layers, their calls in order, and the inputs and outputs.
+    """
     places = {id(x): Place(number) for number, x in enumerate(network.inputs)}
     layers = list({id(node.layer): node.layer for node in network._nodes}.values())
     numbers = {id(layer): number for number, layer in enumerate(layers)}
@@ -39,7 +42,7 @@ def graph_config(network: Any) -> dict[str, Any]:
 
 
 def graph_ends(config: Mapping[str, Any]) -> Any:
-    """Call layers as a configuration says, and return the inputs and the outputs."""
+    """Rebuild a graph from its configuration, and return its inputs and outputs."""
     graph = deserialize_keras_object({key: config[key] for key in ("inputs", "layers", "calls")})
     tensors = [Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in graph["inputs"]]
 

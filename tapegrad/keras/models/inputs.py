@@ -1,4 +1,4 @@
-"""Whether what a model is called on has the shape that its inputs were made for."""
+"""Checks of the shapes of model inputs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.shape import expand_dims, squeeze
+from tapegrad.ops.shape.functions import expand_dims, squeeze
 
 
 def fitted(value: Any, wanted: Sequence[int | None], who: str, name: str | None = None) -> Any:
-    """Return a value that fits the shape of an input, or say that it does not.
+    """Return a value with the shape of an input, or raise an error if it does not match.
 
-    As in Keras, a last axis of size 1 may be missing or be there too many.
+    As in Keras, a last axis of size 1 may be added or removed.
 
     >>> import tapegrad
     >>> tuple(fitted(tapegrad.zeros([5]), (None, 1), "It").shape)
@@ -30,7 +30,7 @@ def fitted(value: Any, wanted: Sequence[int | None], who: str, name: str | None 
 
 
 def fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    """Whether sizes are those that are wanted, where None is any size.
+    """Whether a shape matches the wanted one, in which None means any size.
 
     >>> fits((2, 3), (None, 3)), fits((2, 3), (None, 4))
     (True, False)

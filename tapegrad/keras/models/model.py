@@ -1,4 +1,4 @@
-"""Model: a layer that can be looked at, and trained as a whole."""
+"""Model: a layer with training, evaluation, summaries and saving."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tapegrad.autodiff.batching import is_batched
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
@@ -26,7 +26,7 @@ from tapegrad.keras.symbolic import KerasTensor
 
 
 class Model(Trainer, Layer):
-    """A network: `Model(inputs, outputs)` from tensors without values, or a subclass with `call`.
+    """A network: `Model(inputs, outputs)` from symbolic tensors, or a subclass with `call`.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
@@ -43,7 +43,7 @@ class Model(Trainer, Layer):
 
     needs_own_config = True
     functional: ClassVar[type[Model] | None] = None
-    """The class of models that are made from inputs and outputs."""
+    """The class of models that are defined by inputs and outputs."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Model and _are_ends(args, kwargs) and Model.functional is not None:
@@ -63,8 +63,8 @@ class Model(Trainer, Layer):
             return
         if args or "inputs" in kwargs or "outputs" in kwargs:
             raise ArgumentError(
-                "A Model is made from inputs and outputs, both tensors without values, or by a "
-                f"subclass that defines call. Got {args or sorted(kwargs)!r}."
+                "Model takes symbolic tensors as inputs and outputs, or needs a subclass that "
+                f"defines call. Got {args or sorted(kwargs)!r}."
             )
         super().__init__(**kwargs)
         self._network = None
@@ -79,22 +79,22 @@ class Model(Trainer, Layer):
 
     @property
     def output_names(self) -> list[str] | None:
-        """The names of the outputs, where the model knows them before it is called."""
+        """The names of the outputs, or None if they are unknown before the first call."""
         return None if self._network is None else self._network.output_names
 
     def _as_input(self, value: Any) -> Any:
-        """A value as a tensor; its layers bring it to the dtypes in which they compute."""
+        """Convert an array to a tensor; the layers of the model cast it to their dtypes."""
         is_ours = isinstance(value, Tensor | Variable) or is_batched(value)
         return value if is_ours or not hasattr(value, "__array__") else to_tensor(value)
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers that this model is made of, in the order in which they were set."""
+        """The layers of this model, in the order in which they were set as attributes."""
         inner = self if self._network is None else self._network
         return list(inner._inner_layers())
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
-        """Return one of the layers, by its name or its number."""
+        """Return a layer by name or by index."""
         layers = self.layers
         if index is not None:
             if not -len(layers) <= index < len(layers):
@@ -104,42 +104,42 @@ class Model(Trainer, Layer):
             if layer.name == name:
                 return layer
         names = ", ".join(layer.name for layer in layers)
-        raise ArgumentError(f"There is no layer {name!r} in the model. There are: {names}.")
+        raise ArgumentError(f"The model has no layer {name!r}. Its layers are: {names}.")
 
     def summary(
         self, line_length: int | None = None, expand_nested: bool = False, print_fn: Any = print
     ) -> None:
-        """Print the layers with the shapes of their outputs and the numbers of their weights."""
+        """Print the layers with their output shapes and weight counts."""
         print_fn(summary_of(self, line_length or 78, expand_nested))
 
     def get_config(self) -> dict[str, Any]:
-        """Return what makes a model like this one: its graph, or its constructor's arguments."""
+        """Return the graph of a functional model, or the constructor arguments."""
         network = self._graph()
         if network is None:
             return super().get_config()
         return {"name": self.name, "trainable": self.trainable, **graph_config(network)}
 
     def _graph(self) -> Any:
-        """The functional model that makes this one, unless a constructor of a user does."""
+        """Return the functional graph of this model, or None if a subclass has a constructor."""
         return self._network if type(self).__init__ is Model.__init__ else None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Any:
-        """Make a model from what `get_config` returned."""
+        """Create a model from the result of `get_config`."""
         if "calls" not in config:
             return super().from_config(config)
         return cls(*graph_ends(config), name=config["name"], trainable=config["trainable"])
 
     def save(self, filepath: Any, overwrite: bool = True) -> None:
-        """Write the whole model to a ".keras" file, from which `load_model` makes it again."""
+        """Write the whole model to a ".keras" file for `load_model`."""
         save_model(self, filepath, overwrite)
 
     def to_json(self, **kwargs: Any) -> str:
-        """Return how the model is made, without its weights, for `model_from_json`."""
+        """Return the architecture without the weights as JSON for `model_from_json`."""
         return json.dumps(description(self), **kwargs)
 
     def named_variables(self) -> dict[str, Any]:
-        """All variables by their paths, such as "dense/kernel"."""
+        """Return all variables by their paths, such as "dense/kernel"."""
         return self._named(is_saved=False)
 
     def _named(self, is_saved: bool) -> dict[str, Any]:
@@ -155,12 +155,12 @@ class Model(Trainer, Layer):
     def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
         """Write all variables to a safetensors file, under their paths."""
         if not overwrite and Path(filepath).exists():
-            raise ArgumentError(f"There is a file {str(filepath)!r} already, and overwrite=False.")
+            raise ArgumentError(f"File {str(filepath)!r} already exists, and overwrite=False.")
         self._check_built("save")
         save_weights(self._named(is_saved=True), filepath)
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
-        """Read all variables from a file; one that does not fit changes nothing."""
+        """Read all variables from a file. If one does not match, no variable is changed."""
         self._check_built("load")
         load_weights(self._named(is_saved=True), filepath, skip_mismatch)
 
@@ -169,25 +169,26 @@ class Model(Trainer, Layer):
             raise ArgumentError(f"Model {self.name!r} has no weights to {what} yet. {NOT_BUILT}")
 
     def build(self, input_shape: Any) -> None:
-        """Make the weights, by a call on zeros of this shape (1 in the place of None)."""
+        """Create the weights by a call on zeros of this shape, with 1 for None."""
         if not self.built and not self._is_building:
-            self._tried(input_shape, 1)
+            self._call_on_zeros(input_shape, 1)
 
     _is_building = False
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
-        # To be built again, by one who has nothing but a file.
-        given = nest.map_structure(_without_value, [args, kwargs])
-        self.__dict__["_called_with"] = partial(list, given)  # where nobody looks for variables
-        self._is_building = True  # the call that has begun makes the weights itself
+        # Store the call arguments, so that a model that is loaded from a file can be built. The
+        # partial hides them from the search for variables.
+        given = nest.map_structure(_symbolic, [args, kwargs])
+        self.__dict__["_called_with"] = partial(list, given)
+        self._is_building = True  # the running call creates the weights itself
         try:
             super()._build_for(spec, args, kwargs)
         finally:
             self._is_building = False
 
 
-def _without_value(x: Any) -> Any:
-    """A tensor as one without value, of any number of examples."""
+def _symbolic(x: Any) -> Any:
+    """Return a symbolic tensor like `x` with any batch size."""
     if not hasattr(x, "shape"):
         return x
     return KerasTensor((None, *x.shape[1:])[: len(x.shape)], getattr(x.dtype, "name", x.dtype))
@@ -200,7 +201,10 @@ def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _paths(layer: Layer, prefix: str, is_saved: bool) -> Iterator[tuple[str, Any]]:
-    """Variables by their paths; saved ones do not depend on how many layers the process has."""
+    """Yield variables with their paths.
+
+    The paths for files do not depend on how many layers the process has created.
+    """
     seen: set[int] = set()
     counts: Counter[str] = Counter()
     for inner in layer._inner_layers():

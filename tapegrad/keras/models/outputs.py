@@ -1,16 +1,16 @@
-"""The outputs of a model by their names, and what is given for each: losses, targets, weights."""
+"""Assign losses, targets and weights to the outputs of a model by name or position."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 
 
 def output_names(outputs: Any, known: Sequence[str] | None = None) -> list[str]:
-    """Return the names of outputs: keys of a dictionary, names of layers if known, or numbers.
+    """Return the names of outputs: dictionary keys, the known names, or numbered names.
 
     >>> output_names({"b": 1, "a": 2}), output_names([1, 2]), output_names([1, 2], ["x", "y"])
     (['a', 'b'], ['output_0', 'output_1'], ['x', 'y'])
@@ -24,7 +24,7 @@ def output_names(outputs: Any, known: Sequence[str] | None = None) -> list[str]:
 
 
 def one_per_output(given: Any, names: Sequence[str], what: str) -> list[Any]:
-    """Return an entry per output, from one for all of them, a list, or a dictionary by name.
+    """Return an entry per output, from one entry for all, a list, or a dictionary by name.
 
     >>> one_per_output({"b": "mse"}, ["a", "b"], "losses")
     [None, 'mse']
@@ -34,8 +34,8 @@ def one_per_output(given: Any, names: Sequence[str], what: str) -> list[Any]:
     if isinstance(given, list | tuple):
         if len(given) != len(names):
             raise ArgumentError(
-                f"There must be one of the {what} for each of the {len(names)} outputs "
-                f"{_listed(names)}. Got {len(given)}."
+                f"The model has {len(names)} outputs: {_listed(names)}. "
+                f"Got {len(given)} {what} for them."
             )
         return list(given)
     return [given] * len(names)
@@ -45,7 +45,8 @@ def _by_name(given: dict[Any, Any], names: Sequence[str], what: str) -> list[Any
     unknown = sorted(str(key) for key in given if key not in names)
     if unknown:
         raise ArgumentError(
-            f"There are {what} for {_listed(unknown)}. The model's outputs are {_listed(names)}."
+            f"The {what} name outputs that do not exist: {_listed(unknown)}. The model's outputs "
+            f"are {_listed(names)}."
         )
     return [given.get(name) for name in names]
 
@@ -53,7 +54,7 @@ def _by_name(given: dict[Any, Any], names: Sequence[str], what: str) -> list[Any
 def targets_per_output(
     y: Any, outputs: Any, names: Sequence[str], is_wanted: Sequence[bool]
 ) -> list[Any]:
-    """Return the target of each output: by name, or in the order of the outputs that have a loss.
+    """Return the target of each output, given by name or in the order of outputs with a loss.
 
     >>> targets_per_output([5], [1, 2], ["a", "b"], [False, True])
     [None, 5]
@@ -64,7 +65,7 @@ def targets_per_output(
         found = _by_name(y, names, "targets")
         missing = [n for n, one, needed in zip(names, found, is_wanted) if needed and one is None]
         if missing:
-            raise ArgumentError(f"There is no target for the outputs {_listed(missing)}.")
+            raise ArgumentError(f"Targets are missing for the outputs {_listed(missing)}.")
         return found
     leaves = nest.flatten(y)
     order = list(range(len(names)))
@@ -84,7 +85,7 @@ def targets_per_output(
 
 
 def weights_per_output(given: Any, names: Sequence[str]) -> list[Any]:
-    """Return the sample weights of each output: one for all, a list, or a dictionary by name.
+    """Return the sample weights of each output, from one array, a list, or a dictionary by name.
 
     >>> weights_per_output(None, ["a", "b"])
     [None, None]

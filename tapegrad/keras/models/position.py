@@ -1,4 +1,4 @@
-"""Where `fit` stands in its epochs and in its data."""
+"""The position of `fit` in its epochs and its data, for checkpoints."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from tapegrad.errors import ArgumentError
 
 
 class Position:
-    """An epoch, how many batches of it are done, and how many of the pass over the data.
+    """The epoch, and the number of batches done in the epoch and in the pass over the data.
 
-    A checkpoint can hold it; `fit` begins where a callback set it in `on_train_begin`.
+    A checkpoint can store it. `fit` starts at the position that a callback sets in
+    `on_train_begin`.
     """
 
     def __init__(self, data: Any, epoch: int) -> None:
         self._data, self.epoch, self.done, self.taken = data, epoch, 0, 0
-        self.steps: Iterator[Any] | None = None  # what was left of the data
-        self.logs: dict[str, Any] = {}  # the metrics, for an epoch of which nothing was left
+        self.steps: Iterator[Any] | None = None  # the rest of the data
+        self.logs: dict[str, Any] = {}  # the metrics, for an epoch without remaining batches
 
     def begin(self) -> Iterator[Any]:
         """Begin a pass over the data."""
@@ -27,13 +28,13 @@ class Position:
         return iter(self._data)
 
     def state(self) -> dict[str, Any]:
-        """Return the position in values that JSON can hold."""
+        """Return the position as values that JSON can hold."""
         logs = {name: np.asarray(value).tolist() for name, value in self.logs.items()}
         data = [self._data.seed, self.taken, self._data.place() if self.taken else None]
         return {"epoch": self.epoch, "done": self.done, "data": data, "logs": logs}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Let `fit` begin at what `state` returned."""
+        """Start `fit` at a position that `state` returned."""
         try:
             seed, taken, place = state["data"]
             steps = self._data.again(seed, taken, place) if taken else None
@@ -41,6 +42,6 @@ class Position:
             self.logs = dict(state["logs"])
         except (KeyError, TypeError, ValueError) as error:
             raise ArgumentError(
-                f"The position in a training is damaged, or one in other data: {error!r}."
+                f"The saved training position is damaged or belongs to other data: {error!r}."
             ) from error
         self.steps, self.taken = steps, taken

@@ -1,8 +1,8 @@
-"""Small arrays that stay on the device, where an epoch's batches are gathered from them.
+"""Keep small arrays on the device and gather the batches of an epoch there.
 
-A copy from the host for each batch takes longer than the step of a small network. So arrays that
-are small beside the memory of a device are copied there once, and rows are gathered for many
-batches by one launch per array.
+A copy from the host for each batch takes longer than the step of a small network. Arrays that are
+small compared to the device memory are therefore copied once, and one launch per array gathers the
+rows of many batches.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core import nest
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.device import current_device
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.device import current_device
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.data.resident import MOST_BYTES
-from tapegrad.ops.gather import gather
+from tapegrad.ops.indexing.gather import gather
 
 BLOCK_BYTES = 32 << 20
-"""How much is gathered at once."""
+"""How many bytes one gather produces at most."""
 
 
 def on_device(arrays: Any, narrow: Callable[[Any], Any]) -> Any:
-    """Return NumPy's arrays as tensors, made by `narrow` first, if they may stay on the device.
+    """Return NumPy arrays as tensors, after a cast by `narrow`, if they fit on the device.
 
-    On the CPU there is nothing to gain: they come back as they are.
+    On the CPU the arrays are returned unchanged.
     """
     found = [leaf for leaf in nest.flatten(arrays) if isinstance(leaf, np.ndarray)]
     if current_device() == "cpu" or sum(leaf.nbytes for leaf in found) > MOST_BYTES:
@@ -40,13 +40,13 @@ def on_device(arrays: Any, narrow: Callable[[Any], Any]) -> Any:
 
 
 def are_on_device(arrays: Any) -> bool:
-    """Tell whether all arrays are tensors already."""
+    """Return whether all arrays are tensors."""
     leaves = nest.flatten(arrays)
     return all(leaf is None or isinstance(leaf, Tensor) for leaf in leaves)
 
 
 def shuffled_batches(arrays: Any, order: Any, size: int) -> Iterator[Any]:
-    """Yield batches of `size` rows of tensors in an order, given as NumPy's indices.
+    """Yield batches of `size` rows of tensors, in an order given by NumPy indices.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([10, 11, 12])

@@ -1,4 +1,4 @@
-"""Models whose layers follow one another."""
+"""Sequential: a model that is a stack of layers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
+from tapegrad.keras.layers.fused_norm_relu import joined
 from tapegrad.keras.layers.input_layer import InputLayer
-from tapegrad.keras.layers.joined import joined
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
@@ -17,7 +17,7 @@ from tapegrad.keras.symbolic import KerasTensor
 
 
 class Sequential(Model):
-    """A stack of layers: what one of them returns is what the next one gets.
+    """A stack of layers: the output of each layer is the input of the next.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
@@ -42,7 +42,7 @@ class Sequential(Model):
             self.add(layer)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what makes a model like this one: its layers, and what it was built for."""
+        """Return the layers and the input shape of this model."""
         if type(self).__init__ is not Sequential.__init__:
             return super().get_config()
         start = [self._start] if self._is_told else []
@@ -57,7 +57,7 @@ class Sequential(Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Any:
-        """Make a model from what `get_config` returned."""
+        """Create a model from the result of `get_config`."""
         if "build_input_shape" not in config:
             return super().from_config(config)
         given = deserialize_keras_object(dict(config))
@@ -68,11 +68,11 @@ class Sequential(Model):
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers, without the one that stands for the input."""
+        """The layers, without the InputLayer."""
         return list(self._stack)
 
     def add(self, layer: Any) -> None:
-        """Put a layer on top; the first may be an Input."""
+        """Append a layer. The first one may be an Input."""
         if isinstance(layer, KerasTensor) and layer.node is not None:
             layer = layer.node.layer
         if isinstance(layer, InputLayer):
@@ -87,7 +87,7 @@ class Sequential(Model):
             )
         if any(layer.name == other.name for other in self._stack):
             raise ArgumentError(
-                f"The model has a layer called {layer.name!r} already. Names must differ."
+                f"The model already has a layer named {layer.name!r}. Layer names must differ."
             )
         if not self._stack and self._start is None and layer.first_input_shape is not None:
             self._start, self._is_told = InputLayer(batch_shape=layer.first_input_shape), True
@@ -96,16 +96,16 @@ class Sequential(Model):
             self._build_last()
 
     def _build_last(self) -> None:
-        """Make the weights of the last layer, whose input's shape is known."""
+        """Create the weights of the last layer, whose input shape is known."""
         assert self._start is not None
         x = self._start.output if len(self._stack) == 1 else self._outputs[-1]
         self._outputs.append(self._stack[-1](x))
         self.built = True
 
     def pop(self) -> Layer:
-        """Take the last layer off, and return it."""
+        """Remove the last layer and return it."""
         if not self._stack:
-            raise ArgumentError("There is no layer to take off.")
+            raise ArgumentError("The model has no layer to remove.")
         if self._start is not None:
             self._outputs.pop()
         return self._stack.pop()
@@ -132,7 +132,7 @@ class Sequential(Model):
         return [self._stack[-1].name] if self._stack else None
 
     def build(self, input_shape: Any = None) -> None:
-        """Make all weights, for inputs of this shape with the batch in front."""
+        """Create all weights for inputs of this shape, batch included."""
         if self._start is None and input_shape is not None:
             self._start = InputLayer(batch_shape=tuple(input_shape))
             stack, self._stack = self._stack, []
@@ -158,7 +158,7 @@ class Sequential(Model):
         return self._keep_masks(x, mask)
 
     def _steps(self) -> list[Layer]:
-        """The layers as they are called: some of them two at a time."""
+        """Return the layers in call order, with fused pairs."""
         seen, steps = getattr(self, "_joined", (None, []))
         if seen != self._stack:
             if not all([layer.built for layer in self._stack]):
@@ -168,7 +168,7 @@ class Sequential(Model):
         return steps
 
     def _fitted(self, x: Any) -> Any:
-        """The input, if it has the shape that the model was told."""
+        """Check the input against the shape of the Input, if there is one."""
         if not self._is_told:
             return x
         assert self._start is not None
@@ -194,5 +194,5 @@ class Sequential(Model):
 
 def _single(ends: list[KerasTensor]) -> KerasTensor:
     if not ends:
-        raise AttributeError  # a layer then says that it is not built
+        raise AttributeError  # Layer.__getattr__ then raises the error with the reason
     return ends[0]

@@ -1,4 +1,4 @@
-"""What a model does with a batch in training, evaluation and prediction, and how it is run."""
+"""The training, evaluation and prediction steps of a model, and how they are recorded."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from itertools import islice
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import nest
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
 from tapegrad.program.function import function
 
 _OVER = object()
-"""A pass whose losses are not there any more: tensors of a recording."""
+"""Marks a finished pass, whose losses were tensors of a recording and must not be read."""
 
 
 class Steps(Compiled):
-    """The steps that subclasses may define otherwise; `Model` has them."""
+    """Base class of `Model`: the steps, which subclasses may override."""
 
     _without_gradient: list[str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: recorded steps and a `fit` under way are of this model only."""
+        """Return the state to copy, without recorded steps and the state of a running `fit`."""
         state: dict[str, Any] = {**super().__getstate__(), "_functions": {}}  # type: ignore[dict-item]
         return state | dict.fromkeys(("_under_way", "_place_in_fit"))
 
     def train_step(self, data: Any) -> Logs:
-        """Make the loss of a batch smaller; return the metrics."""
+        """Update the weights on a batch; return the metrics."""
         x, y, sample_weight = unpack(data)
         with GradientTape() as tape:
             y_pred = self(x, training=True)  # type: ignore[operator]
@@ -44,30 +44,30 @@ class Steps(Compiled):
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     usual_train_step = train_step
-    """That of models that define none of their own."""
+    """The train_step of models that do not override it."""
 
     def _apply_gradients(self, gradients: list[Any], variables: list[Any]) -> None:
-        """Make a step with the gradients that there are; say once which there are not."""
+        """Apply the gradients, and warn once about variables without a gradient."""
         pairs = [(g, v) for g, v in zip(gradients, variables) if g is not None]
         if len(pairs) < len(variables):
             missing = self._paths_of(v for g, v in zip(gradients, variables) if g is None)
             if not pairs:
                 raise ArgumentError(
                     f"The loss depends on none of the trainable variables {', '.join(missing)}. "
-                    "Look for operations without gradients between them and the loss, as "
+                    "Look for operations without gradients between them and the loss, such as "
                     "stop_gradient or rounding."
                 )
             if missing != self._without_gradient:
                 self.__dict__["_without_gradient"] = missing
                 warnings.warn(
-                    f"The loss does not depend on the variables {', '.join(missing)}: they have "
-                    "no gradients and are not changed.",
+                    f"The loss does not depend on the variables {', '.join(missing)}. They have no "
+                    "gradients and are not updated.",
                     stacklevel=2,
                 )
         self.optimizer.apply_gradients(pairs)
 
     def _paths_of(self, variables: Iterable[Any]) -> list[str]:
-        """Variables by their paths, as 'dense/kernel'."""
+        """Return the paths of variables, such as 'dense/kernel'."""
         paths = self.named_variables()  # type: ignore[attr-defined]
         names = {variable.number: path for path, variable in paths.items()}
         return [repr(names.get(variable.number, variable.name)) for variable in variables]
@@ -89,9 +89,9 @@ class Steps(Compiled):
         self._tracker.add_one(loss, float(first.shape[0]))
 
     def _run(self, name: str, group: list[Any]) -> Any:
-        """Run a step on the batches of one execution; return what the last one gave.
+        """Run a step on the batches of one execution; return the result of the last one.
 
-        For predictions it is what each of them gave.
+        For predictions, return the results of all of them.
         """
         if not self.built:
             self._build_on(group[0])
@@ -105,21 +105,21 @@ class Steps(Compiled):
         return self._step(name, width)(*flat)
 
     def _build_on(self, batch: Any) -> None:
-        """Make the weights; before a step is recorded, because drawing them is no part of it."""
+        """Create the weights before a step is recorded: initialization is not part of the step."""
         try:
             self.predict_step(pack(*batch))
-        except NotImplementedError:  # made of models that its own train_step calls
+        except NotImplementedError:  # a model without `call`, whose train_step calls its parts
             self.built = True
 
     def _step(self, name: str, width: int) -> Any:
-        """A step as it is run: recorded as a program, unless the model runs eagerly."""
+        """Return the function that runs a step: recorded, unless the model runs eagerly."""
         if not hasattr(self, "_functions"):
             self._functions = {}
         key = name, width, self.run_eagerly
         if key not in self._functions:
             step = getattr(self, name)
 
-            def run(*data: Any) -> Any:  # flat arguments are looked up faster than a tuple
+            def run(*data: Any) -> Any:  # the lookup of flat arguments is faster than of a tuple
                 self.__dict__["_keeps_masks"] = True
                 try:
                     found = [step(pack(*data[k : k + width])) for k in range(0, len(data), width)]
@@ -138,12 +138,12 @@ class Steps(Compiled):
 
 
 def _width(batch: Any) -> int:
-    """How much of a batch a step gets: (x, y), as in Keras, where there are no weights."""
+    """Return how many entries of (x, y, weights) a step gets; trailing None are left out."""
     return 3 if batch[2] is not None else 2 if batch[1] is not None else 1
 
 
 def _collects(name: str) -> bool:
-    """Whether what all batches gave is wanted, and not that of the last one only."""
+    """Whether the results of all batches are returned, and not only the last."""
     return name == "predict_step"
 
 
@@ -152,14 +152,14 @@ def _checked(logs: Any, name: str) -> Any:
         return logs
     if not isinstance(logs, Mapping):
         raise ArgumentTypeError(
-            f"{name} must return its metrics as a dictionary by name, as {{'loss': loss}}. "
+            f"{name} must return its metrics as a dictionary by name, such as {{'loss': loss}}. "
             f"Got {type(logs).__name__}."
         )
     return flat_logs(logs)
 
 
 def executions(batches: Iterator[Any], size: int, most: int | None = None) -> Iterator[list[Any]]:
-    """Yield lists of `size` batches, `most` batches altogether; the last may be shorter.
+    """Yield lists of `size` batches, at most `most` batches in total; the last may be shorter.
 
     >>> list(executions(iter("abcde"), 2)), list(executions(iter("abcde"), 2, 3))
     ([['a', 'b'], ['c', 'd'], ['e']], [['a', 'b'], ['c']])

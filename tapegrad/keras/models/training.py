@@ -1,4 +1,4 @@
-"""fit, evaluate and predict: loops over batches with the steps that a model defines."""
+"""fit, evaluate and predict: the loops over batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.batch_data import unpack
 from tapegrad.keras.callbacks.callback_list import CallbackList
@@ -18,23 +18,23 @@ from tapegrad.keras.models.arguments import (
     is_due,
     split,
 )
-from tapegrad.keras.models.batches import ArrayBatches, Remembered, as_arrays, batches_of
+from tapegrad.keras.models.batches import ArrayBatches, ReplayedIterator, as_arrays, batches_of
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.position import Position
 from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
-from tapegrad.ops.joining import concat
+from tapegrad.ops.shape.joining import concat
 
 
 class Trainer(Steps):
-    """What a model needs to be trained; `Model` has it."""
+    """Base class of `Model`: the training loops."""
 
     _under_way: list[Any] | None = None
-    """The batches of the execution that is under way in `fit`, or was the last."""
+    """The batches of the current or last execution in `fit`."""
 
     _place_in_fit: Position | None = None
-    """Where `fit` stands, while it runs."""
+    """The position of `fit` while it runs."""
 
     def fit(
         self,
@@ -55,7 +55,7 @@ class Trainer(Steps):
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
     ) -> Any:
-        """Train for some epochs; return the history of the metrics."""
+        """Train for a number of epochs; return the history of the metrics."""
         self._check_compiled("fit")
         self._check_optimizer()
         check_count("epochs", epochs, 0)
@@ -68,14 +68,14 @@ class Trainer(Steps):
             parts = split(x, y, sample_weight, validation_split)
             (x, y, sample_weight), validation_data = parts
         if isinstance(validation_data, Iterator):
-            validation_data = Remembered(validation_data)
+            validation_data = ReplayedIterator(validation_data)
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)
         checked = validation_data, validation_batch_size or batch_size, validation_steps
         self.stop_training = False
         position = self.__dict__["_place_in_fit"] = Position(data, initial_epoch)
-        hooks.on_train_begin({})  # which may set the position
+        hooks.on_train_begin({})  # may set the position
         source = None if steps_per_epoch is None else position.steps
         results: Logs = {}
         for epoch in range(position.epoch, epochs):
@@ -87,7 +87,7 @@ class Trainer(Steps):
             source = None if steps_per_epoch is None else steps
             logs, count = self._train_epoch(hooks, steps, steps_per_epoch, position)
             if count == 0 and source is not None and epoch > initial_epoch and not _is_once(data):
-                source = position.begin()  # the data ended together with the last epoch
+                source = position.begin()  # the data ended exactly with the last epoch
                 logs, count = self._train_epoch(hooks, source, steps_per_epoch, position)
             if count == 0:
                 _check_began(epoch, initial_epoch)
@@ -103,7 +103,7 @@ class Trainer(Steps):
                 break
         self.__dict__.update(_under_way=None, _place_in_fit=None)
         if isinstance(self.optimizer, Optimizer) and epochs:
-            # An optimizer that keeps averages of the weights leaves these behind.
+            # An optimizer with moving averages of the weights sets the weights to them.
             variables = self.trainable_variables  # type: ignore[attr-defined]
             self.optimizer.finalize_variable_values(variables)
         hooks.on_train_end(results)
@@ -112,7 +112,7 @@ class Trainer(Steps):
     def _check_optimizer(self) -> None:
         if self.optimizer is None:
             raise ArgumentError(
-                "The model was compiled with optimizer=None. Name one to train it, as in "
+                "The model was compiled with optimizer=None. To train it, give an optimizer, as in "
                 "model.compile(optimizer='adam', loss=...)."
             )
 
@@ -141,13 +141,13 @@ class Trainer(Steps):
         return self.get_metrics_result() if skips and count else logs, count
 
     def _may_skip_results(self, hooks: Any) -> bool:
-        """Whether nobody sees what metrics are after a step, but only at the end of the epoch."""
+        """Whether nothing reads the metric results before the end of the epoch."""
         methods = ("train_step", "compute_metrics", "get_metrics_result")
         is_usual = all(getattr(type(self), name) is getattr(Steps, name) for name in methods)
         return self.run_eagerly and is_usual and not hooks.has_listeners("on_train_batch_end")
 
     def _make_ready(self, batch: Any) -> None:
-        """Make what a recorded step must not draw, and callbacks may ask for before it."""
+        """Create weights and optimizer state before a step is recorded and callbacks run."""
         if not self.built:
             self._build_on(batch)
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
@@ -156,7 +156,7 @@ class Trainer(Steps):
 
     def _validate(self, hooks: Any, data: Any, size: int | None, steps: int | None) -> Logs:
         if isinstance(data, list) and not any(isinstance(one, list | tuple) for one in data):
-            data = tuple(data)  # [x, y], and not a list of batches
+            data = tuple(data)  # [x, y] rather than a list of batches
         x, y, weights = unpack(data) if isinstance(data, tuple) else (data, None, None)
         found = self._evaluate(hooks, batches_of(x, y, weights, size), steps)
         return {f"val_{name}": value for name, value in found.items()}
@@ -172,7 +172,7 @@ class Trainer(Steps):
         callbacks: Any = None,
         return_dict: bool = False,
     ) -> Any:
-        """Return the loss and the metrics over some data."""
+        """Return the loss and the metrics on a dataset."""
         self._check_compiled("evaluate")
         check_count("steps", steps)
         check_verbose(verbose)
@@ -191,7 +191,7 @@ class Trainer(Steps):
             count += len(group)
             hooks.on_test_batch_end(count - 1, logs)
         if not count:
-            raise ArgumentError("There was no batch to evaluate: the data gave none.")
+            raise ArgumentError("evaluate needs at least one batch, but the data was empty.")
         results = fetched(logs)
         hooks.on_test_end(results)
         return results
@@ -204,7 +204,7 @@ class Trainer(Steps):
         steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:
-        """Return the outputs for some data, as NumPy arrays."""
+        """Return the outputs for a dataset as NumPy arrays."""
         check_count("steps", steps)
         data = batches_of(x, batch_size=batch_size)
         hooks = CallbackList(callbacks, self, 0, 1, steps or data.steps, is_test=True)
@@ -218,7 +218,7 @@ class Trainer(Steps):
             hooks.on_predict_batch_end(len(found) - 1, {"outputs": latest})
         hooks.on_predict_end({})
         if not found:
-            raise ArgumentError("There was no batch to predict: the data gave none.")
+            raise ArgumentError("predict needs at least one batch, but the data was empty.")
         return nest.map_structure(lambda *parts: concat(list(parts), 0).numpy(), *found)
 
     # Single batches
@@ -231,7 +231,7 @@ class Trainer(Steps):
         class_weight: Any = None,
         return_dict: bool = False,
     ) -> Any:
-        """Make one step of training on a batch; return the loss and the metrics."""
+        """Run one training step on a batch; return the loss and the metrics."""
         self._check_compiled("train_on_batch")
         self._check_optimizer()
         if class_weight is not None:
@@ -247,7 +247,7 @@ class Trainer(Steps):
         return self._on_batch("test_step", x, y, sample_weight, return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Return the outputs for a batch, as NumPy arrays."""
+        """Return the outputs for a batch as NumPy arrays."""
         (outputs,) = self._run("predict_step", [_one_batch(x)])
         return nest.map_structure(lambda one: one.numpy(), outputs)
 
@@ -258,7 +258,7 @@ class Trainer(Steps):
 
 
 def _one_batch(x: Any, y: Any = None, weights: Any = None) -> Any:
-    """All arrays as one batch of tensors."""
+    """Return all arrays as one batch of tensors."""
     x = as_arrays(x)
     sizes = [leaf.shape[0] for leaf in nest.flatten(x) if getattr(leaf, "shape", ())]
     (batch,) = ArrayBatches((x, y, weights), int(sizes[0]) if sizes else None, shuffle=False)
@@ -266,7 +266,7 @@ def _one_batch(x: Any, y: Any = None, weights: Any = None) -> Any:
 
 
 def _returned(results: Logs, as_dict: bool) -> Any:
-    """Metrics by name, or their values; a single one as it is."""
+    """Return the metrics by name, or the list of their values; a single value is not in a list."""
     if as_dict:
         return results
     values = list(results.values())
@@ -278,11 +278,11 @@ def _is_once(data: Any) -> bool:
 
 
 def _check_began(epoch: int, first: int) -> None:
-    """Say that the data gave no batch: an error at the beginning, and later a warning."""
+    """Report that the data yielded no batch: as an error in the first epoch, later as a warning."""
     if epoch == first:
-        raise ArgumentError("There was no batch to train on: the data gave none.")
+        raise ArgumentError("fit needs at least one batch, but the data was empty.")
     warnings.warn(
-        f"The data gave no more batches for epoch {epoch + 1}, so training ends. A generator can "
-        "be gone through once: give steps_per_epoch, or a dataset that repeats.",
+        f"The data yielded no batch for epoch {epoch + 1}, so training stops. A generator can be "
+        "iterated only once: pass steps_per_epoch, or a dataset that repeats.",
         stacklevel=3,
     )

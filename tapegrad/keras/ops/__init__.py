@@ -1,12 +1,12 @@
-"""Keras' functions of tensors: NumPy's names, those of networks, loops; all have gradients.
+"""keras.ops: NumPy functions, neural network functions and loops, all differentiable.
 
 from tapegrad.keras import ops
 
 def call(self, inputs):
     return ops.softmax(ops.matmul(inputs, self.kernel), axis=-1)
 
-They take tensors and arrays, and in functional models tensors without values. Their dtypes are
-Keras': 64 bits come out only where 64 bits went in.
+They take tensors and arrays, and symbolic tensors in functional models. Result dtypes follow Keras:
+a result has 64 bits only if an argument has 64 bits.
 """
 
 from difflib import get_close_matches
@@ -67,7 +67,7 @@ _FACES = {
         sparse_categorical_crossentropy
     """,
 }
-# Where each function is, and its name there.
+# The module of each function, and its name in that module.
 _PLACES = {
     name.partition("=")[0]: (face, name.rpartition("=")[2])
     for face, names in _FACES.items()
@@ -79,7 +79,7 @@ __all__ = sorted(_PLACES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PARTS:  # Keras has the same functions there too
+    if name in _PARTS:  # Keras has the same functions in keras.ops.numpy and so on
         return import_module(__name__)
     if name not in _PLACES:
         close = get_close_matches(name, __all__, 1)

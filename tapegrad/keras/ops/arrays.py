@@ -1,6 +1,6 @@
-"""Parts of arrays, segments, transforms and matrices in the forms that Keras has them.
+"""Slices, segment reductions, Fourier transforms and matrix functions with Keras signatures.
 
-Complex numbers are pairs of their real and imaginary parts in transforms.
+Fourier transforms take and return complex numbers as pairs of real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.operand import as_operand
-from tapegrad.ops import segment_functions
-from tapegrad.ops.complex_numbers import complex as complex_of, imag, real
-from tapegrad.ops.fft import fftn, ifftn, irfft as inverse_real, rfft as real_transform
-from tapegrad.ops.indexing import index_update
-from tapegrad.ops.joining import stack
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.elementwise.complex_numbers import complex as complex_of, imag, real
+from tapegrad.ops.elementwise.trigonometric import cos, sin
+from tapegrad.ops.fourier.transforms import (
+    fftn,
+    ifftn,
+    irfft as inverse_real,
+    rfft as real_transform,
+)
+from tapegrad.ops.indexing import segment_functions
+from tapegrad.ops.indexing.functions import index_update
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.solve import cholesky_solve, triangular_solve
-from tapegrad.ops.reduce import reduce_max
-from tapegrad.ops.shape import broadcast_to
-from tapegrad.ops.trigonometric import cos, sin
+from tapegrad.ops.reduction.functions import reduce_max
+from tapegrad.ops.shape.functions import broadcast_to
+from tapegrad.ops.shape.joining import stack
 
 
 def shape(x: Any) -> tuple[int, ...]:
-    """Return the sizes of a tensor.
+    """Return the shape of a tensor.
 
     >>> shape([[1.0, 2.0]])
     (1, 2)
@@ -40,7 +45,7 @@ def dtype(x: Any) -> str:
 
 
 def convert_to_numpy(x: Any) -> Any:
-    """Return a copy on the host.
+    """Return a copy as a NumPy array.
 
     >>> convert_to_numpy([1.0, 2.0])
     array([1., 2.], dtype=float32)
@@ -58,14 +63,14 @@ def get_item(x: Any, key: Any) -> Any:
 
 
 def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
-    """Return a tensor in which a block from `start_indices` on is that of `updates`.
+    """Return a tensor in which the block at `start_indices` is replaced by `updates`.
 
     >>> slice_update([1.0, 2.0, 3.0], [1], [8.0, 9.0]).tolist()
     [1.0, 8.0, 9.0]
     """
     x, block = as_operand(inputs), as_operand(updates)
     starts = [int(start) for start in start_indices]
-    # As in Keras, a block that would reach beyond an end begins earlier.
+    # As in Keras, a block that would extend beyond the end starts earlier.
     firsts = [max(0, min(n, size - m)) for n, size, m in zip(starts, x.shape, block.shape)]
     places = tuple(slice(first, first + m) for first, m in zip(firsts, block.shape))
     return index_update(x, places, block)
@@ -79,7 +84,7 @@ def _segments(kind: str) -> Callable[..., Any]:
         number = int(reduce_max(ids)) + 1 if num_segments is None else num_segments
         return reduce(data, ids, number)
 
-    run.__doc__ = f"Return the {kind} of the rows of each segment; without their number it is read."
+    run.__doc__ = f"Return the {kind} of each segment. Without num_segments, read it from the ids."
     return run
 
 
@@ -99,7 +104,7 @@ def _joined(x: Any) -> Any:
 
 
 def fft(x: Any) -> tuple[Any, Any]:
-    """Return the discrete Fourier transform of pairs along the last axis.
+    """Return the discrete Fourier transform along the last axis.
 
     >>> fft(([1.0, 1.0], [0.0, 0.0]))[0].tolist()
     [2.0, 0.0]
@@ -108,7 +113,7 @@ def fft(x: Any) -> tuple[Any, Any]:
 
 
 def fft2(x: Any) -> tuple[Any, Any]:
-    """Return the transform of pairs along the last two axes.
+    """Return the discrete Fourier transform along the last two axes.
 
     >>> fft2(([[1.0, 1.0]], [[0.0, 0.0]]))[0].tolist()
     [[2.0, 0.0]]
@@ -117,7 +122,7 @@ def fft2(x: Any) -> tuple[Any, Any]:
 
 
 def ifft2(x: Any) -> tuple[Any, Any]:
-    """Return what `fft2` was given.
+    """Return the inverse of `fft2`.
 
     >>> ifft2(([[2.0, 0.0]], [[0.0, 0.0]]))[0].tolist()
     [[1.0, 1.0]]
@@ -126,7 +131,7 @@ def ifft2(x: Any) -> tuple[Any, Any]:
 
 
 def rfft(x: Any, fft_length: int | None = None) -> tuple[Any, Any]:
-    """Return the first half of the transform of real numbers, which says all.
+    """Return the nonredundant half of the Fourier transform of real numbers.
 
     >>> rfft([1.0, 1.0])[0].tolist()
     [2.0, 0.0]
@@ -135,7 +140,7 @@ def rfft(x: Any, fft_length: int | None = None) -> tuple[Any, Any]:
 
 
 def irfft(x: Any, fft_length: int | None = None) -> Any:
-    """Return what `rfft` was given.
+    """Return the inverse of `rfft`.
 
     >>> irfft(([2.0, 0.0], [0.0, 0.0])).tolist()
     [1.0, 1.0]
@@ -144,7 +149,7 @@ def irfft(x: Any, fft_length: int | None = None) -> Any:
 
 
 def view_as_complex(x: Any) -> Any:
-    """Return numbers whose real and imaginary parts lie along the last axis.
+    """Return complex numbers from real and imaginary parts along the last axis.
 
     >>> view_as_complex([[1.0, 2.0]]).tolist()
     [(1+2j)]
@@ -163,17 +168,17 @@ def view_as_real(x: Any) -> Any:
 
 
 def polar(abs_: Any, angle: Any) -> Any:
-    """Return complex numbers of absolute values and angles.
+    """Return complex numbers from absolute values and angles.
 
     >>> polar([2.0], [0.0]).tolist()
     [(2+0j)]
     """
-    size, turn = as_operand(abs_), as_operand(angle)
-    return complex_of(size * cos(turn), size * sin(turn))
+    size, phase = as_operand(abs_), as_operand(angle)
+    return complex_of(size * cos(phase), size * sin(phase))
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = False) -> Any:
-    """Solve `a @ x = b` for triangular matrices, upper ones by default; b may be a vector.
+    """Solve `a @ x = b` for a triangular matrix, upper by default; b may be a vector.
 
     >>> solve_triangular([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0]).tolist()
     [1.0, 1.0]
@@ -185,7 +190,7 @@ def solve_triangular(a: Any, b: Any, lower: bool = False) -> Any:
 
 
 def cholesky_inverse(x: Any, upper: bool = False) -> Any:
-    """Return the inverse of a matrix of which `x` is the Cholesky factor.
+    """Return the inverse of the matrix with the Cholesky factor `x`.
 
     >>> cholesky_inverse([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [[0.25, 0.0], [0.0, 1.0]]

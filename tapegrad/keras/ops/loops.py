@@ -1,4 +1,4 @@
-"""Loops and choices in the forms that Keras has them."""
+"""Loops and branches with Keras signatures."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.control_flow import switch_case
-from tapegrad.ops.joining import concat, stack
-from tapegrad.ops.rearranging import flip
-from tapegrad.ops.selection import clip
+from tapegrad.ops.control.control_flow import switch_case
+from tapegrad.ops.elementwise.selection import clip
+from tapegrad.ops.shape.joining import concat, stack
+from tapegrad.ops.shape.rearranging import flip
 
 
 def scan(
@@ -23,7 +23,7 @@ def scan(
     reverse: bool = False,
     unroll: Any = 1,
 ) -> tuple[Any, Any]:
-    """Carry a value along the first axis of `xs`; `f(carry, x)` returns the next one and a result.
+    """Scan `f` along the first axis of `xs`; `f(carry, x)` returns the next carry and a result.
 
     >>> total, sums = scan(lambda carry, x: (carry + x, carry + x), 0.0, as_operand([1.0, 2.0]))
     >>> float(total), sums.tolist()
@@ -33,7 +33,7 @@ def scan(
     sizes = {leaf.shape[0] for leaf in leaves} or {length}
     if len(sizes) > 1 or None in sizes or (length is not None and length not in sizes):
         raise ArgumentError(
-            "scan takes xs of one length, or a length. "
+            "scan takes xs of equal length, or a length. "
             f"Got xs of {sorted(str(size) for size in sizes)} and length={length}."
         )
     (size,) = sizes
@@ -56,7 +56,7 @@ def _stacked(results: list[Any]) -> Any:
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:  # Keras' name
-    """Return the results of `f` for each entry along the first axis, in one tensor.
+    """Apply `f` to each entry along the first axis, and stack the results.
 
     >>> map(lambda x: x * x, as_operand([1.0, 2.0])).tolist()
     [1.0, 4.0]
@@ -67,7 +67,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:  # Keras' name
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """Return all partial results of an associative function, in as many calls as a logarithm says.
+    """Return all partial results of an associative function, with a logarithmic number of calls.
 
     >>> associative_scan(lambda a, b: a * b, as_operand([1.0, 2.0, 3.0, 4.0])).tolist()
     [1.0, 2.0, 6.0, 24.0]
@@ -76,10 +76,10 @@ def associative_scan(
     def part(start: int | None, stop: int | None) -> Any:
         return nest.map_structure(lambda x: x[_along(x, axis, slice(start, stop))], elems)
 
-    def turned() -> Any:
+    def flipped() -> Any:
         return nest.map_structure(lambda x: flip(x, axis), elems) if reverse else elems
 
-    elems = turned()
+    elems = flipped()
     size, step = nest.flatten(elems)[0].shape[axis], 1
     while step < size:
         joined = f(part(None, size - step), part(step, None))
@@ -87,16 +87,16 @@ def associative_scan(
             lambda first, more: concat([first, more], axis), part(None, step), joined
         )
         step *= 2
-    return turned()
+    return flipped()
 
 
 def _along(x: Any, axis: int, index: slice) -> tuple[slice, ...]:
-    """The index that takes a part along one axis."""
+    """Return the index that slices along one axis."""
     return (slice(None),) * (axis % len(x.shape)) + (index,)
 
 
 def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """Call `body_fun(i, value)` for each whole number from `lower` up to `upper`, in turn.
+    """Call `body_fun(i, value)` for each integer from `lower` to `upper` - 1, and carry the value.
 
     >>> fori_loop(1, 5, lambda i, product: product * i, 1)
     24
@@ -108,7 +108,7 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """Return what one of several functions gives; numbers beyond the ends stand for the ends.
+    """Call the branch at `index`, which is clipped to the valid range.
 
     >>> switch(1, [lambda x: x, lambda x: -x], as_operand(2.0)).tolist()
     -2.0

@@ -1,4 +1,4 @@
-"""Functions of networks in the forms that Keras has them."""
+"""Neural network functions with Keras signatures."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.spatial_arguments import axes_in_letters, spatial_axes, transposed_size
 from tapegrad.keras.losses import crossentropy_functions as losses
 from tapegrad.keras.losses.crossentropy_functions import EPSILON
-from tapegrad.ops import creation, norm_functions as norms, statistics
-from tapegrad.ops.attention import scaled_dot_product_attention
-from tapegrad.ops.conv_functions import conv_transpose as transposed, convolution
-from tapegrad.ops.exponential import log
+from tapegrad.ops import creation
+from tapegrad.ops.attention.functions import scaled_dot_product_attention
+from tapegrad.ops.convolution.functions import conv_transpose as transposed, convolution
+from tapegrad.ops.convolution.pooling import avg_pool, max_pool as pool_max
+from tapegrad.ops.elementwise.exponential import log
+from tapegrad.ops.elementwise.powers import squared_difference
+from tapegrad.ops.elementwise.selection import maximum, where
 from tapegrad.ops.linalg.norms import vector_norm
-from tapegrad.ops.pooling import avg_pool, max_pool as pool_max
-from tapegrad.ops.powers import squared_difference
-from tapegrad.ops.reduce import reduce_max, reduce_mean
-from tapegrad.ops.selection import maximum, where
-from tapegrad.ops.shape import expand_dims, reshape, swapaxes
+from tapegrad.ops.normalization import functions as norms
+from tapegrad.ops.reduction import statistics
+from tapegrad.ops.reduction.functions import reduce_max, reduce_mean
+from tapegrad.ops.shape.functions import expand_dims, reshape, swapaxes
 
 
 class _Layout:
-    """Where the channels of an input are, and one number per dimension of what is given once."""
+    """The data format of an input, and the expansion of arguments to one per dimension."""
 
     def __init__(self, x: Any, data_format: str | None) -> None:
         self.x = as_operand(x)
@@ -33,8 +35,8 @@ class _Layout:
         self.format = data_format or "channels_last"
         if self.rank not in (1, 2, 3) or self.format not in ("channels_last", "channels_first"):
             raise ArgumentError(
-                "Keras' convolutions and pooling take a batch of sequences, images or volumes, "
-                "3 to 5 dimensions, and data_format 'channels_last' or 'channels_first'. Got shape "
+                "Convolution and pooling in keras.ops take inputs of 3 to 5 dimensions and "
+                "data_format 'channels_last' or 'channels_first'. Got shape "
                 f"{self.x.shape} and {data_format!r}."
             )
         self.letters = axes_in_letters(self.format, self.rank)
@@ -93,7 +95,7 @@ def depthwise_conv(
     data_format: str | None = None,
     dilation_rate: Any = 1,
 ) -> Any:
-    """Convolve each channel by itself with filters `[*sizes, channels, filters for each]`.
+    """Convolve each channel separately with filters `[*sizes, channels, depth_multiplier]`.
 
     >>> depthwise_conv(creation.ones([1, 4, 2]), creation.ones([2, 2, 3])).shape
     (1, 3, 6)
@@ -113,7 +115,7 @@ def separable_conv(
     data_format: str | None = None,
     dilation_rate: Any = 1,
 ) -> Any:
-    """Convolve each channel by itself, then mix the channels.
+    """Convolve each channel separately, then mix the channels.
 
     >>> kernels = creation.ones([2, 2, 3]), creation.ones([1, 6, 4])
     >>> separable_conv(creation.ones([1, 4, 2]), *kernels).shape
@@ -132,7 +134,7 @@ def conv_transpose(
     data_format: str | None = None,
     dilation_rate: Any = 1,
 ) -> Any:
-    """Apply the transpose of a convolution, with filters `[*sizes, filters, channels]`.
+    """Apply a transposed convolution with filters `[*sizes, filters, channels]`.
 
     >>> conv_transpose(creation.ones([1, 4, 1]), creation.ones([2, 1, 1]), strides=2).shape
     (1, 8, 1)
@@ -152,7 +154,7 @@ def conv_transpose(
 
 
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
-    """Return the cross entropy of each yes-or-no label.
+    """Return the cross entropy of each binary label.
 
     >>> [f"{x:.4f}" for x in binary_crossentropy([0.0, 1.0], [0.5, 0.5]).tolist()]
     ['0.6931', '0.6931']
@@ -164,7 +166,7 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
 def categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Return the cross entropy of weights per class.
+    """Return the cross entropy of class probabilities, such as one-hot labels.
 
     >>> f"{float(categorical_crossentropy([0.0, 1.0], [0.5, 0.5])):.4f}"
     '0.6931'
@@ -175,7 +177,7 @@ def categorical_crossentropy(
 def sparse_categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Return the cross entropy of numbers of classes.
+    """Return the cross entropy of class numbers.
 
     >>> f"{sparse_categorical_crossentropy([1], [[0.5, 0.5]]).tolist()[0]:.4f}"
     '0.6931'
@@ -186,20 +188,20 @@ def sparse_categorical_crossentropy(
 def one_hot(
     x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Any:
-    """Return a row of zeros with a one for each number.
+    """Return the one-hot encoding of integers.
 
     >>> one_hot([0, 2], 3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     if sparse:
-        raise ArgumentError("keras.ops.one_hot makes dense tensors: it takes sparse=False.")
+        raise ArgumentError("keras.ops.one_hot returns dense tensors. Use sparse=False.")
     return creation.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")
 
 
 def multi_hot(
     inputs: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Any:
-    """Return one row of zeros and ones for all numbers of an entry of the batch.
+    """Return the multi-hot encoding of the integers of each example.
 
     >>> multi_hot([0, 2], 3).tolist()
     [1.0, 0.0, 1.0]
@@ -209,7 +211,7 @@ def multi_hot(
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """Return x times the share of a normal distribution below x, by default approximately.
+    """Return x times the standard normal distribution function of x, by default approximately.
 
     >>> gelu([0.0]).tolist()
     [0.0]
@@ -220,7 +222,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 def moments(
     x: Any, axes: Any, keepdims: bool = False, synchronized: bool = False
 ) -> tuple[Any, Any]:
-    """Return mean and variance along axes.
+    """Return the mean and the variance along axes.
 
     >>> [float(part) for part in moments([1.0, 3.0], [0])]
     [2.0, 1.0]
@@ -237,7 +239,7 @@ def batch_normalization(
     scale: Any = None,
     epsilon: float = 1e-3,
 ) -> Any:
-    """Return x less the mean over the standard deviation, each of them along `axis`.
+    """Normalize x by a mean and a variance for each index along `axis`.
 
     >>> batch_normalization([[3.0, 5.0]], [1.0, 1.0], [4.0, 16.0], -1, epsilon=0.0).tolist()
     [[1.0, 1.0]]
@@ -255,7 +257,7 @@ def batch_normalization(
 def layer_normalization(
     x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float | None = None
 ) -> Any:
-    """Return x with mean 0 and variance 1 along axes, times gamma plus beta.
+    """Normalize x to mean 0 and variance 1 along axes, then scale by gamma and shift by beta.
 
     >>> layer_normalization([[1.0, 3.0]], epsilon=0.0).tolist()
     [[-1.0, 1.0]]
@@ -266,7 +268,7 @@ def layer_normalization(
 def rms_normalization(
     x: Any, scale: Any = None, axis: Any = -1, epsilon: float | None = None
 ) -> Any:
-    """Return x over the root of its mean square along axes, times the scale.
+    """Divide x by its root mean square along axes, then multiply by the scale.
 
     >>> rms_normalization([[3.0, 3.0]], 2.0, epsilon=0.0).tolist()
     [[2.0, 2.0]]
@@ -275,7 +277,7 @@ def rms_normalization(
 
 
 def normalize(x: Any, axis: Any = -1, order: Any = 2, epsilon: float | None = None) -> Any:
-    """Return x over its norm along an axis.
+    """Divide x by its norm along an axis.
 
     >>> normalize([[3.0, 4.0]]).tolist() == [[0.6000000238418579, 0.800000011920929]]
     True
@@ -286,7 +288,7 @@ def normalize(x: Any, axis: Any = -1, order: Any = 2, epsilon: float | None = No
 
 
 def psnr(x1: Any, x2: Any, max_val: float) -> Any:
-    """Return the ratio of the largest signal to the noise between two images, in decibels.
+    """Return the peak signal-to-noise ratio of two images in decibels.
 
     >>> float(psnr([0.0], [1.0], 10.0))
     20.0
@@ -306,16 +308,19 @@ def dot_product_attention(
     flash_attention: bool | None = None,
     attn_logits_soft_cap: float | None = None,
 ) -> Any:
-    """Return attention over `[batch, length, heads, depth]`, with fewer heads of keys if wanted.
+    """Return dot-product attention over `[batch, length, heads, depth]`.
 
-    `bias` is added to the scores, `mask` says which keys are seen. A query that sees none gets 0.
+    Keys and values may have fewer heads. `bias` is added to the scores, and `mask` selects the
+    visible keys. A query without visible keys gets 0.
 
     >>> x = creation.ones([2, 5, 3, 4])
     >>> dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 3, 4)
     """
     if attn_logits_soft_cap is not None:
-        raise ArgumentError("keras.ops.dot_product_attention takes no attn_logits_soft_cap.")
+        raise ArgumentError(
+            "keras.ops.dot_product_attention does not support attn_logits_soft_cap. Omit it."
+        )
     q, k, v = (swapaxes(as_operand(x), -3, -2) for x in (query, key, value))
     seen = None if mask is None else as_operand(mask) != 0
     if bias is not None:

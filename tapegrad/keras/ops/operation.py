@@ -1,4 +1,4 @@
-"""What makes a function of tapegrad one of Keras: its dtypes, and tensors without values."""
+"""Wrap functions of tapegrad for keras.ops: Keras dtypes and symbolic tensors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import DType
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.dtypes import DType
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.config import floatx
 from tapegrad.keras.symbolic import KerasTensor, apply
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 
-# Names that Keras gives to what comes first, in this order, where NumPy has others.
+# Keras names of the leading parameters, in their order, where NumPy has other names.
 _FIRST = (
     *("condition", "x", "x1", "x2", "xs", "x_min", "x_max", "newshape", "repeats"),
     *("sorted_sequence", "values"),
@@ -25,7 +25,7 @@ _WIDE["int64"] = "int64 uint32 uint64"
 
 
 def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as Keras has it, under its name there.
+    """Return a function with the dtypes, parameter names and name of Keras.
 
     >>> import tapegrad.numpy as np
     >>> operation("mean", np.mean)([1, 2]).dtype
@@ -44,15 +44,15 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*args, **options)
         if type(result) is Tensor and result.dtype.name not in _WIDE:
             return result
-        is_told = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
-        return result if is_told else _narrowed(result, args)
+        has_dtype = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
+        return result if has_dtype else _narrowed(result, args)
 
     def _later(args: Any, options: dict[str, Any]) -> Any:
         if name == "shape":
             return args[0].shape
         if _holds_symbolic([*options.values()]):
             raise ArgumentError(
-                f"keras.ops.{name} takes tensors without values by their place, not by a name. "
+                f"keras.ops.{name} takes symbolic tensors as positional arguments. "
                 f"Got {', '.join(options)} by name."
             )
         return apply(run, *args, options=options)
@@ -71,7 +71,7 @@ def _holds_symbolic(value: Any) -> bool:
 
 
 def _narrowed(result: Any, given: Any) -> Any:
-    """Return results of 64 bits in 32, unless something of 64 bits was given."""
+    """Cast results of 64 bits to 32 bits, unless an argument has 64 bits."""
     if isinstance(result, list | tuple):
         parts = [_narrowed(part, given) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
@@ -83,7 +83,7 @@ def _narrowed(result: Any, given: Any) -> Any:
 
 
 def _dtypes_in(values: Iterable[Any]) -> Iterable[str]:
-    """The dtypes of tensors and arrays; lists of numbers have none of their own."""
+    """Yield the dtypes of tensors and arrays, which lists of numbers do not have."""
     for x in values:
         if isinstance(x, list | tuple):
             yield from _dtypes_in(x)

@@ -1,4 +1,4 @@
-"""Optimizers with the names, arguments and defaults of Keras 3, found by name too."""
+"""Optimizers with the names, arguments and defaults of Keras 3."""
 
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam

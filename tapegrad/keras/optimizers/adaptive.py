@@ -1,19 +1,19 @@
-"""Optimizers with running moments of each element's gradient: Adadelta, Adamax, Nadam."""
+"""Optimizers with elementwise running moments of the gradient: Adadelta, Adamax, Nadam."""
 
 from __future__ import annotations
 
 from typing import Any, Unpack
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.keras.optimizers.base import Options
 from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, TwoMoments
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.groups import Rule
 from tapegrad.optimizers.rules import check_shares
+from tapegrad.optimizers.update_rule import Rule
 
 
 class Adadelta(RealOptimizer):
-    """Steps as large as earlier ones were, relative to the gradients.
+    """Adadelta: gradients scaled by the ratio of running RMS values of updates and gradients.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -40,7 +40,7 @@ class Adadelta(RealOptimizer):
 
 
 class Adamax(TwoMoments):
-    """Adam with the largest recent gradient in place of the second moment.
+    """Adam with a decaying maximum of the gradient instead of the second moment.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -56,7 +56,7 @@ class Adamax(TwoMoments):
 
 
 class Nadam(TwoMoments):
-    """Adam with Nesterov's momentum, which grows during the first steps.
+    """Adam with Nesterov momentum, whose coefficient grows during the first steps.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -80,7 +80,7 @@ class Nadam(TwoMoments):
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything to save: as always, and the product of all momenta so far."""
+        """The variables to save: those of the base class, and the product of all momenta."""
         return [*super().variables, self._product]
 
     def further_scalars(self) -> tuple[Any, ...]:

@@ -1,5 +1,8 @@
-"""What Keras' optimizers have beyond `tapegrad.optimizers`: configurations, loss scaling by a
-number, gradients that are summed over several calls, and averages that replace the variables."""
+"""Optimizer: the base class of Keras optimizers.
+
+It adds configurations, a constant loss scale, gradient accumulation, and moving averages that
+overwrite the variables to `tapegrad.optimizers`.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.configured import Configured, keeps_objects
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.conditional import Pairs, divided, on_device, run_where
 from tapegrad.keras.optimizers.own_steps import OwnSteps
-from tapegrad.ops.comparison import equal
 from tapegrad.ops.creation import ones_like, zeros_like
-from tapegrad.ops.selection import where
+from tapegrad.ops.elementwise.comparison import equal
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.optimizers import base
 
 
 class CommonOptions(TypedDict, total=False):
-    """The arguments that all optimizers take by name."""
+    """The keyword arguments of all optimizers."""
 
     clipnorm: float | None
     clipvalue: float | None
@@ -37,7 +40,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class Options(CommonOptions, total=False):
-    """The same with weight decay, for optimizers whose default is none."""
+    """The common options and weight decay, for optimizers that have no default decay."""
 
     weight_decay: float | None
 
@@ -57,9 +60,10 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 class Optimizer(OwnSteps, Configured):
-    """Base of Keras' optimizers: yours define `update_step`, and `build` if they keep anything.
+    """Base class of Keras optimizers: subclasses define `update_step`, and `build` for state.
 
-    `tapegrad.optimizers.Optimizer` says how to write one of raw arrays, with less to do at a step.
+    A subclass may define `update` on raw arrays instead, which has less overhead per step; see
+    `tapegrad.optimizers.Optimizer`.
 
     >>> import tapegrad
     >>> class Momentum(Optimizer):
@@ -118,9 +122,9 @@ class Optimizer(OwnSteps, Configured):
 
     @property
     def learning_rate(self) -> Any:
-        """The rate of the next step: a variable, or what the schedule gives.
+        """The learning rate of the next step: a variable, or the value of the schedule.
 
-        Where gradients are summed, schedules count the calls and not the steps, as in Keras.
+        With gradient accumulation, schedules count calls instead of steps, as in Keras.
         """
         if self._schedule is None:
             return self._rate
@@ -134,18 +138,18 @@ class Optimizer(OwnSteps, Configured):
 
     @property
     def built(self) -> bool:
-        """Whether there are slots for some variables."""
+        """Whether the optimizer has slots for variables."""
         return bool(self._known)
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything to save: counts, the rate, slots, averages and summed gradients."""
+        """The variables to save: counts, the rate, slots, averages and accumulated gradients."""
         counts = [self._calls] if self.gradient_accumulation_steps else []
         shared = self._shared.values()
         return [*super().variables, *shared, *counts, *self._sums.values()]
 
     def build(self, var_list: Iterable[Variable]) -> None:
-        """Make what is kept for the given variables now instead of at the first step."""
+        """Create the state for the given variables now instead of at the first step."""
         variables = list(var_list)
         super().build(variables)
         make_averages(self, variables)
@@ -154,7 +158,7 @@ class Optimizer(OwnSteps, Configured):
                 self._sum_of(variable)
 
     def scale_loss(self, loss: Any) -> Any:
-        """Return the loss to differentiate; its gradients are scaled back before they are used.
+        """Return the scaled loss to differentiate; a step divides the gradients by the scale.
 
         >>> Optimizer(0.5, loss_scale_factor=4.0).scale_loss(3.0)
         12.0
@@ -162,7 +166,7 @@ class Optimizer(OwnSteps, Configured):
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> Variable:
-        """Differentiate the scaled `loss` (a function, or a tensor and its tape) and step."""
+        """Differentiate the scaled `loss`, a function or a tensor with its tape, and step."""
         if callable(loss):
             return super().minimize(lambda: self.scale_loss(loss()), var_list, tape)
         if tape is None:
@@ -179,7 +183,7 @@ class Optimizer(OwnSteps, Configured):
             factor = float(self.loss_scale_factor)
             pairs = [(divided(gradient, factor), variable) for gradient, variable in pairs]
         if self.gradient_accumulation_steps:
-            self._add_up(pairs, self.gradient_accumulation_steps)
+            self._accumulate(pairs, self.gradient_accumulation_steps)
         else:
             self._make_step(pairs)
 
@@ -196,8 +200,8 @@ class Optimizer(OwnSteps, Configured):
             is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
 
-    def _add_up(self, pairs: Pairs, steps: int) -> None:
-        """Add the gradients to the sums; every so many calls their mean makes a step."""
+    def _accumulate(self, pairs: Pairs, steps: int) -> None:
+        """Accumulate the gradients, and apply their mean at every `steps`-th call."""
         variables = [variable for _, variable in pairs]
         self._prepare(variables)
         is_due = equal((self._calls.value() + 1) % steps, 0)
@@ -223,7 +227,7 @@ class Optimizer(OwnSteps, Configured):
         return total
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
-        """Replace variables by their moving averages, where there are any."""
+        """Set variables to their moving averages, if the optimizer keeps any."""
         for variable in var_list:
             average = self._averages.get(variable.number)
             if average is not None:
@@ -235,13 +239,13 @@ class Optimizer(OwnSteps, Configured):
         if len(values) != len(self.variables):
             raise ShapeError(
                 f"{type(self).__name__} has {len(self.variables)} variables. Got {len(values)} "
-                "values; call build(variables) first if it has not made a step yet."
+                "values; call build(variables) first if the optimizer has not made a step yet."
             )
         for place, value in zip(self.variables, values):
             place.assign(value, read_value=False)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an optimizer like this one."""
+        """Return the constructor arguments of this optimizer."""
         given = super().get_config()
         given.pop("learning_rate", None)
         shared = {name: getattr(self, name) for name in DEFAULTS if name != "ema_momentum"}
@@ -252,7 +256,7 @@ class Optimizer(OwnSteps, Configured):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        """Make an optimizer from what `get_config` returned."""
+        """Create an optimizer from the result of `get_config`."""
         return cls(**with_rate(config, custom_objects))
 
 
@@ -260,7 +264,7 @@ _set_learning_rate: Any = base.Optimizer.learning_rate.fset  # type: ignore[attr
 
 
 def make_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> None:
-    """Make the moving averages that are not there yet, where an optimizer keeps any."""
+    """Create missing moving averages of the variables, if the optimizer keeps averages."""
     if optimizer.ema_momentum is None:
         return
     for variable in variables:
@@ -270,7 +274,7 @@ def make_averages(optimizer: base.Optimizer, variables: Iterable[Variable]) -> N
 
 
 def rate_config(optimizer: base.Optimizer) -> Any:
-    """Return the learning rate as a number, the configuration of a schedule, or a name."""
+    """Return the learning rate as a number, a schedule's configuration, or a function's name."""
     schedule = optimizer._schedule
     if schedule is None:
         return float(optimizer._rate)
@@ -282,12 +286,12 @@ def rate_config(optimizer: base.Optimizer) -> Any:
 
 
 def with_rate(config: Mapping[str, Any], custom_objects: Any = None) -> dict[str, Any]:
-    """Return a configuration whose learning rate is an object again."""
+    """Return a configuration with the learning rate deserialized."""
     rate = config.get("learning_rate")
     if isinstance(rate, str):
         raise ArgumentTypeError(
             f"The learning rate of this configuration is the function {rate!r}, which cannot be "
-            "made from its name. Put the function itself in its place."
+            "found by its name. Put the function itself into the configuration."
         )
     if isinstance(rate, Mapping):
         return {**config, "learning_rate": schedules.deserialize(rate, custom_objects)}
@@ -295,7 +299,7 @@ def with_rate(config: Mapping[str, Any], custom_objects: Any = None) -> dict[str
 
 
 def _full_signature(cls: type) -> inspect.Signature:
-    """The constructor's signature with the shared options by name, for help() and editors."""
+    """Return the constructor's signature with the common options, for help() and editors."""
     parameters = list(
         inspect.signature(inspect.getattr_static(cls, "__init__")).parameters.values()
     )
@@ -310,4 +314,4 @@ def _full_signature(cls: type) -> inspect.Signature:
 
 def _check_count(name: str, value: Any, least: int) -> None:
     if value is not None and (not isinstance(value, int) or value < least):
-        raise ArgumentError(f"{name} must be a whole number of at least {least}. Got {value!r}.")
+        raise ArgumentError(f"{name} must be an integer of at least {least}. Got {value!r}.")

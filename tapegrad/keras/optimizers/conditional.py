@@ -1,6 +1,6 @@
-"""Steps that count only if a condition holds, decided on the device.
+"""Conditional optimizer steps, decided on the device.
 
-A step is always computed; where it must not count, every place takes back what it held before.
+A step is always computed. If the condition is false, every variable gets its old value back.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.tensor import wrap
-from tapegrad.core.variable import Variable
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import isfinite
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.variable import Variable
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.joining import stack
-from tapegrad.ops.reduce import reduce_all
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import to_device
+from tapegrad.ops.elementwise.comparison import isfinite
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.reduction.functions import reduce_all
+from tapegrad.ops.shape.functions import to_device
+from tapegrad.ops.shape.joining import stack
 
 Pairs = Sequence[tuple[Any, Variable]]
-"""Gradients with their variables."""
+"""Pairs of a gradient and its variable."""
 
 
 def on_device(x: Any, device: str) -> Any:
-    """Return a tensor on a device, itself if it is there."""
-    # Looking up a device by name is slow beside the arithmetic of a step.
+    """Return a tensor on a device; the tensor itself if it is already there."""
+    # The lookup of a device by name is slow compared to the arithmetic of a step.
     return x if x.device == device else to_device(x, device)
 
 
 def run_where(condition: Any, places: Iterable[Variable], step: Callable[[], None]) -> None:
-    """Run `step`, and undo what it did to the places unless `condition` holds.
+    """Run `step`, and restore the variables `places` unless `condition` holds.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(1.0)
@@ -58,7 +58,7 @@ def divided(gradient: Any, divisor: Any) -> Any:
 
 
 def zero_unless(condition: Any, gradient: Any) -> Any:
-    """Return a dense or sparse gradient, of zeros unless the condition holds."""
+    """Return a dense or sparse gradient, set to zeros unless the condition holds."""
     if isinstance(gradient, IndexedSlices):
         values = zero_unless(condition, gradient.values)
         return IndexedSlices(values, gradient.indices, gradient.dense_shape)
@@ -66,6 +66,6 @@ def zero_unless(condition: Any, gradient: Any) -> Any:
 
 
 def are_finite(gradients: Sequence[Any], device: str) -> Any:
-    """Return a tensor on a device that says whether all numbers of all gradients are finite."""
+    """Return a boolean tensor on a device: whether all elements of all gradients are finite."""
     values = [g.values if isinstance(g, IndexedSlices) else g for g in gradients]
     return reduce_all(stack([on_device(reduce_all(isfinite(x)), device) for x in values]))

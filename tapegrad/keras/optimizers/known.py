@@ -1,4 +1,4 @@
-"""The optimizers of `tapegrad.optimizers` with what Keras' optimizers have in addition."""
+"""The optimizers of `tapegrad.optimizers` with the options of Keras optimizers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tapegrad.optimizers import rules
 
 
 class SGD(rules.SGD, Optimizer):
-    """Gradient descent, with momentum if wanted.
+    """Gradient descent, optionally with momentum.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])
@@ -34,7 +34,7 @@ class AdamW(rules.AdamW, Optimizer):
 
 
 class RMSprop(rules.RMSprop, Optimizer):
-    """Steps divided by the root of a running mean of squared gradients.
+    """RMSprop: gradients divided by the root of a running mean of their squares.
 
     >>> RMSprop(rho=0.5).get_config()["rho"]
     0.5
@@ -42,7 +42,7 @@ class RMSprop(rules.RMSprop, Optimizer):
 
 
 class Adagrad(rules.Adagrad, Optimizer):
-    """Steps divided by the root of the sum of all squared gradients so far.
+    """Adagrad: gradients divided by the root of the sum of all their squares so far.
 
     >>> Adagrad().get_config()["initial_accumulator_value"]
     0.1

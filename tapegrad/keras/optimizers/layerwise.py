@@ -1,26 +1,26 @@
-"""Optimizers that look at a variable as a whole: Lamb and Adafactor."""
+"""Optimizers that use norms of whole variables: Lamb and Adafactor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.keras.optimizers.base import Options
 from tapegrad.keras.optimizers.one_launch import OneLaunch
 from tapegrad.keras.optimizers.tensor_rule import TensorRule, TwoMoments, toward, wide_dtype
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_for
-from tapegrad.ops.powers import sqrt
-from tapegrad.ops.reduce import reduce_euclidean_norm, reduce_mean
-from tapegrad.ops.selection import maximum, minimum
-from tapegrad.ops.shape import expand_dims
-from tapegrad.optimizers.groups import Rule
+from tapegrad.ops.elementwise.powers import sqrt
+from tapegrad.ops.elementwise.selection import maximum, minimum
+from tapegrad.ops.reduction.functions import reduce_euclidean_norm, reduce_mean
+from tapegrad.ops.shape.functions import expand_dims
+from tapegrad.optimizers.update_rule import Rule
 from tapegrad.optimizers.updates import lamb_change_update, lamb_update
 
 
 class Lamb(TwoMoments, TensorRule):
-    """Adam with steps as long as the variable itself, times the learning rate.
+    """Adam with each variable's step rescaled to the norm of the variable (LAMB).
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([3.0, 4.0])
@@ -42,9 +42,9 @@ class Lamb(TwoMoments, TensorRule):
 
 
 class Adafactor(OneLaunch):
-    """Steps divided by a second moment that is kept as row and column means only.
+    """Adafactor: the second moment is stored as row and column means only.
 
-    The last two axes are factored; variables with fewer axes keep their moment in full.
+    The last two axes are factored. Variables with fewer axes store the full moment.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
@@ -71,7 +71,7 @@ class Adafactor(OneLaunch):
         super().__init__(learning_rate, **options)
         self.beta_2_decay, self.clip_threshold = beta_2_decay, clip_threshold
         self.epsilon_1, self.epsilon_2 = epsilon_1, epsilon_2
-        # Kept for its name: the step is at most 1/sqrt(count) either way, as in Keras.
+        # Stored but ignored: the step is at most 1/sqrt(count) either way, as in Keras.
         self.relative_step = relative_step
 
     def slots_for(self, variable: Variable) -> Sequence[str]:

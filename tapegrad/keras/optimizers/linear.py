@@ -1,4 +1,4 @@
-"""Optimizers for sparse models and by signs: Ftrl and Lion."""
+"""Ftrl and Lion."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras.optimizers.base import Options
 from tapegrad.keras.optimizers.tensor_rule import RealOptimizer
 from tapegrad.optimizers import updates
-from tapegrad.optimizers.groups import Rule
 from tapegrad.optimizers.rules import check_shares
+from tapegrad.optimizers.update_rule import Rule
 
 
 class Ftrl(RealOptimizer):
-    """Follow the regularized leader: the best parameters for all gradients so far.
+    """FTRL (follow the regularized leader), which gives sparse models with L1 regularization.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable(0.25)
@@ -66,7 +66,7 @@ class Ftrl(RealOptimizer):
 
 
 class Lion(RealOptimizer):
-    """Steps of one size against the sign of the momentum.
+    """Lion: steps of constant size against the sign of the momentum.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 1.0])

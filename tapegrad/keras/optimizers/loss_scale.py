@@ -1,4 +1,4 @@
-"""LossScaleOptimizer: losses scaled so that gradients in half precision do not vanish."""
+"""LossScaleOptimizer: dynamic loss scaling for half precision."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Self
 
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.optimizers.base import Optimizer, make_averages
 from tapegrad.keras.optimizers.conditional import (
@@ -18,17 +18,17 @@ from tapegrad.keras.optimizers.conditional import (
     zero_unless,
 )
 from tapegrad.keras.optimizers.table import OPTIMIZERS, deserialize, serialize
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import equal, logical_and
-from tapegrad.ops.selection import where
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import equal, logical_and
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.optimizers import base
 
 
 class LossScaleOptimizer(Optimizer):
-    """An optimizer whose loss is scaled by a factor that finds its own size.
+    """Wrap an optimizer with dynamic loss scaling.
 
-    A step with a gradient that is not finite is left out and halves the factor; after
-    `dynamic_growth_steps` good steps in a row it doubles. All of it is decided on the device.
+    A step with a gradient that is not finite is skipped and halves the scale. The scale doubles
+    after `dynamic_growth_steps` finite steps in a row. All decisions are made on the device.
 
     >>> import tapegrad
     >>> from tapegrad.keras.optimizers import SGD
@@ -51,7 +51,7 @@ class LossScaleOptimizer(Optimizer):
     ) -> None:
         _check(inner_optimizer, initial_scale, dynamic_growth_steps)
         self.inner_optimizer = inner_optimizer
-        # Its own rate is set to itself: here and there are one.
+        # Share the learning rate with the inner optimizer.
         super().__init__(inner_optimizer._schedule or inner_optimizer._rate, name=name)
         self.iterations = inner_optimizer.iterations
         self.initial_scale = initial_scale
@@ -61,7 +61,7 @@ class LossScaleOptimizer(Optimizer):
         )
         self.step_counter = Variable(0, trainable=False, name="step_counter", dtype="int64")
         if isinstance(inner_optimizer, Optimizer):
-            inner_optimizer.loss_scale_factor = None  # or gradients would be scaled back twice
+            inner_optimizer.loss_scale_factor = None  # gradients must not be unscaled twice
 
     @property
     def learning_rate(self) -> Any:
@@ -76,23 +76,23 @@ class LossScaleOptimizer(Optimizer):
 
     @property
     def built(self) -> bool:
-        """Whether there are slots for some variables."""
+        """Whether the inner optimizer has slots for variables."""
         return bool(self.inner_optimizer._known)
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything to save: the scale, the count of good steps, and the inner variables."""
+        """The variables to save: the scale, the count of finite steps, and the inner variables."""
         return [self.step_counter, self.dynamic_scale, *self.inner_optimizer.variables]
 
     def build(self, var_list: Iterable[Variable]) -> None:
-        """Make what the inner optimizer keeps for the given variables."""
+        """Create the state of the inner optimizer for the given variables."""
         variables = list(var_list)
         self.inner_optimizer._prepare(variables)
         make_averages(self.inner_optimizer, variables)
         self._known.update((variable.number, variable) for variable in variables)
 
     def scale_loss(self, loss: Any) -> Any:
-        """Return the loss times the present scale, a tensor."""
+        """Return the loss times the current scale as a tensor."""
         loss = to_tensor(loss)
         return loss * cast(on_device(self.dynamic_scale.value(), loss.device), loss.dtype)
 
@@ -101,7 +101,7 @@ class LossScaleOptimizer(Optimizer):
         self.build(variables)
         finite = are_finite([gradient for gradient, _ in pairs], self.dynamic_scale.device)
         scale = self.dynamic_scale.value()
-        # Zeros in place of a gradient that does not count, so that no arithmetic has to warn.
+        # Zeros instead of gradients that are not finite avoid warnings from the skipped step.
         unscaled = [(zero_unless(finite, divided(g, scale)), v) for g, v in pairs]
         places = [*variables, *self.inner_optimizer.variables]
         run_where(finite, places, partial(self.inner_optimizer._apply, unscaled))
@@ -116,24 +116,24 @@ class LossScaleOptimizer(Optimizer):
         self.step_counter.assign((count + 1) * goes_on, read_value=False)
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
-        """Replace variables by the moving averages that the inner optimizer keeps."""
+        """Set variables to the moving averages that the inner optimizer keeps."""
         for variable in var_list:
             average = self.inner_optimizer._averages.get(variable.number)
             if average is not None:
                 variable.assign(average, read_value=False)
 
     def swap_in_averages(self) -> None:
-        """Exchange each variable with the inner optimizer's moving average of it."""
+        """Exchange each variable with its moving average in the inner optimizer."""
         self.inner_optimizer.swap_in_averages()
 
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
-        """Let the inner optimizer not decay these variables."""
+        """Exclude variables from the weight decay of the inner optimizer."""
         self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an optimizer like this one."""
+        """Return the constructor arguments of this optimizer."""
         return {
             "name": self.name,
             "inner_optimizer": serialize(self.inner_optimizer),
@@ -143,7 +143,7 @@ class LossScaleOptimizer(Optimizer):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        """Make an optimizer from what `get_config` returned."""
+        """Create an optimizer from the result of `get_config`."""
         inner = deserialize(config["inner_optimizer"], custom_objects)
         return cls(**{**config, "inner_optimizer": inner})
 

@@ -1,4 +1,4 @@
-"""Muon: matrices move along orthogonal directions, all other variables by AdamW."""
+"""Muon: orthogonalized momentum for matrices, AdamW for all other variables."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.keras.optimizers.base import CommonOptions
 from tapegrad.keras.optimizers.one_launch import OneLaunch
-from tapegrad.ops.cast import cast
-from tapegrad.ops.products import matmul
-from tapegrad.ops.reduce import reduce_euclidean_norm
-from tapegrad.ops.shape import matrix_transpose
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction.functions import reduce_euclidean_norm
+from tapegrad.ops.shape.functions import matrix_transpose
 from tapegrad.optimizers.rules import check_shares
 from tapegrad.optimizers.updates import adam_update
 
 
 class Muon(OneLaunch):
-    """Momentum whose matrices are made nearly orthogonal before each step.
+    """Momentum that is made nearly orthogonal before each step, for matrices.
 
-    Variables that are not matrices, embeddings (by their name, unless `exclude_embeddings` is
-    False) and those whose name matches one of `exclude_layers` are moved by AdamW.
+    AdamW updates all other variables, variables with "embedding" in their name (unless
+    `exclude_embeddings` is False), and variables whose name matches one of `exclude_layers`.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([[1.0, 0.0], [0.0, 1.0]])
@@ -92,7 +92,7 @@ class Muon(OneLaunch):
         return p - cast(rate, p.dtype) * direction, m
 
     def _orthogonal(self, x: Any) -> Any:
-        """Bring all singular values near 1 by Newton and Schulz's iteration."""
+        """Bring all singular values near 1 by Newton-Schulz iterations."""
         is_tall = x.shape[0] > x.shape[1]
         x = matrix_transpose(x) if is_tall else x
         x = x / (reduce_euclidean_norm(x) + 1e-7)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.backend import backend_of
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.variable import Variable
+from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.variable import Variable
+from tapegrad.engine.grouped_updates import key_of
+from tapegrad.engine.switch import is_on
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.tensor_rule import TensorRule
-from tapegrad.optimizers.groups import key_of
 from tapegrad.program.function import function
 
 Pairs = list[tuple[Any, Variable]]
@@ -62,8 +63,8 @@ class OneLaunch(TensorRule):
 
     def _can_record(self, pairs: Pairs) -> bool:
         variables = [variable for _, variable in pairs]
-        kernels = backend_of(variables[0].array).kernels
-        if not self._is_recorded or not {"update.group", "capture"} <= kernels.keys():
+        parts = capabilities_of(type(variables[0].array))
+        if not is_on() or not self._is_recorded or parts.updates is None or parts.capture is None:
             return False
         # So that functions of the user run at each step.
         if self._schedule and type(self._schedule).__module__ != schedules.__name__:

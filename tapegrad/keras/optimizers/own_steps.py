@@ -1,6 +1,6 @@
-"""Optimizers of one's own, written as in Keras 3: `build` makes variables, `update_step` moves one.
+"""User-defined optimizers as in Keras 3: `build` creates state, `update_step` updates a variable.
 
-Everything else (rates, clipping, decay, averages, summed gradients) is done around that step.
+Learning rates, clipping, decay, averages and gradient accumulation are applied around that step.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.device import current_device, device
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.device import current_device, device
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import initializers
 from tapegrad.keras.optimizers.conditional import Pairs, on_device
-from tapegrad.ops.cast import in_dtype
+from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.optimizers import base
-from tapegrad.optimizers.groups import Scalars
+from tapegrad.optimizers.update_rule import Scalars
 from tapegrad.optimizers.updates import decay_update
 
 
 class OwnSteps(base.Optimizer):
-    """What an optimizer of one's own calls, and how its steps are made; `Optimizer` has it."""
+    """Base class of `Optimizer`: the methods of user-defined optimizers, and how they step."""
 
     _by_number = (*base.Optimizer._by_number, "_makers", "_indices")
     _has_own_step = False
@@ -40,7 +40,7 @@ class OwnSteps(base.Optimizer):
         cls._has_own_step = cls.update_step is not OwnSteps.update_step
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
-        """Move a variable by its gradient; `iterations` counts the steps before this one."""
+        """Update a variable by its gradient; `iterations` is the number of earlier steps."""
         raise NotImplementedError(f"{type(self).__name__} must define {self._needed}.")
 
     # Variables
@@ -54,7 +54,7 @@ class OwnSteps(base.Optimizer):
         layout: Any = None,
         name: str | None = None,
     ) -> Variable:
-        """Make a variable of the optimizer, as `build` does for numbers that all steps share."""
+        """Create an optimizer variable that is not tied to a trainable variable."""
         made = self._made(tuple(shape), initializer, dtype or "float32", name, current_device())
         self._shared[str(len(self._shared))] = made
         return made
@@ -62,7 +62,7 @@ class OwnSteps(base.Optimizer):
     def add_variable_from_reference(
         self, reference_variable: Variable, name: str | None = None, initializer: Any = "zeros"
     ) -> Variable:
-        """Make a variable of the shape, the dtype and the device of one that is trained."""
+        """Create a variable with the shape, dtype and device of a trainable variable."""
         like = reference_variable
         label = f"{like.name.removesuffix(':0')}/{name or 'slot'}"
         made = self._made(tuple(like.shape), initializer, like.dtype.name, label, like.device)
@@ -72,7 +72,7 @@ class OwnSteps(base.Optimizer):
     def add_optimizer_variables(
         self, trainable_variables: Iterable[Variable], name: Any, initializer: Any = "zeros"
     ) -> Any:
-        """Make a list of variables, one for each that is trained; several names: several lists."""
+        """Create one variable for each trainable variable; several names give several lists."""
         add, variables = self.add_variable_from_reference, list(trainable_variables)
         if isinstance(name, str):
             return [add(variable, name, initializer) for variable in variables]
@@ -92,29 +92,30 @@ class OwnSteps(base.Optimizer):
         return [self._makers[slot.number]() for slot in own] or super()._new_slots(variable)
 
     def _get_variable_index(self, variable: Variable) -> int:
-        """The place of a variable among those of `build`."""
+        """Return the index of a variable among those passed to `build`."""
         if len(self._indices) != len(self._known):
             self._indices = {number: place for place, number in enumerate(self._known)}
         if variable.number not in self._indices:
             raise ArgumentError(
                 f"{type(self).__name__} was built without {variable.name!r}. Call build() with all "
-                "variables before the first step; its own must call super().build(variables)."
+                "variables before the first step. A build() of a subclass must call "
+                "super().build(variables)."
             )
         return self._indices[variable.number]
 
     # Steps
 
     def assign(self, variable: Variable, value: Any) -> None:
-        """Replace the value of a variable, in the variable's dtype."""
+        """Set a variable to a value, cast to the variable's dtype."""
         new = to_tensor(value, like=variable.value())
         variable.assign(in_dtype(new, variable.dtype), read_value=False)
 
     def assign_add(self, variable: Variable, value: Any) -> None:
-        """Add to a variable, in its dtype."""
+        """Add a value to a variable, and cast the result to its dtype."""
         self.assign(variable, variable.value() + value)
 
     def assign_sub(self, variable: Variable, value: Any) -> None:
-        """Subtract from a variable, in its dtype."""
+        """Subtract a value from a variable, and cast the result to its dtype."""
         self.assign(variable, variable.value() - value)
 
     def _prepare(self, variables: list[Variable]) -> None:

@@ -1,4 +1,4 @@
-"""Learning rates that change with the number of steps made, computed on the device."""
+"""Learning rate schedules, computed on the device."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.convert import to_tensor
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.configured import Configured, Table, described, subclasses, with_defaults
-from tapegrad.ops.cast import cast
-from tapegrad.ops.comparison import equal
-from tapegrad.ops.exponential import log
-from tapegrad.ops.rounding import ceil, floor
-from tapegrad.ops.selection import minimum, where
-from tapegrad.ops.trigonometric import cos
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.comparison import equal
+from tapegrad.ops.elementwise.exponential import log
+from tapegrad.ops.elementwise.rounding import ceil, floor
+from tapegrad.ops.elementwise.selection import minimum, where
+from tapegrad.ops.elementwise.trigonometric import cos
 
 __all__ = [
     "CosineDecay",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class LearningRateSchedule(Configured):
-    """Base of schedules: objects that give the learning rate of a step.
+    """Base class of schedules, which map a step to a learning rate.
 
     >>> class Halving(LearningRateSchedule):
     ...     def __init__(self, start):
@@ -50,7 +50,7 @@ class LearningRateSchedule(Configured):
 
 
 class _InPeriods:
-    """What schedules share that go by periods of `decay_steps`, whole ones if `staircase`."""
+    """Base class of schedules with periods of `decay_steps`; `staircase` rounds them down."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class _InPeriods:
 
 @with_defaults(name="ExponentialDecay")
 class ExponentialDecay(_InPeriods, LearningRateSchedule):
-    """A rate that is multiplied by `decay_rate` every `decay_steps` steps.
+    """Multiply the rate by `decay_rate` every `decay_steps` steps.
 
     >>> rate = ExponentialDecay(0.5, decay_steps=10, decay_rate=0.25)
     >>> float(rate(0)), float(rate(5)), float(rate(10))
@@ -83,7 +83,7 @@ class ExponentialDecay(_InPeriods, LearningRateSchedule):
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
-    """A rate of `values[0]` up to and including step `boundaries[0]`, then `values[1]`, and so on.
+    """Use `values[0]` up to and including step `boundaries[0]`, then `values[1]`, and so on.
 
     >>> rate = PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.25])
     >>> [float(rate(step)) for step in (10, 11, 20, 21)]
@@ -95,7 +95,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     ) -> None:
         if len(boundaries) != len(values) - 1:
             raise ArgumentError(
-                "PiecewiseConstantDecay needs one value more than boundaries. "
+                "PiecewiseConstantDecay needs one more value than boundaries. "
                 f"Got {len(boundaries)} boundaries and {len(values)} values."
             )
         self.boundaries, self.values, self.name = boundaries, values, name
@@ -109,9 +109,9 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
 
 class PolynomialDecay(LearningRateSchedule):
-    """A rate that goes to `end_learning_rate` along a power of the steps that are left.
+    """Decay the rate to `end_learning_rate` as a power of the remaining steps.
 
-    With `cycle` it starts again each time it has reached the end, from a lower rate.
+    With `cycle`, the rate rises again each time it has reached the end, to a lower start.
 
     >>> rate = PolynomialDecay(1.0, decay_steps=10, end_learning_rate=0.5)
     >>> float(rate(0)), float(rate(5)), float(rate(10)), float(rate(99))
@@ -145,7 +145,7 @@ class PolynomialDecay(LearningRateSchedule):
 
 @with_defaults(name="InverseTimeDecay")
 class InverseTimeDecay(_InPeriods, LearningRateSchedule):
-    """A rate divided by 1 + `decay_rate` * step / `decay_steps`.
+    """Divide the rate by 1 + `decay_rate` * step / `decay_steps`.
 
     >>> rate = InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
     >>> float(rate(0)), float(rate(10)), float(rate(30))
@@ -157,9 +157,9 @@ class InverseTimeDecay(_InPeriods, LearningRateSchedule):
 
 
 class CosineDecay(LearningRateSchedule):
-    """A rate that falls along half a cosine to its `alpha`-th part.
+    """Decay the rate along half a cosine to `alpha` times its initial value.
 
-    With `warmup_target` it first rises to that target, along a line of `warmup_steps` steps.
+    With `warmup_target`, the rate first rises linearly to that target over `warmup_steps` steps.
 
     >>> rate = CosineDecay(0.0, decay_steps=10, warmup_target=1.0, warmup_steps=4)
     >>> [round(float(rate(step)), 3) for step in (0, 2, 4, 9, 14)]
@@ -192,13 +192,13 @@ class CosineDecay(LearningRateSchedule):
         return _as_rate(where(step < self.warmup_steps, rising, falling))
 
     def _fall(self, step: Any) -> Any:
-        """From 1 to alpha during the decay steps."""
+        """Return the factor that falls from 1 to alpha during the decay steps."""
         done = minimum(step, float(self.decay_steps)) / self.decay_steps
         return (1.0 - self.alpha) * _half_cosine(done) + self.alpha
 
 
 class CosineDecayRestarts(LearningRateSchedule):
-    """Half cosines one after the other, each `t_mul` times as long and `m_mul` times as high.
+    """Repeat the cosine decay; each period is `t_mul` times as long and `m_mul` times as high.
 
     >>> rate = CosineDecayRestarts(1.0, first_decay_steps=10, m_mul=0.5)
     >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 20, 30)]
@@ -225,17 +225,20 @@ class CosineDecayRestarts(LearningRateSchedule):
         return _as_rate(self.initial_learning_rate * ((1.0 - self.alpha) * height + self.alpha))
 
     def _position(self, time: Any) -> tuple[Any, Any]:
-        """How many periods have passed, and what part of the present one; `time` is in firsts."""
+        """Return the number of finished periods, and the fraction of the current one.
+
+        `time` is in units of the first period.
+        """
         if self.t_mul == 1.0:
             restarts = floor(time)
             return restarts, time - restarts
         restarts = floor(log(1.0 + time * (self.t_mul - 1.0)) / math.log(self.t_mul))
-        # A quotient of logarithms that should be whole may lie just below.
+        # Rounding may put an integer quotient of logarithms just below the integer.
         restarts = where(time >= self._start(restarts + 1.0), restarts + 1.0, restarts)
         return restarts, (time - self._start(restarts)) / self.t_mul**restarts
 
     def _start(self, period: Any) -> Any:
-        """1 + t_mul + t_mul^2 + ..., so many terms as periods come before."""
+        """Return the start of a period: 1 + t_mul + t_mul^2 + ... over all earlier periods."""
         return (self.t_mul**period - 1.0) / (self.t_mul - 1.0)
 
 
@@ -257,7 +260,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
 
 
 def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
-    """Make the schedule that `serialize` described; `custom_objects` adds classes by name.
+    """Create a schedule from the result of `serialize`; `custom_objects` adds classes by name.
 
     >>> rate = deserialize(serialize(InverseTimeDecay(1.0, 10, 0.5)))
     >>> float(rate(20))
@@ -267,7 +270,7 @@ def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
 
 
 def _as_number(step: Any) -> Any:
-    # In single precision steps beyond 2^24 would be rounded, and restarts come a step early.
+    # float32 would round steps beyond 2^24, and restarts would come a step early.
     return cast(to_tensor(step), "float64")
 
 

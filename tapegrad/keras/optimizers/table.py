@@ -1,4 +1,4 @@
-"""Optimizers by name, and their configurations."""
+"""Look up, serialize and deserialize optimizers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIMIZERS = Table("optimizer", {kind.__name__.lower(): kind for kind in _CLASSE
 
 
 def get(identifier: Any) -> Any:
-    """Return the optimizer that a name, a configuration, a class or an object stands for.
+    """Return the optimizer for a name, a configuration or a class; return an optimizer unchanged.
 
     >>> get("adam").name
     'adam'
@@ -48,7 +48,7 @@ def get(identifier: Any) -> Any:
     if isinstance(identifier, str | Mapping) or is_class:
         return OPTIMIZERS.get(identifier)
     raise ArgumentTypeError(
-        "An optimizer is given by a name, a configuration or an object. "
+        "An optimizer must be a name, a configuration or an Optimizer. "
         f"Got {type(identifier).__name__}: {identifier!r}."
     )
 
@@ -67,7 +67,7 @@ def serialize(optimizer: base.Optimizer) -> dict[str, Any]:
 
 
 def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
-    """Make the optimizer that `serialize` described; `custom_objects` adds classes by name.
+    """Create an optimizer from the result of `serialize`; `custom_objects` adds classes by name.
 
     >>> deserialize(serialize(Lion(0.5, beta_2=0.75))).beta_2
     0.75
@@ -76,7 +76,7 @@ def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:
 
 
 def _config_by_attributes(optimizer: base.Optimizer) -> dict[str, Any]:
-    """What made an optimizer of `tapegrad.optimizers`: its attributes have its arguments' names."""
+    """Read the arguments of an optimizer of `tapegrad.optimizers` from attributes of that name."""
     names: dict[str, Any] = {}
     for kind in type(optimizer).__mro__:
         if issubclass(kind, base.Optimizer):

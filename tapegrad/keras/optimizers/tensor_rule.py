@@ -1,36 +1,36 @@
-"""Bases of the optimizers that Keras adds: of real variables, and with a step on tensors."""
+"""Base classes of the optimizers that only Keras has: real variables, and steps on tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from tapegrad.core.dtypes import DType, float32
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.tensor import wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.dtypes import DType, float32
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import DTypeError
 from tapegrad.keras.optimizers.base import Optimizer, Options
-from tapegrad.ops.cast import in_dtype
-from tapegrad.optimizers.groups import Rule, Scalars
+from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.optimizers.rules import check_shares
+from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import decay_update
 
 
 class RealOptimizer(Optimizer):
-    """Base of optimizers of real variables; `rule` says which primitive makes a step."""
+    """Base class of optimizers for real variables; `rule` names the primitive of a step."""
 
     def _slots_of(self, variable: Variable) -> list[Variable]:
         if variable.dtype.is_complex:
             raise DTypeError(
-                f"{type(self).__name__} moves real variables. {variable.name!r} has "
+                f"{type(self).__name__} takes real variables. {variable.name!r} has dtype "
                 f"{variable.dtype}; use SGD, Adam, RMSprop or Adagrad for it."
             )
         return super()._slots_of(variable)
 
 
 class TwoMoments(RealOptimizer):
-    """Base of optimizers with running moments of the gradient and of its square."""
+    """Base class of optimizers with running means of the gradient and of its square."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class TwoMoments(RealOptimizer):
 
 
 class TensorRule(RealOptimizer):
-    """Base of optimizers that define `step` in place of `update`.
+    """Base class of optimizers that define `step` on tensors instead of `update`.
 
-    Half precision is computed in single precision, in which the slots are kept too.
+    For half precision, the computation and the slots are in float32.
 
     >>> import tapegrad
     >>> class Doubled(TensorRule):
@@ -64,10 +64,10 @@ class TensorRule(RealOptimizer):
     """
 
     def step(self, p: Any, g: Any, slots: list[Any], rate: Any, count: Any) -> Sequence[Any]:
-        """Return the parameter and its slots after a step; all are tensors.
+        """Return the parameter and its slots after a step, all as tensors.
 
-        Of the number of this step, which is whole and starts at 1, make double precision first: in
-        single precision 1 - beta has only four digits at the beginning.
+        `count` is the integer number of this step, from 1 on. Cast it to float64 before you
+        compute powers: in float32, 1 - beta**count has only four correct digits at first.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step().")
 
@@ -79,7 +79,7 @@ class TensorRule(RealOptimizer):
         p, *slots = self.step(in_dtype(x, dtype), in_dtype(wrap(g), dtype), tensors, rate, count)
         return [in_dtype(p, x.dtype).array, *[slot.array for slot in slots]]
 
-    def _moved(
+    def _updated(
         self,
         gradient: Any,
         variable: Variable,
@@ -87,7 +87,7 @@ class TensorRule(RealOptimizer):
         scalars: Scalars,
         rule: Rule | None,
     ) -> Any:
-        """The arrays of a variable and its slots after a step; nothing is changed yet."""
+        """Return the arrays of a variable and its slots after a step, without assigning them."""
         p = in_dtype(wrap(variable.array), wide_dtype(variable.dtype))
         amount = self.decay_for(variable)
         if amount and variable.number not in self._without_decay:
@@ -100,15 +100,15 @@ class TensorRule(RealOptimizer):
         return [in_dtype(wrap(new), variable.dtype).array, *arrays]
 
     def decay_for(self, variable: Variable) -> float | None:
-        """The weight decay of a variable, unless it is excluded from it."""
+        """Return the weight decay of a variable that is not excluded from decay."""
         return self.weight_decay
 
 
 def wide_dtype(dtype: DType) -> DType:
-    """The dtype to compute in: single precision for half precision, else the same."""
+    """Return the dtype to compute in: float32 for half precision, otherwise the same."""
     return float32 if dtype.name in ("float16", "bfloat16") else dtype
 
 
 def toward(x: Any, target: Any, share: Any) -> Any:
-    """x + share * (target - x)."""
+    """Return x + share * (target - x)."""
     return x + (target - x) * share

@@ -1,4 +1,4 @@
-"""Models, weights and checkpoints in files, and how objects are found again by their names."""
+"""Save and load models, weights and checkpoints, and register custom objects."""
 
 from tapegrad.keras.registry import (
     custom_object_scope,

@@ -1,4 +1,4 @@
-"""Files that are either the old ones or complete new ones, whenever the process dies."""
+"""Atomic file replacement: a file is either the old one or the complete new one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 StrPath = str | os.PathLike[str]
 TEMPORARY = ".tmp"
-"""How the names of files end that are not complete yet."""
+"""The suffix of incomplete files."""
 
 
 @contextmanager
 def replacing(path: StrPath) -> Iterator[BinaryIO]:
-    """Write a file that takes its place at the end of the block; on an error the old one stays.
+    """Open a temporary file that replaces `path` at the end of the block, unless it raises.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,7 +25,7 @@ def replacing(path: StrPath) -> Iterator[BinaryIO]:
     ...     Path(folder, "note").read_bytes()
     b'done'
     """
-    target = Path(os.path.realpath(path))  # a link stays a link to the new file
+    target = Path(os.path.realpath(path))  # a symbolic link is kept and points to the new file
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}{TEMPORARY}")
     try:
@@ -41,8 +41,8 @@ def replacing(path: StrPath) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name last through a power cut, as fsync does for the bytes."""
-    if os.name == "nt":  # where folders cannot be opened
+    """Flush the directory entry to disk, so that a new name survives a power failure."""
+    if os.name == "nt":  # Windows cannot open folders
         return
     number = os.open(folder, os.O_RDONLY)
     try:

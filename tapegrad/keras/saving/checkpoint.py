@@ -1,6 +1,7 @@
-"""Checkpoints with TensorFlow's interface: the whole state of a training run in a file.
+"""Checkpoints with the interface of TensorFlow: the whole state of a training run in a file.
 
-A checkpoint is one safetensors file, whose metadata hold what is no array. Nothing is pickled.
+A checkpoint is one safetensors file. Its metadata holds values that are not arrays. Nothing is
+pickled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Self
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.saving.atomic import TEMPORARY, StrPath, replacing
 from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
@@ -27,13 +28,13 @@ from tapegrad.random import get_global_generator
 _SUFFIX = ".safetensors"
 _STATE = "tapegrad.checkpoint"
 _VERSION = 1
-_RANDOM = "~random"  # the names of objects never begin with a "~" and a letter
+_RANDOM = "~random"  # names of objects never start with "~" and a letter
 _LIST = "checkpoint"
-"""The file in a folder that lists its checkpoints, oldest first; TensorFlow calls it so too."""
+"""The file in a folder that lists its checkpoints, oldest first; the name is TensorFlow's."""
 
 
 class CheckpointMismatchError(ArgumentError, AssertionError):
-    """Objects and a checkpoint do not hold the same; an AssertionError as in TensorFlow.
+    """Objects and a checkpoint do not match; an AssertionError as in TensorFlow.
 
     >>> issubclass(CheckpointMismatchError, AssertionError)
     True
@@ -41,7 +42,7 @@ class CheckpointMismatchError(ArgumentError, AssertionError):
 
 
 class CheckpointStatus:
-    """What `restore` found: `missing` names are not in the checkpoint, `unused` ones only there.
+    """The result of `restore`: names `missing` in the checkpoint, and `unused` names in it.
 
     >>> CheckpointStatus("ckpt-1", [], ["old/kernel"]).expect_partial().unused
     ['old/kernel']
@@ -56,8 +57,8 @@ class CheckpointStatus:
         """Raise unless every object was restored and everything in the checkpoint was used."""
         if self.unused:
             raise CheckpointMismatchError(
-                f"Checkpoint {self.path!r} holds values that no object took: "
-                f"{shortened(self.unused)}. Give all objects that were saved, with their variables "
+                f"Checkpoint {self.path!r} holds values that no object uses: "
+                f"{shortened(self.unused)}. Pass all objects that were saved, with their variables "
                 "built, or call expect_partial() instead."
             )
         return self.assert_existing_objects_matched()
@@ -65,25 +66,26 @@ class CheckpointStatus:
     def assert_existing_objects_matched(self) -> Self:
         """Raise unless every object was restored."""
         if self.path is None:
-            raise CheckpointMismatchError("There was no checkpoint to restore: its path is None.")
+            raise CheckpointMismatchError("No checkpoint was restored: its path is None.")
         if self.missing:
             raise CheckpointMismatchError(
                 f"Checkpoint {self.path!r} has no values for: {shortened(self.missing)}. "
-                "They are as they were."
+                "They were not changed."
             )
         return self
 
     def expect_partial(self) -> Self:
-        """Say that it is meant if the checkpoint and the objects do not hold the same."""
+        """Accept differences between the checkpoint and the objects."""
         return self
 
 
 class Checkpoint:
-    """Objects whose state is saved to files and restored from them, by their names.
+    """Save and restore the state of named objects.
 
-    An object is a module, an optimizer, a variable, a random generator, a number, a text, a dict or
-    list of these, or something with state() and set_state(). All are attributes, and more may be
-    added. The state of the global random generator is part of every checkpoint.
+    An object is a module, an optimizer, a variable, a random generator, a number, a string, a dict
+    or list of these, or an object with state() and set_state(). The objects become attributes, and
+    more attributes may be added. Every checkpoint includes the state of the global random
+    generator.
 
     >>> import tempfile
     >>> w = Variable(1.0)
@@ -102,14 +104,14 @@ class Checkpoint:
         for name in objects:
             if name == "save_counter" or name.startswith("_") or hasattr(Checkpoint, name):
                 raise ArgumentError(
-                    f"{name!r} cannot be the name of an object: a checkpoint needs it itself. "
+                    f"{name!r} cannot be the name of an object: Checkpoint reserves it. "
                     "Choose another name."
                 )
         self.save_counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
         vars(self).update(objects)
 
     def write(self, file_prefix: StrPath, options: Any = None) -> str:
-        """Write a checkpoint to this path, to which ".safetensors" is added; return the path."""
+        """Write a checkpoint to this path with ".safetensors" appended; return the path."""
         tracked = track(vars(self))
         variables = _all_variables(tracked)
         state = {
@@ -124,10 +126,10 @@ class Checkpoint:
         return os.fspath(file_prefix)
 
     def read(self, save_path: StrPath, options: Any = None) -> CheckpointStatus:
-        """Restore all objects from a checkpoint that `write` or `save` made.
+        """Restore all objects from a checkpoint of `write` or `save`.
 
-        Nothing changes if shapes or dtypes differ. Names may be missing on either side: ask the
-        status that is returned.
+        If shapes or dtypes differ, nothing is changed. Names may be missing on either side: check
+        the returned status.
         """
         tracked = track(vars(self))
         with TensorFile(_file_of(save_path)) as file, _undoing() as undo:
@@ -145,10 +147,10 @@ class Checkpoint:
                 raise ArgumentError(_damaged(file, error)) from error
             variables = _all_variables(tracked)
             _refuse_differences(file, variables)
-            # All of them before any is assigned: a file that cannot be read changes nothing.
+            # Read all arrays before the first assignment: an unreadable file changes nothing.
             arrays = {name: file[name] for name in variables if name in file}
             saved = set(file)
-            # The objects' own methods come first: if one raises, no variable has changed.
+            # Call set_state() first: if one raises, no variable has changed.
             for name, value in values.items():
                 place = tracked.places[name]
                 undo.append(partial(place.put, place.get()))
@@ -163,7 +165,7 @@ class Checkpoint:
         return CheckpointStatus(os.fspath(save_path), missing, unused)
 
     def save(self, file_prefix: StrPath, options: Any = None) -> str:
-        """Write the next checkpoint, `prefix-number`, which `latest_checkpoint` then finds."""
+        """Write the next checkpoint, `prefix-number`, and list it for `latest_checkpoint`."""
         path = self._write_numbered(file_prefix, int(self.save_counter) + 1)
         _enlist(path)
         return path
@@ -178,14 +180,14 @@ class Checkpoint:
             raise
 
     def restore(self, save_path: StrPath | None, options: Any = None) -> CheckpointStatus:
-        """Restore all objects as `read` does; None (there is no checkpoint) changes nothing."""
+        """Restore all objects as `read` does; a path of None changes nothing."""
         if save_path is None:
             return CheckpointStatus(None, [], [])
         return self.read(save_path)
 
 
 def _all_variables(tracked: Tracked) -> dict[str, Variable]:
-    """The tracked variables, the slots that optimizers have now, and the global random state."""
+    """Return the tracked variables, the optimizer slots, and the global random state."""
     variables = dict(tracked.variables)
     for name, optimizer in tracked.optimizers.items():
         variables |= slots_of(name, optimizer, tracked.variables)
@@ -197,7 +199,7 @@ def _all_variables(tracked: Tracked) -> dict[str, Variable]:
 
 @contextmanager
 def _undoing() -> Iterator[list[Callable[[], Any]]]:
-    """Call what the block puts on a list, the last first, if it raises."""
+    """Yield a list of undo functions, which are called in reverse order if the block raises."""
     undo: list[Callable[[], Any]] = []
     try:
         yield undo
@@ -217,18 +219,18 @@ def _as_json(name: str, value: Any) -> Any:
         same = json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
-            f"The state of {name!r} must consist of what JSON holds: dicts, lists, texts, numbers, "
-            f"truths and None. {str(error).rstrip('.')}."
+            f"The state of {name!r} must consist of JSON values: dicts, lists, strings, numbers, "
+            f"booleans and None. {str(error).rstrip('.')}."
         ) from error
     return same
 
 
 def _state_in(file: TensorFile) -> dict[str, Any]:
-    """Read what a checkpoint holds besides arrays."""
+    """Read the values of a checkpoint that are not arrays."""
     text = file.metadata.get(_STATE)
     if text is None:
         raise ArgumentError(
-            f"{file.path!r} is no checkpoint: it holds arrays only. Load it with load_weights."
+            f"{file.path!r} is not a checkpoint: it holds only arrays. Load it with load_weights."
         )
     try:
         state: Any = json.loads(text)
@@ -237,8 +239,8 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
     version = state.get("version") if isinstance(state, dict) else None
     if version != _VERSION:
         raise ArgumentError(
-            f"Checkpoint {file.path!r} has a state of version {version!r}. This tapegrad reads "
-            f"version {_VERSION}; use the one that wrote it, or a newer one."
+            f"Checkpoint {file.path!r} has format version {version!r}. This tapegrad reads version "
+            f"{_VERSION}; use the tapegrad that wrote it, or a newer one."
         )
     return dict(state)
 
@@ -251,7 +253,7 @@ def _refuse_differences(file: TensorFile, variables: dict[str, Variable]) -> Non
     different = list(differences(variables, file.entries).values())
     if different:
         raise ArgumentError(
-            f"Checkpoint {file.path!r} does not fit, and nothing was restored: "
+            f"Checkpoint {file.path!r} does not match, and nothing was restored: "
             f"{shortened(different)}."
         )
 
@@ -262,7 +264,7 @@ def _file_of(path: StrPath) -> str:
 
 
 def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = None) -> str | None:
-    """Return the path of the checkpoint that was saved last in a folder, or None.
+    """Return the path of the last checkpoint in a folder, or None.
 
     >>> latest_checkpoint("a folder that is not there") is None
     True
@@ -272,24 +274,24 @@ def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = Non
 
 
 def _listed(folder: StrPath, filename: str = _LIST) -> list[str]:
-    """Names of the checkpoints in a folder that are there, oldest first."""
+    """Return the names of the existing checkpoints in a folder, oldest first."""
     path = Path(folder, filename)
     try:
         names = json.loads(path.read_text())["checkpoints"]
         if not all(os.path.basename(name) == name for name in names):
-            raise ValueError("a name with a folder")  # whose files are not ours to delete
+            raise ValueError("a name with a folder")  # files in other folders must not be deleted
     except FileNotFoundError:
         names = _numbered_files(folder)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ArgumentError(
-            f"{os.fspath(path)!r} does not list the checkpoints of its folder as tapegrad writes "
-            "it. Delete it: then they are found by their numbers."
+            f"{os.fspath(path)!r} is not a list of checkpoints as tapegrad writes it. Delete it: "
+            "the checkpoints are then found by their numbers."
         ) from error
     return [name for name in names if os.path.exists(_file_of(os.path.join(folder, name)))]
 
 
 def _numbered_files(folder: StrPath) -> list[str]:
-    """Names like those of checkpoints by number, for a folder whose list is lost."""
+    """Return file names of checkpoints, sorted by number, for a folder without a list."""
     pattern = re.compile(rf"[^.].*-(\d+){re.escape(_SUFFIX)}")
     files = [pattern.fullmatch(path.name) for path in Path(folder).glob(f"*{_SUFFIX}")]
     found = sorted([(int(match[1]), match[0]) for match in files if match])
@@ -297,7 +299,7 @@ def _numbered_files(folder: StrPath) -> list[str]:
 
 
 def _enlist(path: str) -> list[str]:
-    """Put a checkpoint at the end of its folder's list, and return that."""
+    """Append a checkpoint to the list of its folder, and return the list."""
     folder, name = os.path.split(path)
     names = [*[other for other in _listed(folder) if other != name], name]
     with replacing(os.path.join(folder, _LIST)) as file:
@@ -306,10 +308,10 @@ def _enlist(path: str) -> list[str]:
 
 
 class CheckpointManager:
-    """Saves checkpoints to a folder of its own and deletes old ones.
+    """Save checkpoints to a folder and delete old ones.
 
-    There is a complete checkpoint at every moment after the first `save`: an old one goes only
-    when the new one is on the disk. `max_to_keep=None` keeps all.
+    After the first `save` there is always a complete checkpoint: an old one is deleted only when
+    the new one is on disk. `max_to_keep=None` keeps all.
 
     >>> import tempfile
     >>> w = Variable(1.0)
@@ -339,21 +341,21 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """Paths of all checkpoints that are kept, oldest first."""
+        """The paths of all checkpoints, oldest first."""
         return [os.path.join(self.directory, name) for name in _listed(self.directory)]
 
     @property
     def latest_checkpoint(self) -> str | None:
-        """Path of the checkpoint that was saved last, or None."""
+        """The path of the last checkpoint, or None."""
         return latest_checkpoint(self.directory)
 
     def save(self, checkpoint_number: Any = None) -> str:
-        """Save the next checkpoint, or one of this number; then delete what is too old."""
+        """Save the next checkpoint, or one with this number; then delete old checkpoints."""
         prefix = os.path.join(self.directory, self._name)
         counter = self.checkpoint.save_counter
         number = int(counter) + 1 if checkpoint_number is None else int(checkpoint_number)
         path = self.checkpoint._write_numbered(prefix, number)
-        # Still with those to be deleted: if we die before that, the next one deletes them.
+        # The list still has the old ones: if the process dies now, the next save deletes them.
         names = _enlist(path)
         if self.max_to_keep is not None:
             for name in names[: -self.max_to_keep]:
@@ -362,7 +364,7 @@ class CheckpointManager:
         return path
 
     def _sweep(self) -> None:
-        """Delete what savers that were killed left behind."""
+        """Delete temporary files of processes that were killed during a save."""
         name = escape(self._name)
         for pattern in (f".{name}-*{_SUFFIX}.*{TEMPORARY}", f".{_LIST}.*{TEMPORARY}"):
             for path in Path(self.directory).glob(pattern):

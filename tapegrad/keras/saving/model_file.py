@@ -1,4 +1,4 @@
-"""Whole models in one file: a zip archive with a description in JSON and arrays in safetensors."""
+"""Model files: a zip archive with a JSON description and arrays in safetensors format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.configured import keeping_objects
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
@@ -25,7 +25,7 @@ from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
 from tapegrad.keras.saving.tracking import Tracked, track
 from tapegrad.keras.saving.weights import assign_all, differences, shortened
 from tapegrad.keras.symbolic import called_on_zeros
-from tapegrad.ops.random_generator import Generator, get_global_generator
+from tapegrad.ops.random.generator import Generator, get_global_generator
 from tapegrad.optimizers.base import Optimizer
 
 _ABOUT = {"format": "tapegrad.keras", "version": 1}
@@ -35,7 +35,7 @@ _WEIGHTS, _STATE = "model.weights.safetensors", "state.safetensors"
 
 
 def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
-    """Write a model, what it was compiled with and the state of its optimizer to a file.
+    """Write a model, its compile arguments and the state of its optimizer to a file.
 
     >>> import tempfile
     >>> from tapegrad.keras import Sequential, layers
@@ -48,11 +48,11 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     path = Path(filepath)
     if path.suffix != ".keras":
         raise ArgumentError(
-            f"The name of a file with a whole model ends in '.keras'. Got {str(path)!r}; "
-            "save_weights writes only the weights, under any name."
+            f"The path of a whole model must end in '.keras'. Got {str(path)!r}; save_weights "
+            "writes only the weights, under any name."
         )
     if not overwrite and path.exists():
-        raise ArgumentError(f"There is a file {str(path)!r} already, and overwrite=False.")
+        raise ArgumentError(f"File {str(path)!r} already exists, and overwrite=False.")
     config = description(model)
     with keeping_objects():
         given = model.get_compile_config()
@@ -79,13 +79,14 @@ def load_model(
     compile: bool = True,
     safe_mode: bool = True,
 ) -> Any:
-    """Make the model that `save_model` wrote; `custom_objects` are classes of yours by name.
+    """Load a model that `save_model` wrote; `custom_objects` are user-defined classes by name.
 
-    Files hold no code, so that both modes are safe. Training goes on as if never interrupted.
+    Files hold no code, so `safe_mode` is ignored. Training continues as if it was never
+    interrupted.
 
     >>> load_model("nowhere.keras")
     Traceback (most recent call last):
-    tapegrad.errors.ArgumentError: There is no file 'nowhere.keras'.
+    tapegrad.errors.ArgumentError: File 'nowhere.keras' does not exist.
     """
     with _opened(filepath) as archive, custom_object_scope(custom_objects):
         config = json.loads(archive.read(_CONFIG))
@@ -100,13 +101,13 @@ def load_model(
             for name, optimizer in _tracked(model).optimizers.items():
                 if name in labels:
                     make_slots(optimizer, labels[name], weights)
-            # Slots that the file does not have were made by compiling: they are new there too.
+            # Slots that are not in the file were created by compiling and keep initial values.
             _assign(_state(model, weights), file, set())
     return model
 
 
 def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None = None) -> Any:
-    """Make a model from what `model.to_json` returned, with weights of its own.
+    """Create a model from the result of `model.to_json`, with new weights.
 
     >>> from tapegrad.keras import Sequential, layers
     >>> model_from_json(Sequential([layers.Dense(2, name="last")]).to_json()).layers
@@ -117,28 +118,28 @@ def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None =
 
 
 def description(model: Any) -> dict[str, Any]:
-    """Return how a model is made and built, as what JSON can hold."""
+    """Return the configuration and the call arguments of a model as JSON values."""
     if not hasattr(model, "get_compile_config"):
-        raise ArgumentTypeError(f"Only models are saved. Got {type(model).__name__}.")
+        raise ArgumentTypeError(f"Only models can be saved. Got {type(model).__name__}.")
     called = model.__dict__.get("_called_with")
     if model.built and called is None and not hasattr(model, "inputs"):
         raise ArgumentError(
-            f"Model {model.name!r} was built, but not by a call, and a file only knows calls. "
-            "Call it on a batch first."
+            f"Model {model.name!r} was built, but not by a call. A file stores the arguments of "
+            "that call: call the model on a batch first."
         )
     return {
         "model": serialize_keras_object(model),
         "dtype_policy": model.dtype_policy.name,
         "called_with": serialize_keras_object(called and called()),
-        # Also what a program said to layers after it had made them.
+        # Attributes of layers that may have changed after construction.
         "layers": [[one.name, one._automatic, one.trainable] for one in _layers(model)],
     }
 
 
 def made_of(config: Mapping[str, Any]) -> Any:
-    """Make a model of its description; what weights are drawn from is as it was before."""
+    """Create a model from its description; the global random state is restored afterwards."""
     if not isinstance(config, dict) or not config.keys() >= _KEYS:
-        raise ArgumentError("This JSON describes no model: to_json() and save() write what does.")
+        raise ArgumentError("This JSON is not a model. Use JSON from to_json() or save().")
     policy, random = dtype_policy(), get_global_generator().state
     before = random.value()
     set_dtype_policy(config["dtype_policy"])
@@ -154,11 +155,11 @@ def made_of(config: Mapping[str, Any]) -> Any:
     if len(layers) != len(notes):
         raise ArgumentError(
             f"Model {model.name!r} had {len(notes)} layers when it was saved and has {len(layers)} "
-            "now. Its classes must be what they were."
+            "now. Its classes must be the same as at that time."
         )
     for layer, (name, automatic, trainable) in zip(layers, notes):
         layer._name, layer._automatic = name, automatic
-        layer.trainable = trainable  # also of inner layers, whose turn comes after this one
+        layer.trainable = trainable  # also sets it on sublayers, which come later in the loop
     return model
 
 
@@ -172,8 +173,8 @@ def _compile(model: Any, config: Any) -> None:
     methods = type(model).compile, type(model).compile_from_config
     if [method.__module__.startswith("tapegrad.") for method in methods] == [False, True]:
         warnings.warn(
-            f"{type(model).__name__} has a compile of its own and no compile_from_config, so that "
-            "the model is not compiled.",
+            f"{type(model).__name__} overrides compile but not compile_from_config, so the model "
+            "is not compiled.",
             stacklevel=3,
         )
         return
@@ -185,7 +186,7 @@ def _tracked(model: Any) -> Tracked:
 
 
 def _state(model: Any, weights: Mapping[str, Variable]) -> dict[str, Variable]:
-    """What training goes on from besides weights: optimizers, and generators of random layers."""
+    """Return the training state besides weights: optimizers, and generators of random layers."""
     values = [value for layer in _layers(model) for value in vars(layer).values()]
     generators = {id(one): one for one in values if isinstance(one, Generator)}.values()
     found = {f"~random/{number}": one.state for number, one in enumerate(generators)}
@@ -196,13 +197,13 @@ def _state(model: Any, weights: Mapping[str, Variable]) -> dict[str, Variable]:
 
 
 def _assign(variables: Mapping[str, Variable], file: TensorFile, unpaired: set[str]) -> None:
-    """Assign what is in the file, unless some of it does not fit or has no counterpart."""
+    """Assign the arrays of a file, or raise if any does not match or has no counterpart."""
     wrong = [*differences(variables, file.entries).values()]
     wrong += [f"{name!r} is only {'in the file' if name in file else 'here'}" for name in unpaired]
     if wrong:
         raise ArgumentError(
-            f"The weights in {file.path!r} do not fit its model: {shortened(sorted(wrong))}. The "
-            "classes of the model must be what they were when it was saved."
+            f"The weights in {file.path!r} do not match its model: {shortened(sorted(wrong))}. The "
+            "classes of the model must be the same as when it was saved."
         )
     assign_all(variables, {name: file[name] for name in file if name in variables})
 
@@ -211,29 +212,30 @@ def _assign(variables: Mapping[str, Variable], file: TensorFile, unpaired: set[s
 def _opened(filepath: StrPath) -> Iterator[ZipFile]:
     path = os.fspath(filepath)
     if not os.path.isfile(path):
-        raise ArgumentError(f"There is no file {path!r}.")
+        raise ArgumentError(f"File {path!r} does not exist.")
     with open(path, "rb") as file:
         try:
             archive = ZipFile(file)
             if archive.testzip() is not None:
-                raise BadZipFile("its bytes are not those that were written")
+                raise BadZipFile("a checksum does not match")
             names = set(archive.namelist())
             about = json.loads(archive.read(_METADATA)) if _METADATA in names else None
         except (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error) as error:
             raise ArgumentError(
-                f"{path!r} holds no model that can be read: {error}. It was cut off, damaged, or "
-                "is of another kind; a file of weights goes to load_weights."
+                f"{path!r} is not a readable model file: {error}. It is truncated, damaged, or of "
+                "another kind; use load_weights for a file of weights."
             ) from error
         if "model.weights.h5" in names:
             raise ArgumentError(
                 f"{path!r} was written by Keras, with weights in HDF5, which tapegrad does not "
-                "read. Make the model by its program, and give it Keras' get_weights()."
+                "read. Create the model with its code, and set the weights from get_weights() in "
+                "Keras."
             )
         known = isinstance(about, dict) and {key: about.get(key) for key in _ABOUT} == _ABOUT
         if not known or not names >= {_CONFIG, _WEIGHTS, _STATE}:
             raise ArgumentError(
-                f"{path!r} is an archive, but not one of a model as this tapegrad writes it "
-                f"({_ABOUT}). It says of itself: {about}."
+                f"{path!r} is an archive, but not a model file of this tapegrad ({_ABOUT}). Its "
+                f"metadata is: {about}."
             )
         yield archive
 

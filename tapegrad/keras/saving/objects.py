@@ -1,6 +1,6 @@
-"""Objects with configurations as what JSON can hold, and back.
+"""Convert objects with configurations to JSON values and back.
 
-Only classes and functions of tapegrad.keras and those that users give or register are found again.
+Only classes and functions of tapegrad.keras, and those that users pass or register, are found.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import to_tensor
-from tapegrad.core.dtypes import DType, as_dtype
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.dtypes import DType, as_dtype
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.configured import Configured, keeping_objects
 from tapegrad.keras.layers.core import Lambda
@@ -39,7 +39,7 @@ class Place:
         self.number = number
 
 
-# What else is written: under which name, as which parts, and what makes a value of these again.
+# Other values in files: the name, a function to JSON values, and a function back.
 _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     tuple: ("__tuple__", list, tuple),
     slice: ("__slice__", lambda s: [s.start, s.stop, s.step], lambda parts: slice(*parts)),
@@ -57,13 +57,13 @@ _MAKERS = {name: make for name, _, make in _KINDS.values()}
 
 
 def serialize_keras_object(obj: Any) -> Any:
-    """Return an object, or a structure of objects, as what JSON can hold.
+    """Return an object, or a structure of objects, as JSON values.
 
     >>> serialize_keras_object((1, 2))
     {'class_name': '__tuple__', 'config': [1, 2]}
     """
     before = _shared.get()
-    # A get_config may call this again, for layers that others use too.
+    # A get_config may call this function again, for layers that are shared.
     token = _shared.set({} if before is None else before)
     try:
         return _written(obj, type(obj).__name__)
@@ -91,8 +91,8 @@ def _written(value: Any, what: str) -> Any:
         if isinstance(value, kind):
             return {"class_name": name, "config": _written(parts(value), what)}
     raise ArgumentTypeError(
-        f"A file cannot hold {what}, which is a {type(value).__name__}. Let get_config return "
-        "numbers, texts, lists and objects that have a get_config."
+        f"A file cannot hold {what}, which is a {type(value).__name__}. get_config must return "
+        "numbers, strings, lists and objects that have a get_config."
     )
 
 
@@ -103,17 +103,17 @@ def _described(value: Any) -> dict[str, Any]:
             if getattr(kind, "needs_own_config", False)]  # fmt: skip
     if ours == [True, False]:
         raise ArgumentError(
-            f"A file cannot hold {what}: only its program knows how it is made. Define get_config "
-            "to return the arguments of its constructor, or use save_weights."
+            f"A file cannot hold {what}, because its constructor arguments are unknown. Define "
+            "get_config to return them, or use save_weights."
         )
     if isinstance(value, Lambda) and not _is_known(value.function):
         raise ArgumentError(
-            f"A file cannot hold {what}, which is a Python function. Write a layer with a `call`, "
+            f"A file cannot hold {what}, which is a Python function. Define a layer with a `call`, "
             "or register the function: keras.saving.register_keras_serializable()."
         )
     record, shared = _named(kind, what), _shared.get()
     if isinstance(value, Layer) and shared is not None:
-        # With the layer itself, so that no other one gets its id meanwhile.
+        # Keep a reference to the layer, so that its id is not reused meanwhile.
         record["shared_object_id"] = shared.setdefault(id(value), (len(shared), value))[0]
     with keeping_objects():
         config = dict(value.get_config())
@@ -143,7 +143,7 @@ def _face_of(value: Any) -> str | None:
 
 
 def _of(face: Any, name: str) -> Any:
-    """A class or a function of ours; nothing else in a module, and of no other module."""
+    """Return a class or a function of a known module of tapegrad.keras, and nothing else."""
     if face == "operator":
         return getattr(operator, name) if name in OPERATORS else None
     module = sys.modules[f"tapegrad.{face}"] if face in _FACES else None
@@ -155,7 +155,7 @@ def _of(face: Any, name: str) -> Any:
 
 
 def deserialize_keras_object(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
-    """Make what `serialize_keras_object` described; objects stay as they are.
+    """Create an object from the result of `serialize_keras_object`.
 
     >>> deserialize_keras_object({"class_name": "__tuple__", "config": [1, 2]})
     (1, 2)
@@ -179,9 +179,9 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
     kind = None if name in _MAKERS else _found(value)
     config = _read(value["config"], shared)
     if kind is not None and "module" not in value:
-        return {**value, "config": config}  # whoever asked for this knows of which kind it is
+        return {**value, "config": config}  # the caller knows the kind of the object
     if kind is not None and not isinstance(kind, type):
-        return kind  # a function is named by files, and never called
+        return kind  # functions are only looked up, never called
     try:
         if kind is None:
             made = _MAKERS[name](config)
@@ -189,7 +189,7 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
             made = kind.from_config(config) if hasattr(kind, "from_config") else kind(**config)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         whose = config.get("name", "") if isinstance(config, dict) else ""
-        raise ArgumentError(f"{name} {whose!r} cannot be made as it was: {error}") from error
+        raise ArgumentError(f"{name} {whose!r} cannot be recreated: {error}") from error
     if number is not None:
         shared[number] = made
     return made
@@ -206,6 +206,6 @@ def _found(record: Mapping[str, Any]) -> Any:
         if (found := _of(face, name)) is not None:
             return found
     raise ArgumentError(
-        f"There is no {name!r} in tapegrad.keras. Pass custom_objects={{{name!r}: ...}}, or put "
-        "keras.saving.register_keras_serializable() on it before the file is loaded."
+        f"tapegrad.keras has no {name!r}. Pass custom_objects={{{name!r}: ...}}, or decorate it "
+        "with keras.saving.register_keras_serializable() before you load the file."
     )

@@ -1,6 +1,6 @@
-"""What an optimizer keeps per variable, by name, made where a checkpoint has it already.
+"""Names of optimizer state per variable, and creation of the state that a checkpoint has.
 
-That is its slots and averages, and what subclasses keep in tables of the same form.
+The state is the slots, the averages, and tables of the same form in subclasses.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.optimizers.base import Optimizer
 
-# An optimizer makes slots when it first meets a variable, so that only its own tables, which go by
-# the numbers of variables, say which ones it has met.
+# An optimizer creates slots on the first step with a variable. Only its tables, which are keyed by
+# variable number, tell which variables it knows.
 
 
 def labels_of(optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, list[str]]:
-    """Return under which names an optimizer knows variables, and which of them have averages.
+    """Return the names of the variables that an optimizer knows, and of those with averages.
 
-    Variables that are not in the checkpoint are known by their position.
+    Variables that are not in the checkpoint are named by their position.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
@@ -32,7 +32,7 @@ def labels_of(optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, 
 
 
 def slots_of(name: str, optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, Variable]:
-    """Return what an optimizer called `name` has now for each variable.
+    """Return the current state of an optimizer called `name` by name.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
@@ -55,7 +55,7 @@ def slots_of(name: str, optimizer: Optimizer, named: Mapping[str, Variable]) -> 
 
 
 def _shared(name: str, optimizer: Optimizer) -> dict[str, Variable]:
-    """The variables that an optimizer of one's own has for all others together."""
+    """Return the variables of a user-defined optimizer that are not tied to one variable."""
     shared = getattr(optimizer, "_shared", {})
     return {f"{name}/~shared/{key}": variable for key, variable in shared.items()}
 
@@ -63,7 +63,7 @@ def _shared(name: str, optimizer: Optimizer) -> dict[str, Variable]:
 def make_slots(
     optimizer: Optimizer, labels: Mapping[str, list[str]], named: Mapping[str, Variable]
 ) -> None:
-    """Make the slots and averages that a checkpoint has and the optimizer does not yet.
+    """Create the slots and averages that a checkpoint has and the optimizer lacks.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
@@ -82,16 +82,16 @@ def make_slots(
 
 
 def tables_of(optimizer: Optimizer) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
-    """Return what an optimizer keeps per variable, each table with a copy of what is in it now."""
+    """Return the tables of an optimizer, each with a copy of its current content."""
     return [(table, dict(table)) for table in vars(optimizer).values() if isinstance(table, dict)]
 
 
 def clear_slots(
     name: str, optimizer: Optimizer, named: Mapping[str, Variable], saved: Collection[str]
 ) -> list[str]:
-    """Fill slots that are not among the `saved` ones as if they were new; return their names.
+    """Reset slots that are not among the `saved` ones to their initial values.
 
-    The checkpoint was made before they were.
+    The checkpoint is older than these slots. Returns their names.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
@@ -106,7 +106,7 @@ def clear_slots(
         slots = dict(_named_slots(name, optimizer, label, variable))
         if not slots or not slots.keys().isdisjoint(saved):
             continue
-        # The same variables with new values: a recorded step goes on with them.
+        # Assign to the same variables, because recorded steps refer to them.
         for slot, new in zip(slots.values(), optimizer._new_slots(variable), strict=True):
             slot.assign(new.value(), read_value=False)
         cleared += slots
@@ -128,7 +128,7 @@ def _known(optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, Var
 def _named_slots(
     name: str, optimizer: Optimizer, label: str, variable: Variable
 ) -> Iterator[tuple[str, Variable]]:
-    """The slots of a variable by name, or by number where it has others than most."""
+    """Yield the slots of a variable by name, or by number if it has an unusual set of slots."""
     slots = optimizer._slots.get(variable.number, [])
     is_usual = len(slots) == len(optimizer.slots)
     for position, slot in enumerate(slots):

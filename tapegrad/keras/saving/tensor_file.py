@@ -1,6 +1,6 @@
-"""Arrays in files of the safetensors format: written in one go, read one by one.
+"""Write and read safetensors files.
 
-The format's header is in tensor_header.py.
+See tensor_header.py for the header.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.backend import backend_of
-from tapegrad.core.convert import device_array
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.values import host
+from tapegrad.core.values.convert import device_array
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import DTypeError
 from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.tensor_header import (
@@ -37,8 +37,7 @@ def write_tensors(
 ) -> None:
     """Write named arrays, tensors or variables to a file, sorted by name.
 
-    What lies on a GPU is copied to the host one by one. If anything goes wrong, a file that was
-    there before stays as it was.
+    Arrays on a GPU are copied to the host one at a time. On an error, an existing file is kept.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,14 +55,14 @@ def write_tensors(
 def tensor_chunks(
     tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None
 ) -> Iterable[Any]:
-    """Return what such a file consists of: its header, and the bytes of one array at a time."""
+    """Return the parts of a safetensors file: the header, and the bytes of one array at a time."""
     arrays = {name: _array_of(tensors[name]) for name in sorted(tensors)}
     kinds = {name: (_dtype_of(array).name, tuple(array.shape)) for name, array in arrays.items()}
     return chain([make_header(kinds, metadata)], map(_bytes_of, arrays.values()))
 
 
 def _array_of(value: Any) -> Any:
-    """The raw array of a value, where it lies."""
+    """Return the raw array of a value on its device."""
     if isinstance(value, Tensor | Variable):
         return value.array
     on_device = device_array(value)
@@ -82,10 +81,10 @@ def _bytes_of(array: Any) -> Any:
 
 
 class TensorFile(Mapping[str, Any]):
-    """The arrays of a safetensors file by name, each read when it is asked for.
+    """The arrays of a safetensors file by name, each read on access.
 
     Opening checks the whole header. The file stays open until `close`, so that all arrays come
-    from the same file even if another one takes its place meanwhile.
+    from the same file even if it is replaced meanwhile.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +96,7 @@ class TensorFile(Mapping[str, Any]):
     """
 
     def __init__(self, path: StrPath, file: Any = None, size: int | None = None) -> None:
-        # An open `file` of this `size` is a part of the one at the path.
+        # An open `file` of this `size` may be a member of the archive at the path.
         self.path = os.fspath(path)
         self._file: Any = file or open(self.path, "rb")  # noqa: SIM115  # closed by `close`
         try:
@@ -108,17 +107,19 @@ class TensorFile(Mapping[str, Any]):
             raise
 
     def _read_header(self, size: int | None) -> tuple[int, bytes, int]:
-        """Where the arrays begin, the header, and how many bytes the arrays have."""
+        """Return the offset of the arrays, the header, and the size of the arrays in bytes."""
         if size is None:
             size = os.fstat(self._file.fileno()).st_size
         if size < LENGTH_BYTES:
-            refuse(self.path, f"it has {size} bytes and needs at least {LENGTH_BYTES}")
+            refuse(self.path, f"it has {size} bytes, but at least {LENGTH_BYTES} are needed")
         length = int.from_bytes(self._file.read(LENGTH_BYTES), "little")
         if length > MAX_HEADER:
-            refuse(self.path, f"its header has {length:,} bytes; allowed are {MAX_HEADER:,}")
+            refuse(
+                self.path, f"its header has {length:,} bytes; at most {MAX_HEADER:,} are allowed"
+            )
         begin = LENGTH_BYTES + length
         if begin > size:
-            refuse(self.path, f"its header needs {begin:,} bytes and there are {size:,}")
+            refuse(self.path, f"its header needs {begin:,} bytes, but the file has {size:,}")
         return begin, self._file.read(length), size - begin
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -127,7 +128,7 @@ class TensorFile(Mapping[str, Any]):
         self._file.seek(self._begin + entry.start)
         count = self._file.readinto(array.reshape(-1).view(np.uint8).data)
         if count != array.nbytes:
-            refuse(self.path, f"it ends within array {name!r}: it was cut off")
+            refuse(self.path, f"it ends within array {name!r}: it is truncated")
         if entry.dtype == "bool" and array.view(np.uint8).max(initial=0) > 1:
             refuse(self.path, f"array {name!r} of BOOL has bytes other than 0 and 1")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -136,8 +137,8 @@ class TensorFile(Mapping[str, Any]):
         dtype = _numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")
         try:
             return np.empty(entry.shape, dtype.newbyteorder("<"))
-        except ValueError as error:  # more axes, or a longer one, than NumPy has
-            refuse(self.path, f"array {name!r} has the shape {list(entry.shape)}: {error}")
+        except ValueError as error:  # more axes or a longer axis than NumPy supports
+            refuse(self.path, f"array {name!r} has shape {list(entry.shape)}: {error}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self.entries))
@@ -149,7 +150,7 @@ class TensorFile(Mapping[str, Any]):
         return name in self.entries
 
     def close(self) -> None:
-        """Give the file back to the system; arrays that were read stay."""
+        """Close the file; arrays that were read remain valid."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -166,7 +167,7 @@ def _numpy_dtype(name: str, whose: str) -> np.dtype[Any]:
         library = importlib.import_module("ml_dtypes")
     except ImportError as error:
         raise DTypeError(
-            f"{whose} has dtype {name}, which needs ml_dtypes, and that is not installed. "
+            f"{whose} has dtype {name}, which needs ml_dtypes, which is not installed. "
             "Run: pip install ml_dtypes."
         ) from error
     kind: Any = getattr(library, name, None)

@@ -1,6 +1,7 @@
-"""The header of a safetensors file: which arrays it holds, of which dtype and shape, and where.
+"""The header of a safetensors file: the dtype, shape and offset of each array.
 
-A file is the header's length (8 bytes, little-endian), the header (JSON), and the arrays' bytes.
+A file consists of the header length (8 bytes, little-endian), the header (JSON), and the bytes of
+the arrays.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ LENGTH_BYTES = 8
 MAX_HEADER = 100_000_000
 _METADATA = "__metadata__"
 _COMPLEX = "tapegrad.complex128"
-"""Names of the arrays that are complex128, for which the format has no word: pairs of F64."""
+"""Metadata key: names of complex128 arrays, which are stored as pairs of F64.
 
-# The format's words, NumPy's (or ml_dtypes') and the size of a number in bytes.
+The format has no complex128.
+"""
+
+# The dtype in the format, its NumPy or ml_dtypes name, and its size in bytes.
 _DTYPES = {
     "BOOL": ("bool", 1),
     "U8": ("uint8", 1),
@@ -45,7 +49,7 @@ _WORDS = {name: (word, size) for word, (name, size) in _DTYPES.items()}
 
 
 class Entry(NamedTuple):
-    """An array in a file: its dtype's name, its shape, and its bytes counted from the header."""
+    """An array in a file: dtype name, shape, and byte offsets relative to the header end."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -57,7 +61,7 @@ class Entry(NamedTuple):
 
 
 def describe(dtype: str, shape: tuple[int, ...]) -> str:
-    """Return dtype and shape as messages show them.
+    """Return dtype and shape as text.
 
     >>> describe("float32", (2, 3))
     'float32[2, 3]'
@@ -68,7 +72,7 @@ def describe(dtype: str, shape: tuple[int, ...]) -> str:
 def make_header(
     arrays: Mapping[Any, tuple[str, tuple[int, ...]]], metadata: Mapping[Any, Any] | None
 ) -> bytes:
-    """Return the bytes before the first array; `arrays` has dtypes and shapes, in their order.
+    """Return the bytes before the first array; `arrays` has dtypes and shapes in order.
 
     >>> make_header({"w": ("float32", (2,))}, None)[8:]
     b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
@@ -77,8 +81,8 @@ def make_header(
     for key, value in notes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise ArgumentTypeError(
-                f"Metadata are texts with texts as names. Got {key!r}: {value!r}; "
-                "turn other values into text with json.dumps."
+                f"Metadata must map strings to strings. Got {key!r}: {value!r}; "
+                "convert other values with json.dumps."
             )
     doubles = [name for name, (dtype, _) in arrays.items() if dtype == "complex128"]
     if doubles:
@@ -94,29 +98,31 @@ def make_header(
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise ArgumentError(
-            f"The names and metadata of a file may take {MAX_HEADER:,} bytes. Got {len(text):,}; "
-            "write several files."
+            f"The names and metadata of a file may take at most {MAX_HEADER:,} bytes. "
+            f"Got {len(text):,}; write several files."
         )
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
 def _written_as(name: Any, dtype: str, shape: tuple[int, ...]) -> tuple[str, int, list[int]]:
-    """The format's word, the size of a number, and the shape under which it is written."""
+    """Return the dtype in the format, its size in bytes, and the shape in the file."""
     if not isinstance(name, str) or name == _METADATA:
-        raise ArgumentError(f"An array's name is a text other than {_METADATA!r}. Got {name!r}.")
+        raise ArgumentError(
+            f"An array name must be a string other than {_METADATA!r}. Got {name!r}."
+        )
     dims = [int(n) for n in shape]
     if dtype == "complex128":
         return "F64", 8, [*dims, 2]
     if dtype not in _WORDS:
         raise DTypeError(
-            f"A safetensors file holds arrays of complex128, {', '.join(_WORDS)}. "
+            f"A safetensors file can hold arrays of complex128, {', '.join(_WORDS)}. "
             f"Got {name!r} of {dtype}; cast it first."
         )
     return *_WORDS[dtype], dims
 
 
 def parse_header(text: bytes, size: int, path: str) -> tuple[dict[str, Entry], dict[str, str]]:
-    """Check a header against the `size` of all arrays in bytes; return entries and metadata.
+    """Check a header against the total `size` of the arrays; return entries and metadata.
 
     >>> text = make_header({"w": ("float32", (2,))}, {"by": "me"})[8:]
     >>> parse_header(text, 8, "a.safetensors")
@@ -125,13 +131,13 @@ def parse_header(text: bytes, size: int, path: str) -> tuple[dict[str, Entry], d
     header = _parse_json(text, path)
     metadata = header.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        refuse(path, f"its {_METADATA} must map texts to texts")
+        refuse(path, f"its {_METADATA} must map strings to strings")
     entries = {name: _entry(name, value, path) for name, value in header.items()}
     _check_places(entries, size, path)
     for name in _complex_names(metadata, path):
         entry = entries.get(name)
         if entry is None or entry.dtype != "float64" or entry.shape[-1:] != (2,):
-            refuse(path, f"array {name!r} is said to be complex128 but does not hold pairs of F64")
+            refuse(path, f"array {name!r} is marked as complex128 but does not hold pairs of F64")
         entries[name] = entry._replace(dtype="complex128", shape=entry.shape[:-1])
     metadata.pop(_COMPLEX, None)
     return entries, metadata
@@ -147,7 +153,7 @@ def _parse_json(text: bytes, path: str) -> dict[str, Any]:
         return found
 
     if not text.startswith(b"{"):
-        refuse(path, "its header does not begin with '{'")
+        refuse(path, "its header does not start with '{'")
     try:
         header: dict[str, Any] = json.loads(text.decode(), object_pairs_hook=unique)
     except ArgumentError:
@@ -163,18 +169,18 @@ def _entry(name: str, value: Any, path: str) -> Entry:
         refuse(path, f"{what} needs a dtype, a shape and data_offsets")
     word, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if word in _PACKED:
-        refuse(path, f"{what} has dtype {word}, whose numbers are smaller than a byte")
+        refuse(path, f"{what} has dtype {word}, whose elements are smaller than a byte")
     if not isinstance(word, str) or word not in _DTYPES:
-        refuse(path, f"{what} has the unknown dtype {word!r}; known are {', '.join(_DTYPES)}")
+        refuse(path, f"{what} has unknown dtype {word!r}; known dtypes are {', '.join(_DTYPES)}")
     if not _are_counts(shape):
-        refuse(path, f"{what} has the shape {shape!r}, which is no list of numbers from 0 on")
+        refuse(path, f"{what} has shape {shape!r}, which is not a list of nonnegative integers")
     if not _are_counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        refuse(path, f"{what} has data_offsets {offsets!r}, which are no [start, stop]")
+        refuse(path, f"{what} has data_offsets {offsets!r} instead of [start, stop]")
     dtype, size = _DTYPES[word]
     needed = size * math.prod(shape)
     if needed != offsets[1] - offsets[0]:
         given = offsets[1] - offsets[0]
-        refuse(path, f"{what} of {word}{shape} needs {needed:,} bytes and has {given:,}")
+        refuse(path, f"{what} of {word}{shape} needs {needed:,} bytes but has {given:,}")
     return Entry(dtype, tuple(shape), *offsets)
 
 
@@ -183,19 +189,19 @@ def _are_counts(values: Any) -> bool:
 
 
 def _check_places(entries: dict[str, Entry], size: int, path: str) -> None:
-    """Every byte belongs to exactly one array."""
+    """Check that every byte belongs to exactly one array."""
     place = 0
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
         if entry.start < place:
-            refuse(path, f"array {name!r} overlaps with the one before it")
+            refuse(path, f"array {name!r} overlaps with the previous one")
         if entry.start > place:
             gap = entry.start - place
             refuse(path, f"there is a gap of {gap:,} bytes before array {name!r}")
         place = entry.stop
     if place > size:
-        refuse(path, f"its arrays need {place:,} bytes and there are {size:,}: it was cut off")
+        refuse(path, f"its arrays need {place:,} bytes, but there are {size:,}: it is truncated")
     if place < size:
-        refuse(path, f"{size - place:,} bytes after the last array belong to none")
+        refuse(path, f"{size - place:,} bytes after the last array belong to no array")
 
 
 def _complex_names(metadata: dict[str, str], path: str) -> list[str]:
@@ -209,7 +215,7 @@ def _complex_names(metadata: dict[str, str], path: str) -> list[str]:
 
 
 def refuse(path: str, why: str) -> NoReturn:
-    """Say what is wrong with a file.
+    """Raise an error about a malformed file.
 
     >>> refuse("a.safetensors", "it is empty")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the variables and plain values found in objects, by path-like names."""
+"""Find the variables and plain values in objects, by path-like names, for checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import partial
 from operator import setitem
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.random_generator import Generator
+from tapegrad.ops.random.generator import Generator
 from tapegrad.optimizers.base import Optimizer
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -19,24 +19,24 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @runtime_checkable
 class HasVariables(Protocol):
-    """A module, a layer, an optimizer, a metric: an object with variables in its attributes."""
+    """An object with variables in its attributes: a module, a layer, an optimizer, a metric."""
 
     variables: Any
 
 
 @runtime_checkable
 class HasState(Protocol):
-    """An object that gives its state as JSON and takes it back, e.g. a dataset's iterator."""
+    """An object that can save and restore its state as JSON values, such as a dataset iterator."""
 
     def state(self) -> Any:
-        """Return the state: lists, dicts with texts as keys, texts, numbers, truths, None."""
+        """Return the state as JSON values."""
 
     def set_state(self, state: Any) -> Any:
-        """Go on from what `state` returned."""
+        """Restore a state that `state` returned."""
 
 
 class Place(NamedTuple):
-    """Where a value that JSON can hold is read and written."""
+    """Reads and writes a value that JSON can hold."""
 
     get: Callable[[], Any]
     put: Callable[[Any], Any]
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Tracked:
-    """All that was found, by name."""
+    """The variables, plain values and optimizers that were found, by name."""
 
     variables: dict[str, Variable] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
@@ -52,18 +52,18 @@ class Tracked:
 
 
 class _Found(NamedTuple):
-    """A value on the way; `put` replaces it where it stands, if that can be done."""
+    """A value to visit; `put` replaces it in its container, if that is possible."""
 
     name: str
     value: Any
     put: Callable[[Any], Any] | None
-    is_attribute: bool  # where numbers and texts are how an object was made, not its state
+    is_attribute: bool  # numbers and strings in attributes are configuration, not state
 
 
 def track(objects: dict[str, Any]) -> Tracked:
-    """Find all variables and plain values; what is met twice keeps its shortest name.
+    """Find all variables and plain values; an object with several names keeps the shortest.
 
-    Names consist of attributes, keys and positions, public attributes before private ones.
+    Names consist of attributes, keys and positions. Public attributes come before private ones.
 
     >>> tracked = track({"step": 3, "nets": [{"w": Variable(1.0)}]})
     >>> list(tracked.variables), list(tracked.places)
@@ -84,7 +84,7 @@ def track(objects: dict[str, Any]) -> Tracked:
 
 
 def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
-    """Take note of a value and return what it consists of."""
+    """Record a value and return its children."""
     name, value = found.name, found.value
     if isinstance(value, Variable):
         _add(name, value, tracked.variables)
@@ -102,12 +102,12 @@ def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object, public ones first."""
+    """Return the attributes of an object, public ones first."""
     given = getattr(value, "checkpointed", None)
     found = getattr(value, "__dict__", {}) if given is None else given()
     names = sorted(found, key=lambda name: (name.startswith("_"), name))
     if isinstance(value, Optimizer):
-        # Its tables go by numbers that differ from run to run; see slots.py.
+        # Its tables are keyed by numbers that differ between runs; see slots.py.
         apart = getattr(value, "_makers", {})
         names = [name for name in names if isinstance(found[name], Variable | HasVariables)]
         names = [name for name in names if getattr(found[name], "number", None) not in apart]
@@ -117,7 +117,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 def _children(prefix: str, holder: Any, is_attribute: bool) -> Iterator[_Found]:
     items = holder.items() if isinstance(holder, Mapping) else enumerate(holder)
     for key, value in items:
-        # So that a "/" in a key is not taken for the border of two.
+        # Escape "/" in a key, which separates parts of a name.
         part = str(key).replace("~", "~0").replace("/", "~1")
         put = partial(setitem, holder, key) if isinstance(holder, dict | list) else None
         yield _Found(prefix + part, value, put, is_attribute)
@@ -126,7 +126,7 @@ def _children(prefix: str, holder: Any, is_attribute: bool) -> Iterator[_Found]:
 def _add(name: str, value: Any, table: dict[str, Any]) -> None:
     if name in table:
         raise ArgumentError(
-            f"Two values of a checkpoint have the name {name!r}. Use texts as keys of dicts."
+            f"Two values of a checkpoint have the name {name!r}. Use strings as keys of dicts."
         )
     table[name] = value
 
@@ -134,8 +134,8 @@ def _add(name: str, value: Any, table: dict[str, Any]) -> None:
 def _add_plain(found: _Found, tracked: Tracked) -> None:
     if found.put is None:
         raise ArgumentTypeError(
-            f"A checkpoint cannot put a restored value back to {found.name!r}: it stands in a "
-            "tuple or in a mapping that cannot change. Use a list or a dict."
+            f"A checkpoint cannot restore {found.name!r}: it is in a tuple or in an immutable "
+            "mapping. Use a list or a dict."
         )
     value = found.value
     _add(found.name, Place(lambda: value, found.put), tracked.places)
@@ -145,8 +145,8 @@ def _add_state(found: _Found, tracked: Tracked) -> None:
     value = found.value
     if not isinstance(value, HasState):
         raise ArgumentTypeError(
-            "A checkpoint holds modules, optimizers, variables, random generators, numbers, texts, "
-            "dicts and lists of these, and objects with state() and set_state(). "
+            "A checkpoint can hold modules, optimizers, variables, random generators, numbers, "
+            "strings, dicts and lists of these, and objects with state() and set_state(). "
             f"Got {type(value).__name__} for {found.name!r}; put a tensor or an array into a "
             "Variable."
         )

@@ -1,4 +1,4 @@
-"""Weights in files: variables written by name, and read back all or none."""
+"""Save variables by name, and load them all or none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tapegrad.core import host
-from tapegrad.core.tensor import wrap
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import host
+from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.saving.atomic import StrPath
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
@@ -23,7 +23,7 @@ def save_weights(
     path: StrPath,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write variables to a safetensors file; an old one stays until the new one is complete.
+    """Write variables to a safetensors file; an old file is kept until the new one is complete.
 
     >>> import tempfile
     >>> w = Variable([1.0, 2.0])
@@ -45,8 +45,8 @@ def load_weights(
 ) -> None:
     """Assign the arrays of a safetensors file to the variables of the same names.
 
-    Nothing is assigned unless all names, shapes and dtypes fit; with `skip_mismatch=True` those
-    that do, and a warning names the others.
+    Nothing is assigned unless all names, shapes and dtypes match. With `skip_mismatch=True` the
+    matching ones are assigned, and a warning names the others.
 
     >>> import tempfile
     >>> a = Variable(1.0)
@@ -68,13 +68,13 @@ def load_weights(
         )
         if what and not skip_mismatch:
             raise ArgumentError(
-                f"The weights in {file.path!r} do not fit, and nothing was loaded. {what}Build the "
-                "same model as the one that was saved, or pass skip_mismatch=True."
+                f"The weights in {file.path!r} do not match, and nothing was loaded. {what}Build "
+                "the same model as the one that was saved, or pass skip_mismatch=True."
             )
         if what:
             warnings.warn(f"Not all weights in {file.path!r} were loaded. {what}", stacklevel=3)
         fit = [name for name in named_variables if name in file and name not in different]
-        # All of them before any is assigned: a file that cannot be read changes nothing.
+        # Read all arrays before the first assignment: an unreadable file changes nothing.
         values = {name: file[name] for name in fit}
     assign_all(named_variables, values)
 
@@ -83,7 +83,7 @@ def _check_variables(named_variables: Mapping[str, Variable]) -> None:
     for name, variable in named_variables.items():
         if not isinstance(variable, Variable):
             raise ArgumentTypeError(
-                f"Weights are given as a mapping from names to variables. "
+                "Weights must be a mapping from names to variables. "
                 f"Got {type(variable).__name__} for {name!r}."
             )
 
@@ -91,7 +91,7 @@ def _check_variables(named_variables: Mapping[str, Variable]) -> None:
 def differences(
     named_variables: Mapping[str, Variable], entries: Mapping[str, Entry]
 ) -> dict[str, str]:
-    """Return a text for each variable whose array in a file has another dtype or shape.
+    """Describe each variable whose array in a file has another dtype or shape.
 
     >>> differences({"w": Variable([1.0])}, {"w": Entry("float32", (2,), 0, 8)})
     {'w': "'w' is float32[1] here and float32[2] in the file"}
@@ -123,7 +123,7 @@ def _listed(title: str, items: Sequence[str]) -> str:
 
 
 def shortened(items: Sequence[str]) -> str:
-    """Return the first items as text, and how many more there are.
+    """Return the first items as text, and the number of further items.
 
     >>> shortened(["a", "b"])
     'a, b'

@@ -1,4 +1,4 @@
-"""Pictures of models and trainings, and helpers for data, under Keras' names."""
+"""Plots of models and training histories, and data helpers, with the names of Keras."""
 
 from tapegrad.keras.batch_data import (
     PyDataset,

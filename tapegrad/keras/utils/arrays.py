@@ -1,4 +1,4 @@
-"""Arrays on their way into a model: classes as vectors, unit lengths, sequences of one length."""
+"""Array helpers: one-hot encoding, normalization, padding of sequences."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import one_hot
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.linalg.norms import vector_norm
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.reduction import max as largest
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.reduction.primitives import max as largest
+from tapegrad.ops.shape.functions import reshape
 
 _ENDS = ("pre", "post")
 
 
 def to_categorical(x: Any, num_classes: int | None = None) -> Any:
-    """Return numbers of classes as vectors with a 1 at the class; the last axis is new.
+    """Return the one-hot encoding of class numbers along a new last axis.
 
-    A last axis of length one is dropped. Without `num_classes` there are as many classes as the
-    largest number asks for. Tensors give tensors, all else arrays of NumPy.
+    A last axis of length one is dropped. The default of `num_classes` is the largest number plus
+    one. Tensors give tensors, other values NumPy arrays.
 
     >>> to_categorical([0, 2]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
@@ -35,7 +35,7 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     classes = np.asarray(x)
     if classes.dtype.kind not in "biuf" or (classes != np.floor(classes)).any():
         raise ArgumentTypeError(
-            f"to_categorical takes whole numbers of classes. Got {classes.dtype}: {x!r}."
+            f"to_categorical takes integer class numbers. Got {classes.dtype}: {x!r}."
         )
     classes = classes.astype(np.int64)
     if classes.ndim > 1 and classes.shape[-1] == 1:
@@ -43,16 +43,16 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     count = int(classes.max(initial=-1)) + 1 if num_classes is None else num_classes
     if classes.size and (classes.min() < 0 or classes.max() >= count):
         raise ArgumentError(
-            f"The numbers of {count} classes are 0 to {count - 1}. "
+            f"With {count} classes, class numbers must be from 0 to {count - 1}. "
             f"Got {classes.min()} to {classes.max()}."
         )
     return (classes[..., None] == np.arange(count)).astype(np.float64)
 
 
 def normalize(x: Any, axis: int = -1, order: Any = 2) -> Any:
-    """Divide by the norm along an axis, so that it becomes 1; zeros stay zeros.
+    """Divide by the norm along an axis, so that the result has norm 1; zeros stay zeros.
 
-    Tensors give tensors, all else arrays of NumPy.
+    Tensors give tensors, other values NumPy arrays.
 
     >>> import numpy as np
     >>> normalize(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -73,20 +73,20 @@ def pad_sequences(
     truncating: str = "pre",
     value: Any = 0.0,
 ) -> Any:
-    """Return sequences of different lengths as one array of NumPy, a row each.
+    """Return sequences of different lengths as the rows of one NumPy array.
 
-    Short ones are filled with `value`, long ones are cut to `maxlen` (the length of the longest by
-    default): both at their beginning ("pre") or at their end ("post").
+    Short sequences are padded with `value`, and long ones are truncated to `maxlen`, by default the
+    length of the longest. Both happen at the beginning ("pre") or at the end ("post").
 
     >>> pad_sequences([[1], [2, 3], [4, 5, 6]], maxlen=2).tolist()
     [[0, 1], [2, 3], [5, 6]]
     """
     for name, end in (("padding", padding), ("truncating", truncating)):
         if end not in _ENDS:
-            raise ArgumentError(f"{name} is 'pre' or 'post'. Got {end!r}.")
+            raise ArgumentError(f"{name} must be 'pre' or 'post'. Got {end!r}.")
     if isinstance(value, str) and np.dtype(dtype).kind in "biufc":
         raise ArgumentTypeError(
-            f"Numbers ({np.dtype(dtype)}) cannot be filled up with the text {value!r}. For texts "
+            f"Numbers ({np.dtype(dtype)}) cannot be padded with the string {value!r}. For strings "
             "pass dtype=object."
         )
     rows = [_row(sequence) for sequence in sequences]
@@ -97,7 +97,7 @@ def pad_sequences(
         kept = np.asarray(row[max(0, len(row) - length) :] if truncating == "pre" else row[:length])
         if len(kept) and kept.shape[1:] != shape:
             raise ShapeError(
-                f"The entries of all sequences must have one shape, here {shape}. Sequence "
+                f"The entries of all sequences must have the same shape, here {shape}. Sequence "
                 f"{number} has entries of shape {kept.shape[1:]}."
             )
         start = length - len(kept) if padding == "pre" else 0

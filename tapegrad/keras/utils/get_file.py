@@ -1,4 +1,4 @@
-"""Files from the network, kept in a folder so that they are fetched once."""
+"""get_file: download files once and cache them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, TapegradError
 from tapegrad.keras.saving.atomic import replacing
 
@@ -30,10 +30,10 @@ def get_file(
     cache_dir: str | os.PathLike[str] | None = None,
     force_download: bool = False,
 ) -> str:
-    """Return the path of a file, fetched from `origin` if it is not there yet or has another hash.
+    """Return the path of a file; download it from `origin` if it is missing or its hash differs.
 
-    It lies in `cache_dir`, which is `$KERAS_HOME` or ~/.keras, under `cache_subdir`. With
-    `extract` the path is that of the folder with what the archive holds.
+    The file is in `cache_dir/cache_subdir`; the default of `cache_dir` is `$KERAS_HOME` or
+    ~/.keras. With `extract`, return the path of the folder with the extracted archive.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,8 +45,8 @@ def get_file(
     name = fname or os.path.basename(urlsplit(origin or "").path)
     if not origin or name in ("", ".", "..") or Path(name).name != name:
         raise ArgumentError(
-            "get_file takes an origin, which is a URL, and an fname that is the name of a file and "
-            f"no path. Got origin={origin!r} and fname={fname!r}."
+            "get_file takes a URL as origin, and a file name without folders as fname. "
+            f"Got origin={origin!r} and fname={fname!r}."
         )
     home = Path(cache_dir or os.environ.get("KERAS_HOME") or "~/.keras").expanduser()
     target = home / cache_subdir / (name if "." in name or not extract else f"{name}_archive")
@@ -65,7 +65,7 @@ def _has_hash(file: Path, wanted: str, algorithm: str) -> bool:
 
 
 def _fetch(origin: str, target: Path, wanted: str, algorithm: str) -> None:
-    from urllib.request import urlopen  # which loads slowly, and is rarely needed
+    from urllib.request import urlopen  # imported here because it loads slowly
 
     try:
         with urlopen(origin) as source, replacing(target) as file:
@@ -73,13 +73,13 @@ def _fetch(origin: str, target: Path, wanted: str, algorithm: str) -> None:
             file.flush()
             if not _has_hash(Path(file.name), wanted, algorithm):
                 raise TapegradError(
-                    f"What came from {origin} is not what was expected: its hash is not {wanted}. "
-                    "Nothing was kept; try again, or ask for the right hash."
+                    f"The file from {origin} has not the expected hash {wanted}. "
+                    "It was not kept; try again, or pass the right hash."
                 )
     except URLError as error:
         raise TapegradError(
-            f"{origin} could not be fetched: {error.reason}. Without a network, put the file into "
-            f"{target}."
+            f"{origin} could not be downloaded: {error.reason}. Without a network, put the file "
+            f"at {target}."
         ) from error
 
 
@@ -89,7 +89,7 @@ def _unpacked(archive: Path, name: str, archive_format: Any) -> str:
     kind = archive_format
     if kind == "auto":
         kind = "zip" if archive.read_bytes()[:2] == b"PK" else "tar"
-    if kind == "tar":  # gztar stands for every kind of compression
+    if kind == "tar":  # "gztar" handles every compression
         shutil.unpack_archive(archive, folder, "gztar", filter="data")
     else:
         shutil.unpack_archive(archive, folder, kind)

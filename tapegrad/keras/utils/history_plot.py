@@ -1,4 +1,4 @@
-"""plot_history: the metrics of all epochs as curves."""
+"""plot_history: plot the metrics of all epochs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tapegrad.keras.utils.picture import (
 from tapegrad.keras.utils.scales import Scale, label, ticks_of, whole_ticks_of
 
 _WIDTH, _HEIGHT = 430.0, 290.0
-"""The size of the part for one metric."""
+"""The size of the plot of one metric."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 18.0, 60.0, 44.0
 _MARGIN, _HEADER = 14.0, 48.0
 _MOST_DOTS = 40
@@ -48,10 +48,10 @@ def plot_history(
     title: str | None = None,
     columns: int = 2,
 ) -> Picture:
-    """Draw the metrics of all epochs, training and validation, and write them to an SVG file.
+    """Plot the training and validation metrics of all epochs to an SVG file.
 
-    `history` is what `fit` returns, or its dictionary; `metrics` are the names of those to draw,
-    all by default. Notebooks show what is returned. Without a file, pass `to_file=None`.
+    `history` is the result of `fit`, or its dictionary. `metrics` are the names of the metrics to
+    plot, by default all. Notebooks display the result. Pass `to_file=None` to write no file.
 
     >>> curves = {"loss": [0.9, 0.5, 0.3], "val_loss": [0.8, 0.6, 0.5]}
     >>> "loss, validation, epoch 3: 0.5" in plot_history(curves, to_file=None).svg
@@ -59,7 +59,7 @@ def plot_history(
     """
     check_path(to_file)
     if columns < 1:
-        raise ArgumentError(f"columns is a positive number. Got {columns!r}.")
+        raise ArgumentError(f"columns must be positive. Got {columns!r}.")
     values = history.history if isinstance(history, History) else history
     epochs = history.epoch if isinstance(history, History) else []
     groups = _groups(values, metrics)
@@ -83,35 +83,35 @@ def plot_history(
 
 
 def _groups(values: Any, metrics: Sequence[str] | None) -> dict[str, dict[str, list[float]]]:
-    """Values by the name of the metric, and then by "train" and "val"."""
+    """Return the values by metric name, and then by "train" and "val"."""
     if not isinstance(values, Mapping):
         raise ArgumentTypeError(
-            "plot_history takes what fit returns, or a dictionary of values per epoch. "
+            "plot_history takes the result of fit, or a dictionary of values per epoch. "
             f"Got {type(values).__name__}."
         )
     found: dict[str, dict[str, list[float]]] = {}
     for name, one in values.items():
         kind = "val" if name.startswith("val_") else "train"
-        # A metric of several numbers is drawn as their mean, as it is printed.
+        # A metric with several elements is plotted as their mean, as it is printed.
         numbers = [float(np.mean(value)) for value in one]
         if numbers:
             found.setdefault(name.removeprefix("val_"), {})[kind] = numbers
     if not found:
-        raise ArgumentError("There is nothing to draw yet: the history holds no epoch.")
+        raise ArgumentError("The history holds no epoch to plot.")
     if metrics is None:
         return found
     missing = [name for name in metrics if name not in found]
     if missing or not metrics:
         raise ArgumentError(
-            f"metrics are names of what is in the history: {', '.join(found)}. Got {metrics!r}."
+            f"metrics must be names from the history: {', '.join(found)}. Got {metrics!r}."
         )
     return {name: found[name] for name in metrics}
 
 
 def _points(values: Sequence[float], epochs: Sequence[int]) -> list[tuple[int, float]]:
-    """Values with the numbers of their epochs, from 1 on as `fit` prints them.
+    """Return values with their epoch numbers, counted from 1 as in the output of `fit`.
 
-    Validations may be rarer: then they were made in every second, third, ... epoch.
+    If there are fewer validations, they are assigned to every second, third, ... epoch.
     """
     numbers = [epoch + 1 for epoch in epochs]
     count = len(values)
@@ -144,7 +144,7 @@ class _Part:
         return [*parts, *[self._curve(kind, points) for kind, points in self._curves.items()]]
 
     def _legend(self) -> list[str]:
-        """What is drawn how, with the last values."""
+        """Return the legend with the last values."""
         x, parts = _LEFT, []
         for kind, points in self._curves.items():
             sample = [tag("path", d=f"M{x:.1f},38 h22"), tag("circle", cx=x + 11, cy=38.0, r=3.2)]
@@ -178,7 +178,7 @@ class _Part:
             x, y = self._x.place(number), self._y.place(value)
             line.append(f"{'M' if is_broken else 'L'}{x:.1f},{y:.1f}")
             is_broken = False
-            told = f"{self._name}, {_KINDS[kind]}, epoch {number}: {value:.6g}"
-            dots.append(tag("circle", hint(told), cx=x, cy=y, r=3.2))
+            tooltip = f"{self._name}, {_KINDS[kind]}, epoch {number}: {value:.6g}"
+            dots.append(tag("circle", hint(tooltip), cx=x, cy=y, r=3.2))
         few = dots if len(points) <= _MOST_DOTS else []
         return tag("g", tag("path", d=" ".join(line)), *few, class_=kind)

@@ -1,4 +1,4 @@
-"""What stands in the box of a layer: its class, and the rows that were asked for."""
+"""The boxes of plot_model: the class of a layer, and rows with its properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {
     "merge": "joins inputs",
     "model": "model",
 }
-"""The classes of boxes, and what they are called."""
+"""The kinds of boxes, and their labels in the legend."""
 
 TITLE, ROW = 13.0, 12.0
 _LINE, _HEAD, _INSIDE = 18.0, 28.0, 10.0
@@ -27,7 +27,7 @@ _MOST_SHAPES = 4
 
 @dataclass(frozen=True)
 class Shown:
-    """Which rows the boxes have; the names are those of `plot_model`."""
+    """Which rows the boxes show; the arguments of `plot_model`."""
 
     shapes: bool = False
     dtype: bool = False
@@ -38,12 +38,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Card:
-    """A box with a title, and rows of a word and what it is."""
+    """A box with a title and rows of a label and a value."""
 
     kind: str
     title: str
     rows: tuple[tuple[str, str], ...]
-    told: str
+    tooltip: str
 
     @property
     def _label_width(self) -> float:
@@ -60,16 +60,16 @@ class Card:
         return _HEAD + (len(self.rows) * _LINE + 8 if self.rows else 0)
 
     def drawn(self, x: float, y: float) -> str:
-        """Return the box with its upper left corner at a place."""
+        """Return the box with its upper left corner at (x, y)."""
         place = {"x": x, "y": y, "width": self.width}
         middle = x + self.width / 2
         parts = [
-            hint(self.told),
+            hint(self.tooltip),
             tag("rect", **place, height=self.height, rx=6.0, class_="card"),
             tag("rect", **place, height=_HEAD, rx=6.0, class_="bar"),
             text(self.title, middle, y + 18.5, "title"),
         ]
-        if self.rows:  # the lower corners of the bar are straight where rows follow
+        if self.rows:  # the lower corners of the bar are square if rows follow
             parts.insert(3, tag("rect", **{**place, "y": y + _HEAD - 8}, height=8.0, class_="bar"))
         for number, (word, value) in enumerate(self.rows):
             line = y + _HEAD + 17 + number * _LINE
@@ -94,10 +94,10 @@ def cards_of(boxes: Sequence[Box], shown: Shown) -> list[Card]:
 
 def _card(box: Box, shown: Shown, shared: str) -> Card:
     every = Shown(*[True] * 5)
-    told = [box.kind, *[f"{word}: {value}" for word, value in _rows(box, every, shared)]]
+    tooltip = [box.kind, *[f"{word}: {value}" for word, value in _rows(box, every, shared)]]
     if box.layer is not None:
-        told.append(f"weights: {box.layer.count_params():,}")
-    return Card(_kind(box), box.kind, tuple(_rows(box, shown, shared)), "\n".join(told))
+        tooltip.append(f"weights: {box.layer.count_params():,}")
+    return Card(_kind(box), box.kind, tuple(_rows(box, shown, shared)), "\n".join(tooltip))
 
 
 def _kind(box: Box) -> str:
@@ -112,7 +112,7 @@ def _kind(box: Box) -> str:
 
 def _rows(box: Box, shown: Shown, shared: str) -> list[tuple[str, str]]:
     rows = []
-    if shown.layer_names or shared:  # which layer is shared can only be told by its name
+    if shown.layer_names or shared:  # a shared layer needs its name to be identified
         rows.append(("name", box.name))
     if shared:
         rows.append(("shared", shared))

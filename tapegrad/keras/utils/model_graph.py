@@ -1,4 +1,4 @@
-"""The calls of layers that make up a Sequential or a functional model, as boxes and arrows."""
+"""The graph of layer calls of a Sequential or functional model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.core import Operation
 from tapegrad.keras.symbolic import KerasTensor, nodes_between
@@ -25,14 +25,14 @@ _OPERATORS = {
     "sub": "Subtract",
     "truediv": "TrueDivide",
 }
-"""What Keras calls operators, where it is not their name in Python."""
+"""Keras names of operators that differ from their Python names."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A call of a layer, or an input, for which the layer is None.
+    """A call of a layer, or an input (layer is None).
 
-    `reads` are the numbers of the boxes whose outputs it takes, `path` the models it is in.
+    `reads` are the numbers of the boxes that provide its inputs. `path` names the enclosing models.
     """
 
     number: int
@@ -58,9 +58,9 @@ class Box:
 
 
 def boxes_of(model: Any, expand_nested: bool = False) -> list[Box]:
-    """Return the calls of a model's layers, each after those it reads.
+    """Return the calls of a model's layers in topological order.
 
-    With `expand_nested` the layers of models inside of the model take their place.
+    With `expand_nested`, inner models are replaced by their layers.
 
     >>> from tapegrad.keras.layers import Dense, Input
     >>> from tapegrad.keras.models import Sequential
@@ -79,12 +79,12 @@ def boxes_of(model: Any, expand_nested: bool = False) -> list[Box]:
 
 
 def is_model(layer: Any) -> bool:
-    """Return whether a layer is a model, which has layers itself."""
+    """Return whether a layer is a model."""
     return isinstance(getattr(layer, "layers", None), list) and hasattr(layer, "fit")
 
 
 def can_be_drawn(model: Any) -> bool:
-    """Return whether a model's calls of layers are known.
+    """Return whether the graph of a model is known.
 
     >>> from tapegrad.keras.models import Sequential
     >>> can_be_drawn(Sequential())
@@ -111,7 +111,10 @@ class _Walk:
         starts: Sequence[int],
         path: tuple[str, ...],
     ) -> list[int]:
-        """Add all calls from inputs, which the boxes `starts` give, to outputs; return theirs."""
+        """Add all calls between inputs and outputs; return the boxes of the outputs.
+
+        `starts` are the boxes of the inputs.
+        """
         makers = dict(zip(map(id, inputs), starts))
         for node in nodes_between(inputs, outputs):
             reads = tuple(makers[id(x)] for x in node.inputs)
@@ -127,7 +130,7 @@ class _Walk:
 
 
 def _ends(model: Any) -> tuple[list[KerasTensor], list[KerasTensor]] | None:
-    """The tensors without values between which a model's layers are; None if it has none."""
+    """Return the symbolic inputs and outputs of a model, or None if it has none."""
     inner = getattr(model, "_network", None) or model
     inputs, outputs = getattr(inner, "inputs", None), getattr(inner, "outputs", None)
     if not isinstance(inputs, list) or not isinstance(outputs, list):
@@ -138,17 +141,17 @@ def _ends(model: Any) -> tuple[list[KerasTensor], list[KerasTensor]] | None:
 def _cannot_be_drawn(model: Any, ends: Any) -> Exception:
     if not hasattr(model, "layers"):
         return ArgumentTypeError(
-            f"A Sequential or a functional model can be drawn. Got {type(model).__name__}."
+            f"Only Sequential and functional models can be drawn. Got {type(model).__name__}."
         )
     if ends is None:
         return ArgumentError(
-            f"Model {model.name!r} computes in the `call` of its class {type(model).__name__}, "
-            "which cannot be drawn. Sequential models can, and those made from inputs and outputs "
-            "as keras.Model(inputs, outputs)."
+            f"Model {model.name!r} overrides `call` in its class {type(model).__name__} and cannot "
+            "be drawn. Only Sequential models and functional models, keras.Model(inputs, outputs), "
+            "can be drawn."
         )
     if not model.layers:
-        return ArgumentError(f"Model {model.name!r} has no layers to draw yet. Add some.")
+        return ArgumentError(f"Model {model.name!r} has no layers to draw. Add some with add().")
     return ArgumentError(
-        f"Model {model.name!r} is not built yet, so that its shapes are not known. Begin it with "
-        "an Input, build it with model.build(input_shape), or call it on a batch."
+        f"Model {model.name!r} is not built yet, so its shapes are unknown. Start it with an "
+        "Input, build it with model.build(input_shape), or call it on a batch."
     )

@@ -1,4 +1,4 @@
-"""plot_model: the layers of a model as boxes and arrows."""
+"""plot_model: draw the layers of a model as boxes and arrows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tapegrad.keras.utils.picture import (
     tag,
     text,
 )
-from tapegrad.program.arranging import Layout, Spot, laid_out
+from tapegrad.program.inspect.graph_layout import Layout, Spot, laid_out
 
 _MARGIN, _HEADER = 22.0, 72.0
 _BETWEEN = 40.0
-"""The room between two rows, for arrows."""
+"""The space between two rows, for arrows."""
 _FRAME = 16.0
 _TIP = 8.0
 _DIRECTIONS = ("TB", "BT", "LR", "RL")
@@ -68,12 +68,12 @@ def plot_model(
     show_trainable: bool = False,
     splines: str = "ortho",
 ) -> Picture:
-    """Draw the layers of a Sequential or functional model, and write them to an SVG file.
+    """Draw the layers of a Sequential or functional model to an SVG file.
 
-    A layer that is called several times has a box for each call. Boxes tell all about their layers
-    when one points at them, whatever the `show_` arguments are. `rankdir` is the direction of the
-    arrows: "TB" (top to bottom), "BT", "LR" or "RL". `dpi` and `splines` change nothing: SVG has no
-    dots, and arrows bend. Notebooks show what is returned. Without a file, pass `to_file=None`.
+    A layer that is called several times has a box for each call. The tooltip of a box shows all
+    properties of its layer, whatever the `show_` arguments are. `rankdir` is the direction of the
+    arrows: "TB" (top to bottom), "BT", "LR" or "RL". `dpi` and `splines` are accepted and ignored.
+    Notebooks display the result. Pass `to_file=None` to write no file.
 
     >>> from tapegrad.keras.layers import Dense, Input
     >>> from tapegrad.keras.models import Sequential
@@ -83,7 +83,7 @@ def plot_model(
     """
     check_path(to_file)
     if rankdir not in _DIRECTIONS:
-        raise ArgumentError(f"rankdir is one of {', '.join(_DIRECTIONS)}. Got {rankdir!r}.")
+        raise ArgumentError(f"rankdir must be one of {', '.join(_DIRECTIONS)}. Got {rankdir!r}.")
     shown = Shown(show_shapes, show_dtype, show_layer_names, show_layer_activations, show_trainable)
     boxes = boxes_of(model)
     network = _Network(boxes, _parts(boxes, shown, rankdir, expand_nested), rankdir)
@@ -117,7 +117,7 @@ def _legend(kinds: Sequence[str]) -> tuple[list[str], float]:
 
 
 class _Part(Protocol):
-    """What has a size and can be drawn at a place: a card, or a model with all of its layers."""
+    """An element with a size that can be drawn: a card, or a model with all of its layers."""
 
     @property
     def kind(self) -> str: ...
@@ -138,17 +138,17 @@ def _parts(boxes: Sequence[Box], shown: Shown, rankdir: str, expand: bool) -> li
         parts = _parts(inner, shown, rankdir, expand)
         call = dict(card.rows).get("shared", "")
         words = f"{box.name} ({box.kind}){f', {call}' if call else ''}"
-        found.append(_Frame(words, card.told, _Network(inner, parts, rankdir)))
+        found.append(_Frame(words, card.tooltip, _Network(inner, parts, rankdir)))
     return found
 
 
 class _Frame:
-    """A model inside of a model, with its layers."""
+    """An inner model with its layers."""
 
     kind = "model"
 
-    def __init__(self, words: str, told: str, network: _Network) -> None:
-        self._words, self._told, self.network = words, told, network
+    def __init__(self, words: str, tooltip: str, network: _Network) -> None:
+        self._words, self._tooltip, self.network = words, tooltip, network
         self.width = max(network.width, length_of(words, 12)) + 2 * _FRAME
         self.height = network.height + 2 * _FRAME + 18
 
@@ -156,7 +156,7 @@ class _Frame:
         size = {"width": self.width, "height": self.height}
         return tag(
             "g",
-            tag("rect", hint(self._told), x=x, y=y, **size, rx=10.0, class_="frame"),
+            tag("rect", hint(self._tooltip), x=x, y=y, **size, rx=10.0, class_="frame"),
             text(self._words, x + _FRAME, y + 20, "frame-name"),
             self.network.drawn(x + (self.width - self.network.width) / 2, y + _FRAME + 18),
         )
@@ -165,8 +165,7 @@ class _Frame:
 class _Network:
     """Parts in rows, with arrows between them.
 
-    Places are counted across the rows and along the arrows; only `_at` knows where that is on the
-    page.
+    Coordinates are across the rows and along the arrows; only `_at` converts them to x and y.
     """
 
     kind = "model"
@@ -188,7 +187,7 @@ class _Network:
         self._ends = self._spread(arrows)
 
     def leaves(self) -> list[_Part]:
-        """Return all parts, those of models inside included."""
+        """Return all parts, including those of inner models."""
         found: list[_Part] = []
         for part in self._parts:
             found += part.network.leaves() if isinstance(part, _Frame) else [part]
@@ -201,7 +200,7 @@ class _Network:
         return part.height if self._is_upright else part.width
 
     def _spread(self, arrows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
-        """How far from the middle of its end each arrow arrives, in the order they come from."""
+        """Return the offset of each arrow tip from the centre of its box, sorted by origin."""
         found: dict[tuple[int, int], float] = {}
         for end, part in enumerate(self._parts):
             some = [arrow for arrow in arrows if arrow[1] == end]
@@ -217,7 +216,7 @@ class _Network:
         return (across, along) if self._is_upright else (along, across)
 
     def _begin(self, part: _Part, spot: Spot) -> float:
-        """Where a part begins along the arrows: in the middle of its row."""
+        """Return the start of a part along the arrows, centred in its row."""
         return self._begins[spot.row] + (self._sizes[spot.row] - self._along(part)) / 2
 
     def drawn(self, x: float, y: float) -> str:
@@ -229,7 +228,7 @@ class _Network:
         return tag("g", "\n".join([*arrows, *boxes]), transform=f"translate({x:.1f} {y:.1f})")
 
     def _arrow(self, start: int, end: int) -> str:
-        """A line through the gaps that the layout left for it, sideways only between rows."""
+        """Return an arrow through the gaps of the layout; it moves sideways only between rows."""
         path = self._layout.paths[start, end]
         across = path[0].x
         along = self._begin(self._parts[start], path[0]) + self._along(self._parts[start])
@@ -246,9 +245,9 @@ class _Network:
         words.append("L" + self._pair(across, self._begin(self._parts[end], path[-1])))
         names = f"{self._boxes[start].name} to {self._boxes[end].name}"
         shapes = ", ".join(str(x.shape) for x in self._between(start, end))
-        told = hint(f"{names}: {shapes}" if shapes else names)
+        tooltip = hint(f"{names}: {shapes}" if shapes else names)
         tip = "url(#tapegrad-model-tip)"
-        return tag("path", told, class_="arrow", d=" ".join(words), marker_end=tip)
+        return tag("path", tooltip, class_="arrow", d=" ".join(words), marker_end=tip)
 
     def _between(self, start: int, end: int) -> list[Any]:
         made = {id(x) for x in self._boxes[start].outputs}

@@ -1,4 +1,4 @@
-"""Pictures in SVG: put together from tags, shown in notebooks, written to files."""
+"""SVG pictures: built from tags, displayed in notebooks, written to files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from tapegrad.errors import ArgumentError
 
 FONT = 'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace'
-"""A font whose letters all have the same width, so that it is known how long a text is."""
+"""A monospaced font, so that the width of a text is known."""
 _LETTER = 0.61
 
 
 class Picture:
-    """A drawing; `svg` is its text.
+    """An SVG picture; `svg` is its source.
 
     >>> picture = Picture(tag("svg", width=3, height=2, xmlns="http://www.w3.org/2000/svg"))
     >>> picture.svg
@@ -25,7 +25,7 @@ class Picture:
         self.svg = svg
 
     def save(self, to_file: Any) -> None:
-        """Write the drawing to a file, whose name ends in .svg."""
+        """Write the picture to a file with the suffix .svg."""
         Path(to_file).write_text(self.svg + "\n", encoding="utf-8")
 
     def _repr_svg_(self) -> str:
@@ -36,23 +36,23 @@ class Picture:
 
 
 def check_path(to_file: Any) -> None:
-    """Refuse a path that is not one of an SVG file; None is for none.
+    """Raise an error unless a path is None or ends in .svg.
 
     >>> check_path("model.png")
     Traceback (most recent call last):
-    tapegrad.errors.ArgumentError: Pictures are drawn as SVG, which needs nothing else to be \
-installed and which browsers show. The file must end in .svg, such as 'model.svg'. Got 'model.png'.
+    tapegrad.errors.ArgumentError: Pictures are written as SVG, which browsers display. The path \
+must end in .svg, such as 'model.svg'. Got 'model.png'.
     """
     if to_file is not None and Path(to_file).suffix.lower() != ".svg":
         raise ArgumentError(
-            "Pictures are drawn as SVG, which needs nothing else to be installed and which "
-            "browsers show. The file must end in .svg, such as "
+            "Pictures are written as SVG, which browsers display. The path must end in .svg, "
+            "such as "
             f"{str(Path(to_file).with_suffix('.svg'))!r}. Got {str(to_file)!r}."
         )
 
 
 def finish(width: float, height: float, style: str, label: str, parts: list[str]) -> Picture:
-    """Return a picture of some parts on white; `style` says how its classes look."""
+    """Return a picture of the parts on white; `style` is CSS for their classes."""
     size = {"width": round(width), "height": round(height)}
     return Picture(
         tag(
@@ -70,7 +70,7 @@ def finish(width: float, height: float, style: str, label: str, parts: list[str]
 
 
 def tag(name: str, *children: str, **attributes: Any) -> str:
-    """Return an element of XML; underscores in names of attributes stand for hyphens.
+    """Return an XML element; underscores in attribute names become hyphens.
 
     >>> tag("text", "a", x=1.25, class_="small")
     '<text x="1.2" class="small">a</text>'
@@ -87,15 +87,15 @@ def _shown(value: Any) -> str:
 
 
 def text(words: str, x: float, y: float, kind: str) -> str:
-    """Return words that begin at a place; `kind` is the class of its style."""
+    """Return a text element at (x, y); `kind` is its CSS class."""
     return tag("text", escape(words), x=float(x), y=float(y), class_=kind)
 
 
 def hint(words: str) -> str:
-    """Return what is told when somebody points at an element."""
+    """Return a tooltip element."""
     return tag("title", escape(words))
 
 
 def length_of(words: str, size: float) -> float:
-    """Return how wide words are in letters of this size."""
+    """Return the width of words at this font size."""
     return len(words) * size * _LETTER

@@ -1,4 +1,4 @@
-"""One seed for all generators of random numbers."""
+"""set_random_seed: seed all random number generators."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.random_generator import set_seed
+from tapegrad.ops.random.generator import set_seed
 
 
 def set_random_seed(seed: Any) -> None:
-    """Start the generators of Python, NumPy and tapegrad anew from this seed.
+    """Seed the generators of Python, NumPy and tapegrad.
 
     >>> import tapegrad
     >>> set_random_seed(3)
@@ -22,7 +22,7 @@ def set_random_seed(seed: Any) -> None:
     True
     """
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-        raise ArgumentError(f"A seed is a whole number from 0 to 2**32 - 1. Got {seed!r}.")
+        raise ArgumentError(f"A seed must be an integer from 0 to 2**32 - 1. Got {seed!r}.")
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  # whoever draws from NumPy's global generator is meant
+    np.random.seed(seed)  # noqa: NPY002  # seeds the global generator on purpose
     set_seed(seed)

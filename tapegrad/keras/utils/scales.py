@@ -1,4 +1,4 @@
-"""Axes: from values to places on the page, and the values that are written at them."""
+"""Axis scales and ticks of plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STEPS = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True)
 class Scale:
-    """Takes `low` to `start` and `high` to `stop`, and what is between to between.
+    """A linear map from [`low`, `high`] to [`start`, `stop`].
 
     >>> Scale(0, 10, 100, 200).place(5)
     150.0
@@ -28,7 +28,7 @@ class Scale:
 
 
 def ticks_of(low: float, high: float, most: int = 6) -> list[float]:
-    """Return round values that reach over a range, two at least.
+    """Return at least two round values that cover a range.
 
     >>> ticks_of(0.13, 0.94)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -39,13 +39,13 @@ def ticks_of(low: float, high: float, most: int = 6) -> list[float]:
     step = _step((high - low) / (most - 1))
     while ceil(high / step) - floor(low / step) + 1 > most:
         step = _step(step * 1.01)
-    # Multiplied from whole numbers, so that the values are as round as they can be.
+    # Multiples of integers keep the values as round as possible.
     digits = 12 - floor(log10(step))
     return [round(k * step, digits) for k in range(floor(low / step), ceil(high / step) + 1)]
 
 
 def whole_ticks_of(low: int, high: int, most: int = 8) -> list[int]:
-    """Return round whole numbers within a range.
+    """Return round integers within a range.
 
     >>> whole_ticks_of(1, 5), whole_ticks_of(1, 40)
     ([1, 2, 3, 4, 5], [10, 20, 30, 40])
@@ -56,13 +56,13 @@ def whole_ticks_of(low: int, high: int, most: int = 8) -> list[int]:
 
 
 def _step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5, 10, ... times a power of ten that is large enough."""
+    """Return the smallest of 1, 2, 2.5 or 5 times a power of ten that is at least `least`."""
     power = 10.0 ** floor(log10(least))
     return next(power * step for step in _STEPS if power * step >= least * (1 - 1e-9))
 
 
 def label(value: float, ticks: Sequence[float]) -> str:
-    """Return how a value is written at an axis with these values.
+    """Return the label of a tick on an axis with these ticks.
 
     >>> [label(value, [0.0, 0.25, 0.5]) for value in [0.0, 0.25, 0.5]]
     ['0.00', '0.25', '0.50']

@@ -1,11 +1,11 @@
-"""NumPy's `polynomial`: six families, as functions and as classes, with derivatives.
+"""NumPy's `polynomial`: six families of series, as functions and classes, with derivatives.
 
     from tapegrad.numpy.polynomial import Chebyshev, legendre
 
     Chebyshev([1.0, 2.0, 3.0])(0.5)
     legendre.legval(0.5, [1.0, 2.0, 3.0])
 
-Coefficients and points may be tensors that a tape follows.
+Coefficients and points may be tensors that a tape watches.
 """
 
 from tapegrad.numpy.polynomial import (

@@ -1,4 +1,4 @@
-"""Sums, products, quotients and powers of series, and series from roots."""
+"""Arithmetic of series, and series from roots."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.polynomial.basis import Basis, padded, series, zeros_like_row
 from tapegrad.numpy.values import dtype_of
-from tapegrad.ops.convolve import convolve
+from tapegrad.ops.convolution.sequences import convolve
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.joining import stack
+from tapegrad.ops.shape.joining import stack
 
 
 class Arithmetic(Basis):
-    """Series of one family as numbers: the functions that NumPy names `polyadd` and so on."""
+    """Arithmetic of series of one family: the functions that NumPy names `polyadd` and so on."""
 
     def add(self, c1: Any, c2: Any) -> Any:
         """Return the sum of two series.
@@ -83,16 +83,16 @@ class Arithmetic(Basis):
         return stack(quotient), rest if count > 1 else zeros_like_row(bottom, 1)
 
     def pow(self, c: Any, pow: int, maxpower: int | None = 16) -> Any:
-        """Return a whole power of a series.
+        """Return an integer power of a series.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polypow
         >>> polypow([1.0, 1.0], 3).tolist()
         [1.0, 3.0, 3.0, 1.0]
         """
         if pow != int(pow) or pow < 0:
-            raise ArgumentError(f"A power of a series is 0, 1, 2, ... Got {pow!r}.")
+            raise ArgumentError(f"The power of a series must be an integer >= 0. Got {pow!r}.")
         if maxpower is not None and pow > maxpower:
-            raise ArgumentError(f"The power {pow} is above maxpower={maxpower}. Raise maxpower.")
+            raise ArgumentError(f"The power {pow} exceeds maxpower={maxpower}. Raise maxpower.")
         (c,) = series(c)
         result = c if pow else _unit(c, 0)
         for _ in range(int(pow) - 1):
@@ -127,21 +127,21 @@ class Arithmetic(Basis):
         return c
 
     def trim(self, c: Any, tol: float = 0) -> Any:
-        """Return a series without the last coefficients that are at most `tol`, but with one.
+        """Remove trailing coefficients with absolute value at most `tol`, but keep at least one.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polytrim
         >>> polytrim([1.0, 2.0, 0.0]).tolist()
         [1.0, 2.0]
         """
         if tol < 0:
-            raise ArgumentError(f"tol must be 0 or more. Got {tol}.")
+            raise ArgumentError(f"tol must be nonnegative. Got {tol}.")
         (c,) = series(c)
         places = np.flatnonzero(np.abs(read_on_host(c, "a polynomial's degree")) > tol)
         return c[: int(places[-1]) + 1] if places.size else c[:1] * 0
 
 
 def _unit(like: Any, degree: int) -> Any:
-    """Return the series of the polynomial of a degree."""
+    """Return the series of the basis polynomial of a degree."""
     one = full_like_p(like, shape=(1,), value=1, dtype=dtype_of(like))
     return concat([zeros_like_row(like, degree), one]) if degree else one
 

@@ -1,10 +1,9 @@
-"""A family of polynomials by its recurrence, from which everything else follows.
+"""A family of orthogonal polynomials, defined by its recurrence.
 
     p[n + 1](x) = (a[n] x + b[n]) p[n](x) - c[n] p[n - 1](x),    p[0] = 1,    p[-1] = 0
 
-Coefficients stand along the first axis, the lowest degree first. Results keep the length that the
-degrees give: trailing zeros are cut off by `trim` only, because looking for them would make a
-device wait.
+Coefficients are along the first axis, lowest degree first. Results have the length that the degrees
+determine. Only `trim` removes trailing zeros, because finding them waits for the device.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ class Basis:
     name: str
     prefix: str
     recurrence: Callable[[np.ndarray], Steps]
-    """From degrees n to a[n], b[n], c[n]."""
+    """Maps degrees n to a[n], b[n], c[n]."""
     weights: Callable[[Any], Any] | None = None
-    """The weight under which the family is orthogonal."""
+    """The weight function of the orthogonality."""
 
     @property
     def numpys(self) -> ModuleType:
-        """NumPy's module, which is asked for matrices of numbers, and for short lists of them.
+        """NumPy's module of this family, which computes constant matrices and vectors.
 
-        The lists stay NumPy's arrays: they go to whichever device they are used on.
+        The vectors stay NumPy arrays, so they work on any device.
         """
         return import_module(f"numpy.polynomial.{self.name}")
 
@@ -51,10 +50,10 @@ class Basis:
         return [part.tolist() for part in self.recurrence(np.arange(count, dtype=float))]
 
     def summed(self, coefficients: Any, one: Any, times_x: Callable[[Any], Any]) -> Any:
-        """Return the sum of coefficients[k] p[k] by Clenshaw's rule.
+        """Return the sum of coefficients[k] p[k] by Clenshaw's recurrence.
 
-        What p[0] is (None for the number 1) and how a value is multiplied by x is told: values at
-        points, products of series and changes of basis are the same sum.
+        `one` is p[0] (None for the number 1), and `times_x` multiplies a value by x. Evaluation,
+        products of series and changes of basis are all such sums.
         """
         parts = [part if one is None else part * one for part in unstack(coefficients)]
         a, b, c = self.steps(len(parts) + 1)
@@ -67,7 +66,7 @@ class Basis:
         return found
 
     def times_x(self, v: Any) -> Any:
-        """Return x times a series, cut off at the length of the series."""
+        """Return x times a series, truncated to the length of the series."""
         up, same, down = (as_array(part.astype(dtype_of(v)), v) for part in _rows(self, v.shape[0]))
         nothing = zeros_like_row(v, 1)
         y = concat([nothing, v[:-1]]) * up
@@ -89,7 +88,7 @@ def _scaled(factor: float, x: Any) -> Any:
 
 
 def zeros_like_row(v: Any, count: int) -> Any:
-    """Return rows of zeros to put beside `v`.
+    """Return rows of zeros to append to `v`.
 
     >>> zeros_like_row(as_array([[1.0, 2.0]]), 2).shape
     (2, 2)
@@ -98,7 +97,7 @@ def zeros_like_row(v: Any, count: int) -> Any:
 
 
 def padded(v: Any, count: int) -> Any:
-    """Return a series with zeros up to a length.
+    """Pad a series with zeros to a length.
 
     >>> padded(as_array([1.0]), 3).tolist()
     [1.0, 0.0, 0.0]
@@ -107,7 +106,7 @@ def padded(v: Any, count: int) -> Any:
 
 
 def series(*coefficients: Any) -> list[Any]:
-    """Return vectors of coefficients as arrays of one floating dtype; numbers adapt to it.
+    """Return coefficient vectors as arrays of one floating dtype; numbers adapt to it.
 
     >>> [c.tolist() for c in series([1, 2], 3.0)]
     [[1.0, 2.0], [3.0]]
@@ -122,7 +121,7 @@ def series(*coefficients: Any) -> list[Any]:
 
 
 def beside(*values: Any) -> list[Any]:
-    """Return points and coefficients in one floating dtype, to which Python's numbers adapt.
+    """Return points and coefficients in one floating dtype, to which Python numbers adapt.
 
     >>> [x.dtype.name for x in beside(1, [2, 3])]
     ['float64', 'float64']

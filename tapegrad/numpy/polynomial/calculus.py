@@ -1,4 +1,4 @@
-"""Derivatives, integrals, roots, fits and changes of basis: mostly matrices that NumPy knows."""
+"""Derivatives, integrals, roots, fits and changes of basis, mostly by NumPy's matrices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.joining import concat
@@ -25,13 +25,13 @@ from tapegrad.numpy.values import (
     floating,
     side_by_side,
 )
-from tapegrad.ops import reduction
-from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.elementwise.complex_numbers import real
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.indexing.sorting import sort_p
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.products import matmul
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import moveaxis, reshape
-from tapegrad.ops.sorting import sort_p
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape.functions import moveaxis, reshape
 
 
 class Family(Arithmetic, Evaluation):
@@ -62,7 +62,7 @@ class Family(Arithmetic, Evaluation):
         c, axis, times = _moved(c, m, axis, "integral")
         constants = list(k) if np.ndim(k) else [k]
         if len(constants) > times:
-            raise ArgumentError(f"An integral of order {times} has that many constants. Got {k!r}.")
+            raise ArgumentError(f"An integral of order {times} needs {times} constants. Got {k!r}.")
         for step in range(times):
             c = _applied(_matrix(self, "int", c.shape[0], 1), c)
             c = c if _is_one(scl) else c * scl
@@ -83,14 +83,14 @@ class Family(Arithmetic, Evaluation):
         """
         (c,) = series(c)
         if c.shape[0] < 2:
-            raise ShapeError("A companion matrix needs a series of degree 1 or more. Got one of 0.")
+            raise ShapeError("A companion matrix needs a series of degree 1 or more. Got degree 0.")
         base, slope = (part.astype(dtype_of(c)) for part in _companion(self, c.shape[0] - 1))
         column = reshape(c[:-1] / c[-1] * as_array(slope, c), (-1, 1))
         wide = concat([zeros_like_row(column, base.shape[0] - 1).T + 0 * column, column], axis=1)
         return as_array(base, c) + wide
 
     def roots(self, c: Any) -> Any:
-        """Return the roots of a series, in order. They are looked at: a device is waited for.
+        """Return the sorted roots of a series. Sorting reads them on the host.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polyroots
         >>> polyroots([2.0, -3.0, 1.0]).round(9).tolist()
@@ -111,9 +111,9 @@ class Family(Arithmetic, Evaluation):
     def fit(
         self, x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None
     ) -> Any:
-        """Return the series of a degree, or of a list of degrees, that fits points best.
+        """Fit a series of a degree, or of a list of degrees, to points by least squares.
 
-        With `full` also a list of residuals, rank, singular values and the limit for these.
+        With `full`, also return a list of residuals, rank, singular values and their limit.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polyfit
         >>> polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1).round(9).tolist()
@@ -126,7 +126,7 @@ class Family(Arithmetic, Evaluation):
             )
         degrees = np.atleast_1d(np.asarray(deg))
         if degrees.ndim != 1 or degrees.dtype.kind not in "iu" or degrees.min() < 0:
-            raise ArgumentError(f"deg must be a degree of 0 or more, or a list. Got {deg!r}.")
+            raise ArgumentError(f"deg must be an integer >= 0, or a list of them. Got {deg!r}.")
         wanted = np.arange(degrees[0] + 1) if np.ndim(deg) == 0 else np.sort(degrees)
         matrix, right = as_arrays([self.vander(x, int(degrees.max()))[:, wanted], y])
         if w is not None:
@@ -147,7 +147,7 @@ class Family(Arithmetic, Evaluation):
         return found, [residuals, int(rank), values, limit]
 
     def to_powers(self, c: Any) -> Any:
-        """Return the coefficients of the powers of x.
+        """Convert to the coefficients of powers of x.
 
         >>> from tapegrad.numpy.polynomial.chebyshev import cheb2poly
         >>> cheb2poly([0.0, 0.0, 1.0]).tolist()
@@ -157,7 +157,7 @@ class Family(Arithmetic, Evaluation):
         return _applied(_change(self, f"{self.prefix}2poly", c.shape[0]), c)
 
     def from_powers(self, pol: Any) -> Any:
-        """Return the series of a polynomial by the coefficients of the powers of x.
+        """Convert from the coefficients of powers of x.
 
         >>> from tapegrad.numpy.polynomial.chebyshev import poly2cheb
         >>> poly2cheb([-1.0, 0.0, 2.0]).tolist()
@@ -167,16 +167,16 @@ class Family(Arithmetic, Evaluation):
         return _applied(_change(self, f"poly2{self.prefix}", pol.shape[0]), pol)
 
     def in_basis(self, other: Family, c: Any, off: Any, scl: Any) -> Any:
-        """Return the series in another family of x -> (this series at off + scl x)."""
+        """Return x -> (this series at off + scl x) as a series of another family."""
         (c,) = series(c)
         one = padded(zeros_like_row(c, 1) + 1, c.shape[0])
         return self.summed(c, one, lambda y: y * off + other.times_x(y) * scl)
 
 
 def _moved(c: Any, m: Any, axis: int, what: str) -> tuple[Any, int, int]:
-    """Return coefficients with their axis in front, where that was, and the order."""
+    """Return coefficients with the axis moved to the front, its position, and the order."""
     if m != int(m) or m < 0:
-        raise ArgumentError(f"The order of {what}s is 0, 1, 2, ... Got {m!r}.")
+        raise ArgumentError(f"The order of {what}s must be an integer >= 0. Got {m!r}.")
     c = atleast_1d(floating(c))
     axis = normalize_axis(axis, len(c.shape), what)
     return moveaxis(c, axis, 0), axis, int(m)
@@ -197,14 +197,14 @@ def _applied(matrix: np.ndarray, c: Any) -> Any:
 
 @cache
 def _matrix(family: Family, name: str, count: int, times: int) -> np.ndarray:
-    """Return the derivative or integral of each polynomial, in columns."""
+    """Return the matrix whose columns are the derivatives or integrals of the polynomials."""
     function = getattr(family.numpys, family.prefix + name)
     return np.asarray(function(np.eye(count), times))
 
 
 @cache
 def _change(family: Family, name: str, count: int) -> np.ndarray:
-    """Return one basis in terms of another, in columns."""
+    """Return the matrix that expresses one basis in another, in columns."""
     matrix = np.zeros((count, count))
     for k in range(count):
         column = getattr(family.numpys, name)(np.eye(count)[k])
@@ -214,7 +214,7 @@ def _change(family: Family, name: str, count: int) -> np.ndarray:
 
 @cache
 def _companion(family: Family, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the companion matrix of p[degree], and how its last column moves with coefficients."""
+    """Return the companion matrix of p[degree], and the dependence of its last column."""
     function = getattr(family.numpys, f"{family.prefix}companion")
     base = function(np.eye(degree + 1)[-1])
     return base, (function(np.ones(degree + 1)) - base)[:, -1]

@@ -1,4 +1,4 @@
-"""Chebyshev's polynomials (of the first kind): the functions of `numpy.polynomial.chebyshev`."""
+"""Chebyshev polynomials of the first kind: the functions of `numpy.polynomial.chebyshev`."""
 
 from tapegrad.numpy.polynomial.chebyshev_points import chebinterpolate, chebpts1, chebpts2
 from tapegrad.numpy.polynomial.families import CHEBYSHEV as _FAMILY

@@ -1,4 +1,4 @@
-"""Values of series at points and grids, and the matrices of polynomials at points."""
+"""Evaluation of series at points and on grids, and Vandermonde matrices."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.manipulation import atleast_1d
 from tapegrad.numpy.polynomial.basis import Basis, beside, series
 from tapegrad.numpy.values import as_array, floating
-from tapegrad.ops.joining import stack
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack
 
 
 class Evaluation(Basis):
-    """Series of one family as functions."""
+    """Evaluation of series of one family."""
 
     def val(self, x: Any, c: Any, tensor: bool = True) -> Any:
         """Return the value of a series at each `x`.
 
-        Further axes of `c` are further series, each of which is evaluated at all points, or at the
-        points beside it where `tensor` is False.
+        Further axes of `c` hold further series. Each is evaluated at all points, or, if `tensor` is
+        False, at the points with the same index.
 
         >>> from tapegrad.numpy.polynomial.chebyshev import chebval
         >>> chebval([0.0, 0.5], [1.0, 2.0, 3.0]).tolist()
@@ -38,7 +38,7 @@ class Evaluation(Basis):
         *points, c = beside(*coordinates, c)
         if len({tuple(x.shape) for x in points}) != 1:
             shapes = ", ".join([str(tuple(x.shape)) for x in points])
-            raise ShapeError(f"Coordinates of points need one shape. Got {shapes}.")
+            raise ShapeError(f"Coordinates of points must have the same shape. Got {shapes}.")
         c = _open(c, max(len(points) - len(c.shape), 0))
         c = _open(c, len(points[0].shape))
         for x in points:
@@ -64,7 +64,7 @@ class Evaluation(Basis):
         return self._at((x, y, z), c)
 
     def valnd(self, pts: Any, c: Any) -> Any:
-        """Return the sum of c[i, j, ...] p[i](x) p[j](y) ... at points of coordinates `pts`.
+        """Return the sum of c[i, j, ...] p[i](x) p[j](y) ... at points with coordinates `pts`.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polyvalnd
         >>> polyvalnd((1.0, 1.0, 2.0), [[[1, 2]], [[3, 4]]]).tolist()
@@ -73,7 +73,7 @@ class Evaluation(Basis):
         return self._at(tuple(pts), c)
 
     def grid2d(self, x: Any, y: Any, c: Any) -> Any:
-        """Return the sum of c[i, j] p[i](x) p[j](y) at each `x` with each `y`.
+        """Return the sum of c[i, j] p[i](x) p[j](y) on the grid of `x` and `y`.
 
         >>> from tapegrad.numpy.polynomial.polynomial import polygrid2d
         >>> polygrid2d([0.0, 1.0], [0.0, 1.0], [[1, 2, 3], [4, 5, 6]]).tolist()
@@ -104,7 +104,7 @@ class Evaluation(Basis):
         [[1.0, 0.5, -0.5]]
         """
         if deg != int(deg) or deg < 0:
-            raise ArgumentError(f"vander needs a degree of 0 or more. Got {deg!r}.")
+            raise ArgumentError(f"vander needs deg >= 0. Got {deg!r}.")
         x = atleast_1d(floating(x))
         a, b, c = self.steps(int(deg) + 1)
         rows = [0 * x + 1]
@@ -145,7 +145,7 @@ class Evaluation(Basis):
         return found
 
     def weight(self, x: Any) -> Any:
-        """Return the weight under which the family is orthogonal.
+        """Return the weight function of the orthogonality.
 
         >>> from tapegrad.numpy.polynomial.laguerre import lagweight
         >>> lagweight([0.0]).tolist()
@@ -155,7 +155,7 @@ class Evaluation(Basis):
         return self.weights(floating(x))
 
     def gauss(self, deg: int) -> tuple[Any, Any]:
-        """Return points and weights of Gauss' rule, exact up to the degree 2 deg - 1.
+        """Return points and weights of Gauss quadrature, exact up to the degree 2 deg - 1.
 
         >>> from tapegrad.numpy.polynomial.legendre import leggauss
         >>> [part.tolist() for part in leggauss(1)]
@@ -166,7 +166,7 @@ class Evaluation(Basis):
 
 
 def _open(c: Any, count: int) -> Any:
-    """Return coefficients with further axes of length 1."""
+    """Return coefficients with trailing axes of length 1."""
     return reshape(c, (*c.shape, *[1] * count)) if count else c
 
 

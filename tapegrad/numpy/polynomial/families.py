@@ -1,9 +1,9 @@
-"""The six families of NumPy's `polynomial`, each by its recurrence and weight."""
+"""The six families of NumPy's `polynomial`: their recurrences and weights."""
 
 import numpy as np
 
 from tapegrad.numpy.polynomial.calculus import Family
-from tapegrad.ops.exponential import exp
+from tapegrad.ops.elementwise.exponential import exp
 
 POWERS = Family("polynomial", "poly", lambda n: (np.ones_like(n), 0 * n, 0 * n))
 CHEBYSHEV = Family(

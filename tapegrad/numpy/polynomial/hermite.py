@@ -1,4 +1,4 @@
-"""Hermite's polynomials as in physics: the functions of `numpy.polynomial.hermite`."""
+"""Physicists' Hermite polynomials: the functions of `numpy.polynomial.hermite`."""
 
 from tapegrad.numpy.polynomial.families import HERMITE as _FAMILY
 from tapegrad.numpy.polynomial.series import Hermite

@@ -1,4 +1,4 @@
-"""Hermite's polynomials as in probability theory: the functions of `numpy.polynomial.hermite_e`."""
+"""Probabilists' Hermite polynomials: the functions of `numpy.polynomial.hermite_e`."""
 
 from tapegrad.numpy.polynomial.families import HERMITE_E as _FAMILY
 from tapegrad.numpy.polynomial.series import HermiteE

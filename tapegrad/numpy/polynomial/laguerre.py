@@ -1,4 +1,4 @@
-"""Laguerre's polynomials: the functions of `numpy.polynomial.laguerre`."""
+"""Laguerre polynomials: the functions of `numpy.polynomial.laguerre`."""
 
 from tapegrad.numpy.polynomial.families import LAGUERRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Laguerre

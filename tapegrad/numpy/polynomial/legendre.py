@@ -1,4 +1,4 @@
-"""Legendre's polynomials: the functions of `numpy.polynomial.legendre`."""
+"""Legendre polynomials: the functions of `numpy.polynomial.legendre`."""
 
 from tapegrad.numpy.polynomial.families import LEGENDRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Legendre

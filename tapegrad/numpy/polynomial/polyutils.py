@@ -6,12 +6,12 @@ from typing import Any
 
 from tapegrad.numpy.polynomial.basis import beside, series
 from tapegrad.numpy.polynomial.families import POWERS
-from tapegrad.ops import reduction
-from tapegrad.ops.joining import stack
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape.joining import stack
 
 
 def as_series(alist: Any, trim: bool = True) -> list[Any]:
-    """Return sequences of coefficients as arrays of one dtype, without trailing zeros.
+    """Return coefficient sequences as arrays of one dtype, without trailing zeros.
 
     >>> [c.tolist() for c in as_series([[1, 2, 0], [3]])]
     [[1.0, 2.0], [3.0]]
@@ -21,7 +21,7 @@ def as_series(alist: Any, trim: bool = True) -> list[Any]:
 
 
 def trimcoef(c: Any, tol: float = 0) -> Any:
-    """Return a series without the last coefficients that are at most `tol`, but with one.
+    """Remove trailing coefficients with absolute value at most `tol`, but keep at least one.
 
     >>> trimcoef([1.0, 1e-9], tol=1e-6).tolist()
     [1.0]
@@ -33,7 +33,7 @@ trimseq = trimcoef
 
 
 def getdomain(x: Any) -> Any:
-    """Return the smallest and the largest of some points.
+    """Return the smallest and the largest of the points.
 
     >>> getdomain([3.0, 1.0, 2.0]).tolist()
     [1.0, 3.0]
@@ -43,7 +43,7 @@ def getdomain(x: Any) -> Any:
 
 
 def mapparms(old: Any, new: Any) -> tuple[Any, Any]:
-    """Return offset and scale of the line that takes one domain to another.
+    """Return offset and scale of the linear map from one domain to another.
 
     >>> [float(part) for part in mapparms([-1.0, 1.0], [0.0, 4.0])]
     [2.0, 2.0]
@@ -53,7 +53,7 @@ def mapparms(old: Any, new: Any) -> tuple[Any, Any]:
 
 
 def mapdomain(x: Any, old: Any, new: Any) -> Any:
-    """Return points moved by the line that takes one domain to another.
+    """Map points from one domain to another.
 
     >>> mapdomain([0.0, 1.0], [-1.0, 1.0], [0.0, 4.0]).tolist()
     [2.0, 4.0]

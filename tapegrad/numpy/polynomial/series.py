@@ -1,6 +1,6 @@
-"""Series as objects: `Polynomial`, `Chebyshev` and their kin, with a domain and a window.
+"""Series classes: `Polynomial`, `Chebyshev` and so on, with a domain and a window.
 
-Coefficients are tensors and have derivatives; domain and window are NumPy's arrays of two numbers.
+Coefficients are tensors with derivatives; domain and window are NumPy arrays of two numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.numpy.polynomial import families
 from tapegrad.numpy.polynomial.basis import beside, series
@@ -21,25 +21,25 @@ from tapegrad.numpy.ranges import linspace
 def _pair(value: Any, default: Any, what: str) -> np.ndarray:
     found = np.asarray(read_on_host(default if value is None else value, what), dtype=float)
     if found.shape != (2,):
-        raise ArgumentError(f"A {what} is a pair of numbers. Got shape {found.shape}.")
+        raise ArgumentError(f"A {what} must be a pair of numbers. Got shape {found.shape}.")
     return found
 
 
 def _line(old: Any, new: Any) -> tuple[float, float]:
-    """Return offset and scale of the line that takes one domain to another."""
+    """Return offset and scale of the linear map from one domain to another."""
     length = old[1] - old[0]
     off = (old[1] * new[0] - old[0] * new[1]) / length
     return float(off), float((new[1] - new[0]) / length)
 
 
 class Series:
-    """What the classes of all families have in common."""
+    """The common base of the classes of all families."""
 
     family: ClassVar[Family]
     usual: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    """The domain and window where none is given."""
+    """The default domain and window."""
     maxpower = 100
-    __array_ufunc__ = None  # NumPy's arrays leave operators to this class
+    __array_ufunc__ = None  # lets operators of NumPy arrays defer to this class
     __hash__ = None  # type: ignore[assignment] # compared by value, as in NumPy
 
     def __init__(
@@ -89,17 +89,17 @@ class Series:
     # Arithmetic
 
     def _other(self, other: Any) -> Any:
-        """Return the coefficients of an operand that is a series of the same kind, or a vector."""
+        """Return the coefficients of an operand: a compatible series, or a vector."""
         if not isinstance(other, Series):
             return other
         if not (self.has_sametype(other) and self.has_samedomain(other)):
             raise ArgumentTypeError(
-                f"Series of one kind, domain and window go together. Got {type(self).__name__} on "
+                f"Series must have the same type, domain and window. Got {type(self).__name__} on "
                 f"{self.domain} and {type(other).__name__} on {other.domain}; use convert()."
             )
         if not self.has_samewindow(other) or self.symbol != other.symbol:
             raise ArgumentTypeError(
-                f"Series need one window and symbol. Got {self.window} and {other.window}, "
+                f"Series need the same window and symbol. Got {self.window} and {other.window}, "
                 f"{self.symbol!r} and {other.symbol!r}."
             )
         return other.coef
@@ -128,7 +128,9 @@ class Series:
 
     def __truediv__(self, other: Any) -> Self:
         if isinstance(other, Series) or np.ndim(other) > 0:
-            raise ArgumentTypeError("A series is divided by numbers; for series use // and %.")
+            raise ArgumentTypeError(
+                "A series can be divided by numbers only; for series use // and %."
+            )
         return self._with(self.coef / other)
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
@@ -164,55 +166,55 @@ class Series:
         )
 
     def has_sametype(self, other: Any) -> bool:
-        """Whether another series is of the same family."""
+        """Return whether another series is of the same family."""
         return isinstance(other, type(self))
 
     def has_samedomain(self, other: Any) -> bool:
-        """Whether another series has the same domain."""
+        """Return whether another series has the same domain."""
         return np.array_equal(self.domain, other.domain)
 
     def has_samewindow(self, other: Any) -> bool:
-        """Whether another series has the same window."""
+        """Return whether another series has the same window."""
         return np.array_equal(self.window, other.window)
 
     def has_samecoef(self, other: Any) -> bool:
-        """Whether another series has the same coefficients."""
+        """Return whether another series has the same coefficients."""
         return np.array_equal(read_on_host(self.coef, "=="), read_on_host(other.coef, "=="))
 
-    # Changes
+    # Truncation and conversion
 
     def copy(self) -> Self:
-        """Return a series that is changed by itself."""
+        """Return a copy."""
         return self._with(self.coef.copy())
 
     def degree(self) -> int:
-        """Return the degree, of zeros as well."""
+        """Return the degree; trailing zeros count."""
         return len(self) - 1
 
     def truncate(self, size: int) -> Self:
-        """Return the series of the first coefficients."""
+        """Return the series of the first `size` coefficients."""
         if size != int(size) or size < 1:
-            raise ArgumentError(f"truncate needs a size of 1 or more. Got {size!r}.")
+            raise ArgumentError(f"truncate needs size >= 1. Got {size!r}.")
         return self._with(self.coef[: int(size)])
 
     def cutdeg(self, deg: int) -> Self:
-        """Return the series without what is above a degree."""
+        """Return the series truncated above a degree."""
         return self.truncate(deg + 1)
 
     def trim(self, tol: float = 0) -> Self:
-        """Return the series without the last coefficients that are at most `tol`."""
+        """Remove trailing coefficients with absolute value at most `tol`."""
         return self._with(self.family.trim(self.coef, tol))
 
     def mapparms(self) -> tuple[float, float]:
-        """Return offset and scale of the line that takes the domain to the window."""
+        """Return offset and scale of the linear map from the domain to the window."""
         return _line(self.domain, self.window)
 
     def convert(self, domain: Any = None, kind: Any = None, window: Any = None) -> Any:
-        """Return the same function as a series of another kind, domain or window."""
+        """Convert to a series of another type, domain or window."""
         kind = type(self) if kind is None else kind
         domain = kind.usual if domain is None else domain
         target = kind([0.0], domain, window, self.symbol)
-        # The new variable goes back to the point, and from there to this series' variable.
+        # The new variable is mapped to the point, and from there to this series' variable.
         back, stretch = _line(target.window, target.domain)
         off, scl = self.mapparms()
         coef = self.family.in_basis(kind.family, self.coef, off + scl * back, scl * stretch)
@@ -220,7 +222,7 @@ class Series:
 
     @classmethod
     def cast(cls, series: Any, domain: Any = None, window: Any = None) -> Self:
-        """Return another series as one of this kind."""
+        """Convert another series to this type."""
         found: Self = series.convert(domain, cls, window)
         return found
 
@@ -242,21 +244,21 @@ class Series:
         return back + stretch * self.family.roots(self.coef)
 
     def linspace(self, n: int = 100, domain: Any = None) -> tuple[Any, Any]:
-        """Return points all over the domain and the values there."""
+        """Return evenly spaced points of the domain and the values there."""
         start, stop = _pair(domain, self.domain, "domain").tolist()
         points = linspace(start, stop, n)
         return points, self(points)
 
-    # Other ways to make one
+    # Constructors
 
     @classmethod
     def fit(
         cls, x: Any, y: Any, deg: Any, domain: Any = None, rcond: Any = None, full: bool = False,
         w: Any = None, window: Any = None, symbol: str = "x",
     ) -> Any:  # fmt: skip
-        """Return the series that fits points best; the domain is theirs unless given.
+        """Fit a series to points by least squares; the default domain is that of the points.
 
-        An empty domain stands for the usual one.
+        An empty list selects the default domain of the class.
         """
         if domain is None:
             values = read_on_host(x, "fit()")
@@ -272,7 +274,7 @@ class Series:
 
     @classmethod
     def fromroots(cls, roots: Any, domain: Any = (), window: Any = None, symbol: str = "x") -> Self:
-        """Return the series with the given roots; without a domain that of the roots."""
+        """Return the series with the given roots; the default domain is that of the roots."""
         (found,) = series(roots)
         if domain is None:
             values = read_on_host(found, "fromroots()")
@@ -284,20 +286,20 @@ class Series:
 
     @classmethod
     def identity(cls, domain: Any = None, window: Any = None, symbol: str = "x") -> Self:
-        """Return the series of x itself."""
+        """Return the series of the identity function."""
         target = cls([0.0], domain, window, symbol)
         return target._with(cls.family.line(*_line(target.window, target.domain)))
 
     @classmethod
     def basis(cls, deg: int, domain: Any = None, window: Any = None, symbol: str = "x") -> Self:
-        """Return the polynomial of a degree."""
+        """Return the basis polynomial of a degree."""
         if deg != int(deg) or deg < 0:
-            raise ArgumentError(f"basis needs a degree of 0 or more. Got {deg!r}.")
+            raise ArgumentError(f"basis needs deg >= 0. Got {deg!r}.")
         return cls([0.0] * int(deg) + [1.0], domain, window, symbol)
 
 
 class Polynomial(Series):
-    """A polynomial by the coefficients of the powers of x.
+    """A power series.
 
     >>> float(Polynomial([1.0, 2.0, 3.0])(2.0))
     17.0
@@ -307,7 +309,7 @@ class Polynomial(Series):
 
 
 class Chebyshev(Series):
-    """A sum of Chebyshev's polynomials.
+    """A Chebyshev series.
 
     >>> float(Chebyshev([1.0, 2.0, 3.0])(0.5))
     0.5
@@ -317,7 +319,7 @@ class Chebyshev(Series):
 
 
 class Legendre(Series):
-    """A sum of Legendre's polynomials.
+    """A Legendre series.
 
     >>> Legendre([0.0, 0.0, 1.0]).deriv().coef.tolist()
     [0.0, 3.0]
@@ -327,7 +329,7 @@ class Legendre(Series):
 
 
 class Laguerre(Series):
-    """A sum of Laguerre's polynomials.
+    """A Laguerre series.
 
     >>> float(Laguerre([1.0, 1.0])(0.25))
     1.75
@@ -338,7 +340,7 @@ class Laguerre(Series):
 
 
 class Hermite(Series):
-    """A sum of Hermite's polynomials as in physics.
+    """A Hermite series, physicists' convention.
 
     >>> (Hermite([0.0, 1.0]) * Hermite([0.0, 1.0])).coef.tolist()
     [2.0, 0.0, 1.0]
@@ -348,7 +350,7 @@ class Hermite(Series):
 
 
 class HermiteE(Series):
-    """A sum of Hermite's polynomials as in probability theory.
+    """A Hermite series, probabilists' convention.
 
     >>> float(HermiteE([0.0, 0.0, 1.0])(2.0))
     3.0

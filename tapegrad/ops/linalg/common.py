@@ -1,4 +1,4 @@
-"""What the rules of linear algebra share: triangles, identities, safe reciprocals, batching."""
+"""Helpers for the linear algebra rules: triangles, identities, safe reciprocals, batching."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend import backend_of
-from tapegrad.core.dtypes import DType, as_dtype
-from tapegrad.core.families import nondifferentiable
-from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.families import nondifferentiable
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p, sum_p
-from tapegrad.ops.cast import cast_p
-from tapegrad.ops.diagonal import band_p
-from tapegrad.ops.matrix_product import conjugate, matmul_p, swap_last
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.casting.cast import cast_p
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.indexing.primitives import slice_p
+from tapegrad.ops.products.primitives import conjugate, matmul_p, swap_last
+from tapegrad.ops.shape.diagonal import band_p
+from tapegrad.ops.shape.primitives import broadcast_p, reshape_p, sum_p
 
 
 def batches(primitive: Primitive) -> Primitive:
-    """Give a primitive over matrices its batching rule: a batch is one more leading axis."""
+    """Set the batching rule of a primitive over matrices: the batch is one more leading axis."""
 
     def rule(size: int, batched: tuple[bool, ...], *args: Any, **params: Any) -> Any:
         rank = max(len(arg.shape) - flag for arg, flag in zip(args, batched))
@@ -38,7 +38,7 @@ def batches(primitive: Primitive) -> Primitive:
 
 
 def triangle(x: Any, lower: bool, offset: int = 0) -> Any:
-    """Return the triangle on and below (or above) diagonal `offset`, zeros elsewhere."""
+    """Return the lower or upper triangle from diagonal `offset` on, with zeros elsewhere."""
     return band_p(x, low=None, high=offset) if lower else band_p(x, low=offset, high=None)
 
 
@@ -58,16 +58,16 @@ identity_p: Primitive = nondifferentiable(
 
 
 def identity_like(x: Any, size: int | None = None) -> Any:
-    """Return the identity of `x`'s dtype and device, by default for its last axis."""
+    """Return the identity matrix with the dtype and device of `x`, by default of its last axis."""
     return identity_p(x, order=x.shape[-1] if size is None else size)
 
 
 def reciprocal_or_zero(x: Any) -> Any:
-    """Return 1 / x, and 0 where x is 0 (its derivative is 0 there, too)."""
+    """Return 1 / x, and 0 where x is 0; the derivative there is 0 too."""
     return divide_no_nan(1.0, x)
 
 
-def _gaps(xp: Any, x: Any) -> Any:
+def _reciprocal_gaps(xp: Any, x: Any) -> Any:
     gaps = xp.expand_dims(x, axis=-2) - xp.expand_dims(x, axis=-1)
     if x.shape[-1] == 0:
         return gaps
@@ -78,34 +78,34 @@ def _gaps(xp: Any, x: Any) -> Any:
     return xp.where(equal, 0 * one, one / xp.where(equal, one, gaps))
 
 
-# Values that agree up to rounding count as equal. Then 0 stands for the infinite 1 / (x_j - x_i):
-# right for every function that does not depend on how an eigenspace is split into vectors.
-reciprocal_gaps_p = batches(Primitive("reciprocal_gaps", _gaps))
+# 1 / (x_j - x_i), with 0 where the values are equal up to rounding. The 0 gives exact derivatives
+# of every function that does not depend on the choice of a basis in an eigenspace.
+reciprocal_gaps_p = batches(Primitive("reciprocal_gaps", _reciprocal_gaps))
 
 
-def _gaps_vjp(t: Any, y: Any) -> Any:
-    share = -t * conjugate(y * y)
-    last = len(share.shape) - 1
-    columns = sum_p(share, axis=(last - 1,), keepdims=False)
-    return columns - sum_p(share, axis=(last,), keepdims=False)
+def _reciprocal_gaps_vjp(t: Any, y: Any) -> Any:
+    scaled = -t * conjugate(y * y)
+    last = len(scaled.shape) - 1
+    columns = sum_p(scaled, axis=(last - 1,), keepdims=False)
+    return columns - sum_p(scaled, axis=(last,), keepdims=False)
 
 
-reciprocal_gaps_p.vjps(_gaps_vjp)
+reciprocal_gaps_p.vjps(_reciprocal_gaps_vjp)
 reciprocal_gaps_p.jvps(lambda t, y: -(as_row(t) - as_column(t)) * y * y)
 
 
 def as_row(x: Any) -> Any:
-    """Return vectors as matrices of one row, to scale columns with."""
+    """Return vectors as matrices with one row, to scale columns."""
     return reshape_p(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
 def as_column(x: Any) -> Any:
-    """Return vectors as matrices of one column, to scale rows with."""
+    """Return vectors as matrices with one column, to scale rows."""
     return reshape_p(x, shape=(*x.shape, 1))
 
 
 def as_cell(x: Any) -> Any:
-    """Return numbers as 1 × 1 matrices, to scale whole matrices with."""
+    """Return scalars as 1 × 1 matrices, to scale whole matrices."""
     return reshape_p(x, shape=(*x.shape, 1, 1))
 
 
@@ -124,7 +124,7 @@ def diagonal_matrix(x: Any) -> Any:
 
 
 def product(a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False) -> Any:
-    """Return A B, with either factor's adjoint; at least two axes each."""
+    """Return the matrix product A B, with the adjoint of either factor if requested."""
     return matmul_p(
         conjugate(a) if adjoint_a else a,
         conjugate(b) if adjoint_b else b,
@@ -144,18 +144,18 @@ def hermitian_part(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> DType:
-    """Return the dtype of a tensor, batched value or raw array."""
+    """Return the dtype of a tensor, batched value or backend array."""
     dtype = x.dtype
     return dtype if isinstance(dtype, DType) else as_dtype(backend_of(x).dtype_of(x))
 
 
 def as_matrices(value: Any, name: str, square: bool = True) -> Any:
-    """Return `value` as an operand, and refuse what is no matrix with a sentence."""
+    """Return `value` as a floating operand, or raise if it does not hold matrices."""
     x = as_operand(value)
     shape = tuple(x.shape)
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
-        kind = "square matrices" if square else "matrices"
-        raise ShapeError(f"{name} needs {kind} in the last two axes. Got shape {shape}.")
+        expected = "square matrices" if square else "matrices"
+        raise ShapeError(f"{name} needs {expected} in the last two axes. Got shape {shape}.")
     if dtype_of(x).is_differentiable:
         return x
     return cast_p(x, dtype=np.dtype("float32"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.families import nondifferentiable
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive.families import nondifferentiable
+from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.joining import concat
+from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import (
     adjoint_of,
@@ -21,8 +21,8 @@ from tapegrad.ops.linalg.common import (
 )
 from tapegrad.ops.linalg.elimination import factorize, find_pivots
 from tapegrad.ops.linalg.solve import triangular_solve_p
-from tapegrad.ops.matrix_product import matmul_p
-from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.products.primitives import matmul_p
+from tapegrad.ops.shape.joining import concat
 
 cholesky_p = batches(Primitive("cholesky", lambda xp, x: xp.linalg.cholesky(x)))
 
@@ -49,7 +49,7 @@ cholesky_p.jvps(_cholesky_jvp)
 def cholesky(input: Any, name: str | None = None) -> Any:  # TensorFlow's name
     """Return the lower triangular L with L @ L^H = input, for Hermitian positive definite input.
 
-    Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
+    Only the lower triangle is read. The gradient is Hermitian.
 
     >>> cholesky([[4.0, 2.0], [2.0, 2.0]]).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
@@ -77,7 +77,7 @@ def _qr_vjp(t: Any, y1: Any, y2: Any) -> tuple[Any]:
 def _qr_jvp(ts: Any, y1: Any, y2: Any) -> tuple[Any, Any]:
     """With C = Q^H dA R^-1: dR = (C - X) R and dQ = dA R^-1 - Q (C - X).
 
-    X is skew-Hermitian and makes C - X upper triangular with a real diagonal, as R has.
+    X is skew-Hermitian and makes C - X upper triangular with a real diagonal, like R.
     """
     right = adjoint_of(triangular_solve_p(y2, adjoint_of(ts[0]), lower=False, adjoint=True))
     inner = product(y1, right, adjoint_a=True)
@@ -92,7 +92,8 @@ def _qr_jvp(ts: Any, y1: Any, y2: Any) -> tuple[Any, Any]:
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, Any]:
     """Return q with orthonormal columns and upper triangular r with q @ r = input.
 
-    With `full_matrices`, q is square; for more rows than columns that form has no derivative.
+    With `full_matrices`, q is square; this form has no derivative if there are more rows than
+    columns.
 
     >>> q, r = qr([[3.0], [4.0]])
     >>> abs(float(r[0, 0]))
@@ -149,9 +150,9 @@ lu_unpivoted_p.jvps(_lu_jvp)
 
 
 def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> tuple[Any, Any]:
-    """Return (packed, p): row p[i] of the input is row i of L @ U, L and U packed in one matrix.
+    """Return L and U packed in one matrix, and the permutation p with input[p] = L @ U.
 
-    L is the strict lower triangle with a unit diagonal, U the upper one.
+    L is the strict lower triangle with a unit diagonal, U the upper triangle.
 
     >>> packed, p = lu([[1.0, 2.0], [4.0, 4.0]])
     >>> packed.tolist(), p.tolist()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive import Primitive
-from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.basic import sum_p
-from tapegrad.ops.cast import cast_p
-from tapegrad.ops.complex_numbers import complex as join_parts, imag
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.casting.cast import cast_p
+from tapegrad.ops.elementwise.arithmetic import conj
+from tapegrad.ops.elementwise.complex_numbers import complex as join_parts, imag
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import (
     adjoint_of,
@@ -21,6 +20,7 @@ from tapegrad.ops.linalg.common import (
     product,
 )
 from tapegrad.ops.linalg.solve import inv_p
+from tapegrad.ops.shape.primitives import sum_p
 
 det_p = batches(Primitive("det", lambda xp, x: xp.linalg.det(x)))
 
@@ -31,9 +31,9 @@ def _trace(x: Any) -> Any:
 
 
 def _adjugate(xp: Any, x: Any) -> Any:
-    """By singular values, so that singular matrices have one: V diag(Π_{j≠i} s_j) U^H det(U V^H).
+    """Return V diag(Π_{j≠i} s_j) U^H det(U V^H), from the singular value decomposition.
 
-    The products are formed without division.
+    The products are formed without division, so singular matrices have an adjugate too.
     """
     u, s, vh = xp.linalg.svd(x)
     n = x.shape[-1]
@@ -49,11 +49,11 @@ def _adjugate(xp: Any, x: Any) -> Any:
     return inner * xp.expand_dims(xp.expand_dims(phase, axis=-1), axis=-1)
 
 
-# d det(A) = tr(adj(A) dA): unlike det(A) A^-1, the adjugate exists for singular matrices, too.
+# d det(A) = tr(adj(A) dA). Unlike det(A) A^-1, the adjugate exists for singular matrices too.
 adjugate_p = batches(Primitive("adjugate", _adjugate))
 
 
-def _adjugate_move(t: Any, x: Any, y: Any) -> Any:
+def _adjugate_jvp(t: Any, x: Any, y: Any) -> Any:
     """d adj(A) = (tr(adj dA) I - adj dA) A^-1."""
     inverse = inv_p(x)
     moved = product(y, t)
@@ -68,7 +68,7 @@ def _adjugate_vjp(t: Any, x: Any, y: Any) -> Any:
 
 
 adjugate_p.vjps(_adjugate_vjp)
-adjugate_p.jvps(_adjugate_move)
+adjugate_p.jvps(_adjugate_jvp)
 det_p.vjps(lambda t, x: as_cell(t) * adjoint_of(adjugate_p(x)))
 det_p.jvps(lambda t, x: _trace(product(adjugate_p(x), t)))
 
@@ -87,12 +87,12 @@ slogdet_p = batches(Primitive("slogdet", lambda xp, x: tuple(xp.linalg.slogdet(x
 
 @slogdet_p.vjp
 def _slogdet_vjp(t: Any, y1: Any, x: Any) -> tuple[Any]:
-    """log|det| moves by Re tr(A^-1 dA); a complex sign turns by the imaginary part."""
+    """d log|det| = Re tr(A^-1 dA); the phase of a complex sign changes by the imaginary part."""
     back = adjoint_of(inv_p(x))
     if not is_complex(x):
         return (as_cell(t[1]) * back,)
-    turn = -imag(conj(t[0]) * y1)
-    return (as_cell(join_parts(t[1], turn)) * back,)
+    phase_cotangent = -imag(conj(t[0]) * y1)
+    return (as_cell(join_parts(t[1], phase_cotangent)) * back,)
 
 
 @slogdet_p.jvp
@@ -105,7 +105,7 @@ def _slogdet_jvp(ts: Any, y1: Any, x: Any) -> tuple[Any, Any]:
 
 
 def slogdet(input: Any, name: str | None = None) -> tuple[Any, Any]:
-    """Return the sign (or phase) of the determinant and the logarithm of its absolute value.
+    """Return the sign or phase of the determinant and the logarithm of its absolute value.
 
     >>> sign, log = slogdet([[2.0, 0.0], [0.0, -0.5]])
     >>> float(sign), float(log)

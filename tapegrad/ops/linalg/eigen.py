@@ -1,17 +1,17 @@
-"""Eigenvalues and singular values.
+"""Eigenvalue and singular value decompositions.
 
-Vectors are only defined up to sign or phase, and those of equal values only up to a rotation.
-The rules are right for every function that does not depend on that choice: where two values are
-equal (up to rounding), the term that would divide by their difference is left out.
+Vectors are defined up to sign or phase only, and those of equal values up to a rotation. The rules
+are exact for every function that does not depend on this choice: where two values are equal up to
+rounding, the term that divides by their difference is omitted.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive import Primitive
-from tapegrad.ops.cast import cast_p
-from tapegrad.ops.complex_numbers import real
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.casting.cast import cast_p
+from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import (
     adjoint_of,
@@ -29,7 +29,7 @@ from tapegrad.ops.linalg.common import (
     reciprocal_or_zero,
 )
 from tapegrad.ops.linalg.solve import inv_p
-from tapegrad.ops.matrix_product import conjugate
+from tapegrad.ops.products.primitives import conjugate
 
 eigh_p = batches(Primitive("eigh", lambda xp, x: tuple(xp.linalg.eigh(x)), many=True))
 
@@ -68,7 +68,7 @@ eigvalsh_p.jvps(_eigvalsh_jvp)
 def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     """Return the eigenvalues (ascending) and eigenvectors (columns) of Hermitian matrices.
 
-    Only the lower triangle is read; the gradient is that with respect to a Hermitian matrix.
+    Only the lower triangle is read. The gradient is Hermitian.
 
     >>> values, vectors = eigh([[2.0, 0.0], [0.0, 1.0]])
     >>> values.tolist()
@@ -91,13 +91,13 @@ eig_p = batches(Primitive("eig", lambda xp, x: tuple(xp.linalg.eig(x)), many=Tru
 
 @eig_p.vjp
 def _eig_vjp(t: Any, y1: Any, y2: Any, x: Any) -> tuple[Any]:
-    """dA = V^-H (diag(dw) + conj(F) ∘ (V^H dV - V^H V Re diag(V^H dV))) V^H, |v| = 1 kept."""
+    """dA = V^-H (diag(dw) + conj(F) ∘ (V^H dV - V^H V Re diag(V^H dV))) V^H for unit vectors."""
     vectors = product(y2, t[1], adjoint_a=True)
     overlap = product(y2, y2, adjoint_a=True)
     kept = overlap * as_row(real(diagonal_of(vectors)))
     inner = (vectors - kept) * conjugate(reciprocal_gaps_p(y1)) + diagonal_matrix(t[0])
-    share = product(product(inv_p(y2), inner, adjoint_a=True), y2, adjoint_b=True)
-    return (share if is_complex(x) else real(share),)
+    cotangent = product(product(inv_p(y2), inner, adjoint_a=True), y2, adjoint_b=True)
+    return (cotangent if is_complex(x) else real(cotangent),)
 
 
 @eig_p.jvp
@@ -156,7 +156,7 @@ svd_p = batches(Primitive("svd", _svd, many=True))
 def _svd_vjp(t: Any, y1: Any, y2: Any, y3: Any) -> tuple[Any]:
     """The rule of Townsend (2016), with the phase term for complex values.
 
-    U and V move inside their own span by F ∘ skew(...), and out of it by what A adds there.
+    The terms with F ∘ skew(...) change U and V within their span, the others out of it.
     """
     left = product(y1, t[0], adjoint_a=True)
     right = product(y3, t[2], adjoint_b=True)
@@ -219,9 +219,9 @@ def svdvals(x: Any) -> Any:
 
 
 def svd(x: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
-    """Return u, s, vh with x = (u * s) @ vh (the Array API's order); only s without `compute_uv`.
+    """Return u, s, vh with x = (u * s) @ vh, as the Array API does; without `compute_uv` only s.
 
-    `full_matrices` makes u and vh square; for matrices that are not, that has no derivative.
+    With `full_matrices`, u and vh are square; this form has no derivative unless x is square.
 
     >>> u, s, vh = svd([[3.0, 0.0], [0.0, 4.0]])
     >>> s.tolist()
@@ -238,7 +238,7 @@ def svd(x: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
 def tf_svd(
     tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None
 ) -> Any:
-    """Return s, u, v with tensor = (u * s) @ v^H: TensorFlow's order, and v instead of vh.
+    """Return s, u, v with tensor = (u * s) @ v^H, in TensorFlow's order.
 
     >>> s, u, v = tf_svd([[3.0, 0.0], [0.0, 4.0]])
     >>> s.tolist()

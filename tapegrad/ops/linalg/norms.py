@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices. Their derivative at zero is 0, not NaN."""
+"""Norms of vectors and matrices. Their derivative at zero is 0 instead of NaN."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.families import elementwise
-from tapegrad.core.indexed_slices import IndexedSlices
-from tapegrad.core.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.primitive.families import elementwise
+from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import reshape_p
-from tapegrad.ops.cast import cast
-from tapegrad.ops.joining import stack
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.elementwise.magnitude import abs as absolute
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.powers import power, rsqrt
+from tapegrad.ops.elementwise.selection import maximum
+from tapegrad.ops.indexing.sparse_rows import merged
 from tapegrad.ops.linalg.common import as_matrices, dtype_of
 from tapegrad.ops.linalg.eigen import svdvals_p
 from tapegrad.ops.linalg.solve import inv_p
-from tapegrad.ops.magnitude import abs as absolute
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.powers import power, rsqrt
-from tapegrad.ops.reduction import max as largest, min as smallest, sum as total
-from tapegrad.ops.rows import merged
-from tapegrad.ops.selection import maximum
-from tapegrad.ops.shape import moveaxis
-from tapegrad.ops.squares import euclidean_norm, sum_of_squares
+from tapegrad.ops.reduction.primitives import max as largest, min as smallest, sum as total
+from tapegrad.ops.reduction.squares import euclidean_norm, sum_of_squares
+from tapegrad.ops.shape.functions import moveaxis
+from tapegrad.ops.shape.joining import stack
+from tapegrad.ops.shape.primitives import reshape_p
 
 root_p = elementwise(
     "root_or_zero",
@@ -33,9 +33,9 @@ root_p = elementwise(
 
 
 def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the `ord`-norm over `axis` (None: of all elements).
+    """Return the `ord`-norm over `axis`, by default of all elements.
 
-    `ord` is any number, inf, or -inf; 0 counts what is not zero.
+    `ord` is a number, inf or -inf; 0 counts the nonzero elements.
 
     >>> float(vector_norm([3.0, 4.0])), float(vector_norm([3.0, -4.0], 1))
     (5.0, 7.0)
@@ -63,7 +63,7 @@ def _as_floating(x: Any) -> Any:
 
 
 def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
-    """Return a norm of matrices: 'fro', 'nuc', or 1, 2, inf and their negatives.
+    """Return a norm of matrices; `ord` is 'fro', 'nuc', 1, 2, inf or a negative of these numbers.
 
     >>> x = [[3.0, 0.0], [0.0, 4.0]]
     >>> float(matrix_norm(x)), float(matrix_norm(x, 2))
@@ -79,7 +79,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
         found = (largest if ord > 0 else smallest)(sums, outer, True)
     elif ord in (2, -2, "nuc"):
         values = svdvals_p(moveaxis(x, (row, column), (-2, -1)))
-        found = _reduced_values(values, ord)
+        found = _reduce_singular_values(values, ord)
     else:
         raise ArgumentError(
             "The ord of a matrix norm must be 'euclidean', 'fro', 'nuc', 1, 2, inf or one of "
@@ -90,7 +90,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
     return reshape_p(found, shape=shape)
 
 
-def _reduced_values(values: Any, ord: Any) -> Any:
+def _reduce_singular_values(values: Any, ord: Any) -> Any:
     if ord == "nuc":
         return total(values, -1)
     return (largest if ord == 2 else smallest)(values, -1)
@@ -103,7 +103,7 @@ def norm(
     keepdims: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return the norm of vectors (one axis, or None: all elements) or matrices (two axes).
+    """Return the norm of vectors (one axis, or None for all elements) or matrices (two axes).
 
     >>> float(norm([3.0, 4.0])), norm([[3.0, 4.0]], 1, axis=1).tolist()
     (5.0, [7.0])
@@ -160,7 +160,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """Return the condition number |x| |x^-1|; by default the ratio of the singular values.
+    """Return the condition number |x| |x^-1|, by default in the 2-norm.
 
     >>> float(cond([[2.0, 0.0], [0.0, 1.0]]))
     2.0

@@ -1,4 +1,4 @@
-"""The Schur decomposition and the Hessenberg form, which keep eigenvalues under rotations."""
+"""The Schur decomposition and the Hessenberg form: unitary similarity transformations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.families import nondifferentiable
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive.families import nondifferentiable
+from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.basic import broadcast_p, reshape_p
-from tapegrad.ops.cast import cast_p
-from tapegrad.ops.joining import concat
+from tapegrad.ops.casting.cast import cast_p
+from tapegrad.ops.elementwise.magnitude import abs as magnitude
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg.common import (
     adjoint_of,
@@ -24,12 +26,10 @@ from tapegrad.ops.linalg.common import (
 )
 from tapegrad.ops.linalg.schur_iteration import decompose
 from tapegrad.ops.linalg.solve import solve_p
-from tapegrad.ops.magnitude import abs as magnitude
-from tapegrad.ops.matrix_product import swap_last
-from tapegrad.ops.no_nan import divide_no_nan
-from tapegrad.ops.selection import where
-from tapegrad.ops.slicing import slice_p
-from tapegrad.ops.squares import euclidean_norm
+from tapegrad.ops.products.primitives import swap_last
+from tapegrad.ops.reduction.squares import euclidean_norm
+from tapegrad.ops.shape.joining import concat
+from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
 schur_p = batches(Primitive("schur", decompose, many=True))
 schur_real_p = batches(nondifferentiable("schur_real", decompose, many=True))
@@ -39,11 +39,12 @@ def _strictly_lower(x: Any) -> Any:
     return triangle(x, lower=True, offset=-1)
 
 
-def _turn(t: Any, below: Any, adjoint: bool = False) -> Any:
-    """The strictly lower X for which T X - X T has this strictly lower part.
+def _solve_commutator(t: Any, below: Any, adjoint: bool = False) -> Any:
+    """Return the strictly lower X such that T X - X T has the given strictly lower part.
 
-    Upper triangular T keep the two parts apart. One system for all entries of X; those that are
-    not strictly lower stand in it as themselves. `adjoint` solves with its adjoint.
+    T is upper triangular, so the strictly lower part depends on the strictly lower X only. One
+    linear system has all entries of X as unknowns, with identity rows for the entries that are
+    not strictly lower. `adjoint` solves the adjoint system.
     """
     *lead, n, _ = t.shape
     one = identity_like(t)
@@ -57,15 +58,15 @@ def _turn(t: Any, below: Any, adjoint: bool = False) -> Any:
     return reshape_p(solve_p(system, rows, adjoint=adjoint), shape=(*lead, n, n))
 
 
-# Vectors are defined up to phases, as eigenvectors are; these rules do not change them, and are
-# right for all functions that do not depend on them. Equal eigenvalues have no derivative.
+# The Schur vectors are defined up to phases. The rules keep the phases fixed, and are exact for all
+# functions that do not depend on them. There is no derivative where eigenvalues are equal.
 
 
 @schur_p.jvp
 def _schur_jvp(ts: Any, y1: Any, y2: Any) -> tuple[Any, Any]:
-    """With M = Z^H dA Z: dZ = Z W and dT = M + T W - W T, W skew such that dT is triangular."""
+    """With M = Z^H dA Z: dZ = Z W and dT = M + T W - W T; a skew W makes dT triangular."""
     moved = product(product(y2, ts[0], adjoint_a=True), y2)
-    lower = -_turn(y1, moved)
+    lower = -_solve_commutator(y1, moved)
     skew = lower - adjoint_of(lower)
     upper = moved + product(y1, skew) - product(skew, y1)
     return triangle(upper, lower=False), product(y2, skew)
@@ -76,17 +77,18 @@ def _schur_vjp(t: Any, y1: Any, y2: Any) -> tuple[Any]:
     upper = triangle(t[0], lower=False)
     skew = product(y1, upper, adjoint_a=True) - product(upper, y1, adjoint_b=True)
     skew = skew + product(y2, t[1], adjoint_a=True)
-    inner = upper - _turn(y1, skew - adjoint_of(skew), adjoint=True)
+    inner = upper - _solve_commutator(y1, skew - adjoint_of(skew), adjoint=True)
     return (product(product(y2, inner), y2, adjoint_b=True),)
 
 
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """Return t and z with a = z @ t @ z^H, z unitary and t upper triangular.
 
-    With output 'real', real matrices have a real t with 2 × 2 blocks on its diagonal where
-    eigenvalues are complex; that form has no derivative. 'complex' has one where no two
-    eigenvalues are equal, for functions that do not depend on the phases of columns. Made for
-    small matrices: n rows take 40 + 4 n sweeps on a device, and n² unknowns for a derivative.
+    With output 'real', t of a real matrix is real, with 2 × 2 blocks on the diagonal for complex
+    eigenvalues; this form has no derivative. With output 'complex' the derivative exists if all
+    eigenvalues are distinct, for functions that do not depend on the phases of the columns. The
+    function is meant for small matrices: a GPU takes 40 + 4 n sweeps for n rows, and the
+    derivative solves a system of n² unknowns.
 
     >>> t, z = schur([[0.0, 2.0], [-2.0, 0.0]], "complex")
     >>> sorted(t.numpy().diagonal().imag.round(5).tolist())
@@ -123,7 +125,7 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 
 
 def _reflection(h: Any, k: int) -> tuple[Any, Any]:
-    """The normal of the mirror that clears column k, and 2 over its square: 0 for a clear one."""
+    """Return the Householder vector v that clears column k, and 2 / |v|² (0 if it is clear)."""
     lead = [slice(None)] * (len(h.shape) - 2)
     column = slice_p(h, index=(*lead, slice(k + 1, None), slice(k, k + 1)))
     first = slice_p(column, index=(*lead, slice(0, 1), slice(None)))

@@ -1,15 +1,13 @@
-"""Systems of linear equations: solve, inverse, triangular and least squares."""
+"""Linear systems: solve, triangular_solve, inverse, pseudo-inverse and least squares."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.operand import as_operand
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import broadcast_p, reshape_p, sum_to_shape
 from tapegrad.ops.creation import zeros_for
-from tapegrad.ops.joining import concat
 from tapegrad.ops.linalg.common import (
     adjoint_of,
     as_matrices,
@@ -19,6 +17,8 @@ from tapegrad.ops.linalg.common import (
     product,
     triangle,
 )
+from tapegrad.ops.shape.joining import concat
+from tapegrad.ops.shape.primitives import broadcast_p, reshape_p, sum_to_shape
 
 
 def _solve(xp: Any, a: Any, b: Any, *, adjoint: bool) -> Any:
@@ -44,18 +44,18 @@ def _solve_vjp(
     needs: tuple[bool, bool],
 ) -> tuple[Any, Any]:
     """With y = A^-1 b: db = A^-H dy and dA = -db y^H."""
-    share = solve_p(x1, t, adjoint=not adjoint)
-    matrix = _matrix_share(share, y, adjoint) if needs[0] else None
+    rhs_cotangent = solve_p(x1, t, adjoint=not adjoint)
+    matrix = _matrix_cotangent(rhs_cotangent, y, adjoint) if needs[0] else None
     return (
         None if matrix is None else sum_to_shape(matrix, x1_shape),
-        sum_to_shape(share, x2_shape) if needs[1] else None,
+        sum_to_shape(rhs_cotangent, x2_shape) if needs[1] else None,
     )
 
 
-def _matrix_share(share: Any, y: Any, adjoint: bool) -> Any:
+def _matrix_cotangent(rhs_cotangent: Any, y: Any, adjoint: bool) -> Any:
     if adjoint:
-        return -product(y, share, adjoint_b=True)
-    return -product(share, y, adjoint_b=True)
+        return -product(y, rhs_cotangent, adjoint_b=True)
+    return -product(rhs_cotangent, y, adjoint_b=True)
 
 
 solve_p.jvps(
@@ -84,12 +84,12 @@ def _triangular_vjp(
     adjoint: bool,
     needs: tuple[bool, bool],
 ) -> tuple[Any, Any]:
-    share = triangular_solve_p(x1, t, lower=lower, adjoint=not adjoint)
+    rhs_cotangent = triangular_solve_p(x1, t, lower=lower, adjoint=not adjoint)
     matrix = None
     if needs[0]:
-        full = sum_to_shape(_matrix_share(share, y, adjoint), x1_shape)
+        full = sum_to_shape(_matrix_cotangent(rhs_cotangent, y, adjoint), x1_shape)
         matrix = triangle(full, lower=lower)
-    return matrix, sum_to_shape(share, x2_shape) if needs[1] else None
+    return matrix, sum_to_shape(rhs_cotangent, x2_shape) if needs[1] else None
 
 
 def _triangular_jvp(t: Any, y: Any, x1: Any, *, lower: bool, adjoint: bool) -> Any:
@@ -111,12 +111,12 @@ def _pinv(xp: Any, x: Any, *, rcond: float | None) -> Any:
     return xp.linalg.pinv(x) if rcond is None else xp.linalg.pinv(x, rtol=rcond)
 
 
-# The derivative of Golub and Pereyra (1973), for matrices whose rank does not change.
+# The rules are those of Golub and Pereyra (1973), for matrices of locally constant rank.
 pinv_p = batches(Primitive("pinv", _pinv))
 
 
 def _projectors(x: Any, y: Any) -> tuple[Any, Any]:
-    """What A and A^+ do not reach: I - A A^+ and I - A^+ A."""
+    """Return I - A A^+ and I - A^+ A, the projections onto the orthogonal complements."""
     return identity_like(x, x.shape[-2]) - product(x, y), identity_like(x) - product(y, x)
 
 
@@ -144,13 +144,13 @@ pinv_p.jvps(_pinv_jvp)
 def _check_rows(matrix: Any, rhs: Any, name: str, axis: int = -2) -> None:
     if len(rhs.shape) < 2 or matrix.shape[axis] != rhs.shape[-2]:
         raise ShapeError(
-            f"{name} needs a right-hand side of {matrix.shape[axis]} rows for matrices of shape "
+            f"{name} needs a right-hand side with {matrix.shape[axis]} rows for matrices of shape "
             f"{matrix.shape}. Got shape {rhs.shape}."
         )
 
 
 def _with_columns(rhs: Any) -> tuple[Any, bool]:
-    """Return a right-hand side as matrices, and whether it was one vector."""
+    """Return a right-hand side as matrices, and whether it was a single vector."""
     rhs = as_operand(rhs)
     if len(rhs.shape) == 1:
         return reshape_p(rhs, shape=(rhs.shape[0], 1)), True
@@ -162,9 +162,9 @@ def _without_columns(x: Any, vector: bool) -> Any:
 
 
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """Return x with matrix @ x = rhs (or matrix^H @ x = rhs).
+    """Return x with matrix @ x = rhs, or with `adjoint` matrix^H @ x = rhs.
 
-    `rhs` has one system per column; a single vector works, too.
+    Each column of `rhs` is one system; `rhs` may also be a single vector.
 
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).tolist()
     [[1.0], [0.5]]
@@ -200,7 +200,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
 
 
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """Return the inverse of each matrix (of its adjoint, if asked).
+    """Return the inverse of each matrix, or with `adjoint` of its adjoint.
 
     >>> inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
@@ -212,7 +212,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
 def pinv(
     a: Any, rcond: float | None = None, validate_args: bool = False, name: str | None = None
 ) -> Any:
-    """Return the Moore-Penrose inverse; singular values below rcond times the largest count as 0.
+    """Return the Moore-Penrose inverse; singular values below rcond * max(s) count as 0.
 
     >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
@@ -225,8 +225,8 @@ def lstsq(
 ) -> Any:
     """Return the x that minimises |matrix @ x - rhs|² + l2_regularizer |x|².
 
-    With more columns than rows it is the shortest of the exact solutions. `fast` solves the
-    normal equations and needs full rank; otherwise the pseudo-inverse is used.
+    With more columns than rows, it is the exact solution of minimum norm. `fast` solves the normal
+    equations, which requires full rank; otherwise the pseudo-inverse is used.
 
     >>> lstsq([[1.0], [1.0]], [[1.0], [3.0]]).tolist()
     [[2.0]]
@@ -235,7 +235,7 @@ def lstsq(
     rhs, vector = _with_columns(rhs)
     _check_rows(matrix, rhs, "lstsq")
     if not fast:
-        return _without_columns(_careful_lstsq(matrix, rhs, l2_regularizer), vector)
+        return _without_columns(_lstsq_by_pinv(matrix, rhs, l2_regularizer), vector)
     tall = matrix.shape[-2] >= matrix.shape[-1]
     gram = product(matrix, matrix, adjoint_a=tall, adjoint_b=not tall)
     if l2_regularizer:
@@ -247,8 +247,8 @@ def lstsq(
     return _without_columns(solution, vector)
 
 
-def _careful_lstsq(matrix: Any, rhs: Any, l2_regularizer: float) -> Any:
-    """By the pseudo-inverse; the regulariser becomes rows of its own."""
+def _lstsq_by_pinv(matrix: Any, rhs: Any, l2_regularizer: float) -> Any:
+    """Solve with the pseudo-inverse; the regularizer becomes additional rows."""
     if l2_regularizer:
         n = matrix.shape[-1]
         weight = identity_like(matrix) * float(l2_regularizer) ** 0.5

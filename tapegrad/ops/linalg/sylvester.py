@@ -1,17 +1,17 @@
-"""Sylvester's equation A X + X B = Q."""
+"""The Sylvester equation A X + X B = Q."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive import Primitive
+from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
-from tapegrad.ops.basic import sum_to_shape
 from tapegrad.ops.linalg.common import adjoint_of, as_matrices, batches, product
+from tapegrad.ops.shape.primitives import sum_to_shape
 
 
 def _sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
-    """Solve for the m n unknowns at once: (A ⊗ I + I ⊗ B') vec(X) = vec(Q)."""
+    """Solve one system of m n unknowns: (A ⊗ I + I ⊗ B') vec(X) = vec(Q)."""
     m, n = q.shape[-2:]
     one_m = xp.eye(m, dtype=a.dtype, device=a.device)
     one_n = xp.eye(n, dtype=a.dtype, device=a.device)
@@ -37,11 +37,11 @@ def _sylvester_vjp(
     x3_shape: tuple[int, ...],
 ) -> tuple[Any, Any, Any]:
     """With A^H G + G B^H = dX: dQ = G, dA = -G X^H and dB = -X^H G."""
-    share = sylvester_p(adjoint_of(x1), adjoint_of(x2), t)
+    q_cotangent = sylvester_p(adjoint_of(x1), adjoint_of(x2), t)
     return (
-        sum_to_shape(-product(share, y, adjoint_b=True), x1_shape),
-        sum_to_shape(-product(y, share, adjoint_a=True), x2_shape),
-        sum_to_shape(share, x3_shape),
+        sum_to_shape(-product(q_cotangent, y, adjoint_b=True), x1_shape),
+        sum_to_shape(-product(y, q_cotangent, adjoint_a=True), x2_shape),
+        sum_to_shape(q_cotangent, x3_shape),
     )
 
 
@@ -53,7 +53,7 @@ sylvester_p.jvps(
 
 
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """Return the X of A X + X B = Q; the time grows with the cube of the number of unknowns.
+    """Return the solution X of A X + X B = Q; the cost is cubic in the number of unknowns.
 
     >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
@@ -62,7 +62,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     q = as_matrices(q, "solve_sylvester", square=False)
     if tuple(q.shape[-2:]) != (a.shape[-1], b.shape[-1]):
         raise ShapeError(
-            f"solve_sylvester needs q of {a.shape[-1]} rows and {b.shape[-1]} columns, as a and b "
-            f"have. Got shape {q.shape}."
+            f"solve_sylvester needs q with {a.shape[-1]} rows and {b.shape[-1]} columns, the "
+            f"orders of a and b. Got shape {q.shape}."
         )
     return sylvester_p(a, b, q)

@@ -1,4 +1,4 @@
-"""Smaller products of vectors and matrices: trace, cross, chains, and equations in tensors."""
+"""trace, cross, multi_dot, tensorsolve and tensorinv."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.basic import permute_p, reshape_p, sum_p
-from tapegrad.ops.joining import stack
+from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.linalg.common import diagonal_of
 from tapegrad.ops.linalg.solve import inv_p, solve
-from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import moveaxis
-from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.shape.functions import moveaxis
+from tapegrad.ops.shape.joining import stack
+from tapegrad.ops.shape.primitives import permute_p, reshape_p, sum_p
 
 
 def trace(x: Any, name: str | None = None) -> Any:
@@ -52,7 +52,7 @@ def _entry(x: Any, i: int) -> Any:
 
 
 def multi_dot(arrays: Sequence[Any]) -> Any:
-    """Return the product of a chain of matrices in the cheapest order; the ends may be vectors.
+    """Multiply a chain of matrices in the cheapest order; the first and last may be vectors.
 
     >>> float(multi_dot([[1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], [3.0, 4.0]]))
     11.0
@@ -67,17 +67,17 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
     first = 1 if len(factors[0].shape) == 1 else factors[0].shape[0]
     splits = _cheapest_splits([first, *inner, last])
 
-    def multiplied(i: int, j: int) -> Any:
+    def multiply(i: int, j: int) -> Any:
         if i == j:
             return factors[i]
         k = splits[i, j]
-        return matmul(multiplied(i, k), multiplied(k + 1, j))
+        return matmul(multiply(i, k), multiply(k + 1, j))
 
-    return multiplied(0, len(factors) - 1)
+    return multiply(0, len(factors) - 1)
 
 
 def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each part of the chain (the classic dynamic programme)."""
+    """Return the best split of each part of the chain, by dynamic programming."""
     count = len(sizes) - 1
     cost: dict[tuple[int, int], float] = {(i, i): 0.0 for i in range(count)}
     splits: dict[tuple[int, int], int] = {}
@@ -113,7 +113,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """Return the inverse of the map tensordot(a, ., ind).
+    """Return the inverse of the linear map tensordot(a, ·, ind).
 
     >>> tensorinv([[2.0, 0.0], [0.0, 4.0]], ind=1).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
@@ -122,5 +122,8 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     left, right = tuple(a.shape[:ind]), tuple(a.shape[ind:])
     n = math.prod(left)
     if ind < 1 or n != math.prod(right):
-        raise ShapeError(f"tensorinv cannot split shape {a.shape} evenly at ind={ind}.")
+        raise ShapeError(
+            f"tensorinv needs as many elements before axis ind={ind} as after it. "
+            f"Got shape {a.shape}."
+        )
     return reshape_p(inv_p(reshape_p(a, shape=(n, n))), shape=(*right, *left))

@@ -1,8 +1,8 @@
-"""SciPy's integration on tensors, with gradients: differential equations and quadrature.
+"""SciPy's integration with gradients: differential equations and quadrature.
 
-ivp           solve_ivp, odeint; explicit and radau: their methods; adjoint: their gradients
-quadrature    quad, quad_vec: functions, adaptively
-rules         samples, and functions at fixed points
+ivp           solve_ivp, odeint; methods in explicit and radau, gradients in adjoint
+quadrature    quad, quad_vec: adaptive quadrature of functions
+rules         quadrature of samples, and of functions at fixed points
 """
 
 from tapegrad.scipy.integrate.ivp import OdeResult, odeint, solve_ivp

@@ -1,12 +1,11 @@
-"""Gradients of solutions by the adjoint method: an integration backwards in time.
+"""Gradients of ODE solutions by the adjoint method.
 
-The memory does not grow with the number of steps: the state is integrated back along with its
-cotangent and with the gradients of the parameters. What the field reads besides its arguments,
-variables for example, gets gradients as well. Derivatives of the gradients are those of the
-backward integration, found in the same way.
+The state, its cotangent and the gradients of the parameters are integrated backwards in time, so
+memory does not grow with the number of steps. Variables that the field reads get gradients as well.
+Higher derivatives apply the same method to the backward integration.
 
-Stiff equations cannot be integrated back. Implicit methods keep their steps instead, and each has
-the derivatives of the equations that it solves.
+Stiff equations cannot be integrated backwards. Implicit methods store their steps instead, and each
+step has the derivatives of the equations that it solves.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.convert import read_on_host
 from tapegrad.core.recorder import active_stack
-from tapegrad.core.tensor import Tensor
-from tapegrad.core.variable import Variable
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.scipy.integrate.control import Control
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.steps import integrate
-from tapegrad.scipy.optimize.implicit import is_recorded, quietly
+from tapegrad.scipy.optimize.implicit import is_recording, without_recording
 from tapegrad.scipy.vocabulary import (
     concat,
     operand,
@@ -47,11 +46,11 @@ def flow(
     control: Control,
     every_step: bool = False,
 ) -> tuple[list[float], Any]:
-    """Return the times and the stacked solutions of y' = field(t, y, *params) there.
+    """Solve y' = field(t, y, *params); return the times and the stacked states.
 
-    y0, times and params get gradients (times do not with `every_step`).
+    The solution is differentiable in y0, params and, unless `every_step` is set, times.
 
-    >>> from tapegrad.scipy.operands import operands
+    >>> from tapegrad.scipy.vocabulary import operands
     >>> from tapegrad.scipy.integrate.explicit import RK45
     >>> y0, times, rate = operands(1.0, [0.0, 1.0], 2.0)
     >>> control = Control(rtol=1e-8, atol=1e-8, method=RK45)
@@ -60,23 +59,23 @@ def flow(
     7.38906
     """
     if isinstance(control.method, Radau):
-        return _by_steps(field, y0, times, params, control, every_step)
+        return _integrate_implicit(field, y0, times, params, control, every_step)
     found: list[float] = []
 
     def solve(y0: Any, times: Any, *params: Any) -> Any:
         points = [float(t) for t in read_on_host(times, "the times of an integration")]
-        constants = [stop_gradient(p) if _is_followed(p) else p for p in params]
+        constants = [stop_gradient(p) if _is_differentiable(p) else p for p in params]
         found[:], states, _ = integrate(
             lambda t, y: field(t, y, *constants), y0, points, control, every_step
         )
         points = list(found)
 
         def pull(g: Any, variables: Sequence[Variable] = ()) -> Any:
-            # Somebody who records wants derivatives of the gradient, by way of the states too.
+            # Higher derivatives also need the dependence of the gradient on the states.
             along: Any = states
             if active_stack().recorders:
                 along = _split(flow(field, y0, points, params, _fresh(control))[1], len(points))
-            by_y0, by_times, by_params, by_variables = _backwards(
+            by_y0, by_times, by_params, by_variables = _integrate_backwards(
                 field, along, points, params, list(variables), g, control
             )
             grads = [by_y0, None if every_step else stack(by_times), *by_params]
@@ -92,25 +91,25 @@ def _fresh(control: Control) -> Control:
     return replace(control, first_step=None, calls=0)
 
 
-def _by_steps(
+def _integrate_implicit(
     field: Function, y0: Any, times: Any, params: Sequence[Any], control: Control, every_step: bool
 ) -> tuple[list[float], Any]:
-    """Integrate implicitly; if somebody records, go along the same steps where it is seen."""
+    """Integrate by an implicit method; if a tape is recording, repeat the same steps recorded."""
     points = [float(t) for t in read_on_host(times, "the times of an integration")]
 
     def bound(t: float, y: Any) -> Any:
         return field(t, y, *params)
 
-    with quietly():
+    with without_recording():
         found, states, steps = integrate(bound, y0, points, control, every_step)
-    if is_recorded():
-        wanted, y, seen = set(found), y0, [y0]
+    if is_recording():
+        wanted, y, recorded = set(found), y0, [y0]
         for step in steps:
             length = step.end - step.start
-            y = Radau().moved(bound, step.start, y, length, step.stages)
+            y = Radau().advance_with_stages(bound, step.start, y, length, step.stages)
             if step.end in wanted:
-                seen.append(y)
-        states = seen
+                recorded.append(y)
+        states = recorded
     return found, stack(states)
 
 
@@ -118,7 +117,7 @@ def _split(states: Any, count: int) -> list[Any]:
     return [states[i] for i in range(count)]
 
 
-def _backwards(
+def _integrate_backwards(
     field: Function,
     states: Sequence[Any],
     times: Sequence[float],
@@ -127,15 +126,15 @@ def _backwards(
     g: Any,
     control: Control,
 ) -> tuple[Any, list[Any], list[Any], list[Any]]:
-    """Return the gradients by the first state, the times, the parameters and the variables."""
-    followed = [p for p in params if _is_followed(p)]
-    sources = [*followed, *variables]
+    """Return the gradients of the initial state, the times, the parameters and the variables."""
+    differentiable = [p for p in params if _is_differentiable(p)]
+    sources = [*differentiable, *variables]
     adjoint = g[len(times) - 1]
     totals = [zeros_like(source) for source in sources]
     by_times: list[Any] = []
     for i in range(len(times) - 1, 0, -1):
-        share = g[i]
-        by_times.append(sum_over(share * field(times[i], states[i], *params)))
+        cotangent = g[i]
+        by_times.append(sum_over(cotangent * field(times[i], states[i], *params)))
         parts = [states[i], adjoint, *totals]
         back = _augmented(field, parts, variables)
         ends = [times[i], times[i - 1]]
@@ -145,31 +144,31 @@ def _backwards(
             adjoint = adjoint + g[i - 1]
     by_times.append(-sum_over(adjoint * field(times[0], states[0], *params)))
     found = iter(totals)
-    by_params = [next(found) if _is_followed(p) else None for p in params]
+    by_params = [next(found) if _is_differentiable(p) else None for p in params]
     if len(times) == 1:
         return adjoint, [0.0 * sum_over(adjoint)], by_params, list(found)
     return adjoint + g[0], by_times[::-1], by_params, list(found)
 
 
-def _is_followed(value: Any) -> bool:
+def _is_differentiable(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.is_differentiable
 
 
 def _augmented(field: Function, parts: Sequence[Any], variables: list[Variable]) -> Function:
-    """Return the field of state, cotangent and gradients, all in one vector."""
+    """Return the augmented field of state, cotangent and gradients, packed into one vector."""
 
     def back(t: float, packed: Any, *params: Any) -> Any:
         y, adjoint, *_ = _unpacked(packed, parts)
-        followed = [p for p in params if _is_followed(p)]
+        differentiable = [p for p in params if _is_differentiable(p)]
         with GradientTape(watch_accessed_variables=False) as tape:
             y = y * 1
-            inner = [p * 1 for p in followed]
+            inner = [p * 1 for p in differentiable]
             tape.watch([y, *inner, *variables])
             places = iter(inner)
-            slope = field(t, y, *(next(places) if _is_followed(p) else p for p in params))
+            slope = field(t, y, *(next(places) if _is_differentiable(p) else p for p in params))
         sources = [y, *inner, *variables]
-        pulled = tape.gradient(slope, sources, -adjoint, unconnected_gradients="zero")
-        return _packed([slope, *pulled])
+        gradients = tape.gradient(slope, sources, -adjoint, unconnected_gradients="zero")
+        return _packed([slope, *gradients])
 
     return back
 

@@ -1,4 +1,4 @@
-"""What all methods of integration share: the field, the tolerances, an attempted step."""
+"""Types shared by all integration methods: the field, the step control, an attempted step."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from tapegrad.core.primitive import INTERPRETERS
+from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.scipy.vocabulary import largest, maximum, mean, sqrt, stop_gradient
 
 Field = Callable[[float, Any], Any]
-"""The right-hand side: the slope at a time (a Python number) and a state."""
+"""The right-hand side f(t, y); t is a Python float."""
 
 
-def worst(size: Any) -> float:
-    """Read a number; of a batch of examples, which take their steps together, the largest."""
+def read_largest(size: Any) -> float:
+    """Read a number on the host; for a vmap batch, which shares its steps, read the largest."""
     while type(size) in INTERPRETERS:
         size = size.tensor
     return float(largest(size))
 
 
 class Attempt(NamedTuple):
-    """A step that was tried: where it leads, the slope there, and its error over what is allowed.
+    """An attempted step: the new state, the slope there, and the error relative to the tolerance.
 
-    An error of infinity stands for a step that could not be computed. `stages` are what an
-    implicit method has solved for.
+    The error is infinite if the step could not be computed. `stages` is the solution of the stage
+    equations of an implicit method.
     """
 
     after: Any
@@ -35,34 +35,34 @@ class Attempt(NamedTuple):
 
 
 class Method(Protocol):
-    """A way to take a step."""
+    """A one-step integration method."""
 
     @property
     def name(self) -> str:
-        """The name by which users know it."""
+        """The name in SciPy."""
 
     @property
     def error_order(self) -> int:
-        """The order of the estimate of the error."""
+        """The order of the error estimate."""
 
     @property
     def is_implicit(self) -> bool:
-        """Whether a step is the solution of equations."""
+        """Whether each step solves a system of equations."""
 
     def attempt(
         self, field: Field, t: float, y: Any, slope: Any, step: float, control: Control
     ) -> Attempt:
-        """Try a step, without recording."""
+        """Try a step without recording."""
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
-        """Take a step of given length for tapes around to see."""
+        """Take a step of given length that enclosing tapes record."""
 
 
 @dataclass
 class Control:
-    """How large an error a step may make, by which method, and how often the field was asked.
+    """The tolerances, the method, step limits and counts of evaluations.
 
-    `is_retry` says that a longer step from the same place was rejected.
+    `is_retry` is set after a longer step from the same state was rejected.
     """
 
     rtol: float
@@ -74,19 +74,19 @@ class Control:
     matrices: int = 0
     is_retry: bool = False
 
-    def ask(self, field: Field, t: float, y: Any) -> Any:
-        """Return the slope as a constant, and count the call."""
+    def evaluate(self, field: Field, t: float, y: Any) -> Any:
+        """Return the slope as a constant and count the call."""
         self.calls += 1
         return stop_gradient(field(t, y))
 
-    def share(self, change: Any, *states: Any) -> Any:
-        """Return a change over what is allowed of it."""
+    def scaled_error(self, change: Any, *states: Any) -> Any:
+        """Return a change divided by its tolerance."""
         scale = abs(states[0])
         for state in states[1:]:
             scale = maximum(scale, abs(state))
         return change / (scale * self.rtol + self.atol)
 
     def size(self, change: Any, *states: Any) -> float:
-        """Return the root mean square of a change over what is allowed of it."""
-        share = self.share(change, *states)
-        return worst(sqrt(mean(share * share)))
+        """Return the root mean square of a change divided by its tolerance."""
+        scaled_error = self.scaled_error(change, *states)
+        return read_largest(sqrt(mean(scaled_error * scaled_error)))

@@ -1,7 +1,7 @@
 """Events of solve_ivp: times at which a function of time and state is zero.
 
-They are looked for between steps, by the signs at their ends. An event's time and state have first
-derivatives: the state at a fixed time, and how the time moves so that the function stays zero.
+A sign change between the ends of a step locates an event. The time and state of an event have first
+derivatives, which include the shift of the time that keeps the function zero.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from tapegrad.errors import ArgumentTypeError
 from tapegrad.scipy.integrate.control import Control, Field
 from tapegrad.scipy.integrate.solution import OdeSolution
 from tapegrad.scipy.integrate.steps import Step, integrate
-from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
+from tapegrad.scipy.optimize.implicit import (
+    is_recording,
+    read_scalars,
+    with_implicit_derivatives,
+    without_recording,
+)
 from tapegrad.scipy.optimize.scalar_roots import root_between
 from tapegrad.scipy.vocabulary import operand, operands, reshape_p, stack, stop_gradient
 
 Event = Callable[..., Any]
-_LOOKING = "an event of solve_ivp"
+_READER = "an event of solve_ivp"
 
 
 def as_events(events: Any) -> list[Event]:
@@ -30,7 +35,9 @@ def as_events(events: Any) -> list[Event]:
     """
     found = [] if events is None else [events] if callable(events) else list(events)
     if not all(callable(event) for event in found):
-        raise ArgumentTypeError("Events are functions of the time and the state.")
+        raise ArgumentTypeError(
+            "events must be a function of time and state, or a list of such functions."
+        )
     return found
 
 
@@ -39,7 +46,7 @@ def _value(event: Event, t: Any, y: Any, params: Sequence[Any]) -> Any:
 
 
 def _crosses(event: Event, before: float, after: float) -> bool:
-    """Whether the sign changes in the direction that the event waits for."""
+    """Whether the sign changes in the direction of the event."""
     direction = getattr(event, "direction", 0) or 0
     rises, falls = before <= 0 <= after, before >= 0 >= after
     if before == after:
@@ -48,7 +55,7 @@ def _crosses(event: Event, before: float, after: float) -> bool:
 
 
 def _limit(event: Event) -> float:
-    """After how many times an event ends the integration."""
+    """Return the number of occurrences after which an event ends the integration."""
     return int(getattr(event, "terminal", None) or 0) or math.inf
 
 
@@ -60,18 +67,18 @@ def end_of_integration(
     params: Sequence[Any],
     control: Control,
 ) -> tuple[float, Event] | None:
-    """Return the time of the event that ends the integration, and it; nothing is recorded."""
+    """Return the time and the event that ends the integration, or None; nothing is recorded."""
     ending = [event for event in events if _limit(event) < math.inf]
     if not ending:
         return None
-    with quietly():
+    with without_recording():
         start = stop_gradient(y0)
-        last = look(_LOOKING, *(_value(event, span[0], start, params) for event in ending))
+        last = read_scalars(_READER, *(_value(event, span[0], start, params) for event in ending))
         counts = [0] * len(ending)
         ends: list[tuple[float, Event]] = []
 
         def stop(step: Step) -> bool:
-            now = look(_LOOKING, *(_value(e, step.end, step.after, params) for e in ending))
+            now = read_scalars(_READER, *(_value(e, step.end, step.after, params) for e in ending))
             for place, (event, a, b) in enumerate(zip(ending, last, now, strict=True)):
                 if _crosses(event, a, b):
                     counts[place] += 1
@@ -89,53 +96,55 @@ def end_of_integration(
 def _time_within(
     event: Event, field: Field, step: Step, params: Sequence[Any], control: Control
 ) -> float:
-    """When an event happens within a step."""
+    """Return the time of an event within a step."""
 
     def at(t: float) -> float:
         if t == step.start:
             state = step.before
         else:
             state = control.method.advance(field, step.start, step.before, t - step.start)
-        return look(_LOOKING, _value(event, t, state, params))[0]
+        return read_scalars(_READER, _value(event, t, state, params))[0]
 
     return root_between(at, step.start, step.end)
 
 
-def happened(
+def locate_events(
     events: Sequence[Event],
     solution: OdeSolution,
     field: Field,
     params: Sequence[Any],
     end: tuple[float, Event] | None,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the times and the states of all events, for each event."""
+    """Return the times and the states of all occurrences, for each event."""
     times, states = solution.times_and_states()
-    with quietly():
+    with without_recording():
         values = [
-            look(_LOOKING, *(_value(event, t, states[i], params) for i, t in enumerate(times)))
+            read_scalars(
+                _READER, *(_value(event, t, states[i], params) for i, t in enumerate(times))
+            )
             for event in events
         ]
         found = [
             _times_of(event, own, solution, params, end is not None and end[1] is event)
             for event, own in zip(events, values, strict=True)
         ]
-    moments, points = [], []
+    event_times, event_states = [], []
     for event, own in zip(events, found, strict=True):
-        pairs = [_moved(event, t, solution(t), field, params) for t in own]
+        pairs = [_with_derivatives(event, t, solution(t), field, params) for t in own]
         like = states[0]
-        moments.append(stack([t for t, _ in pairs]) if pairs else operands([], like)[0])
+        event_times.append(stack([t for t, _ in pairs]) if pairs else operands([], like)[0])
         empty = reshape_p(like[:0], shape=(0,)) if like.ndim else like
-        points.append(stack([y for _, y in pairs]) if pairs else empty)
-    return moments, points
+        event_states.append(stack([y for _, y in pairs]) if pairs else empty)
+    return event_times, event_states
 
 
 def _times_of(
     event: Event, values: list[float], solution: OdeSolution, params: Sequence[Any], ends: bool
 ) -> list[float]:
-    """When an event happens; if it `ends` the integration, then at the last time as well."""
+    """Return the times of an event; one that `ends` the integration also has the last time."""
 
     def at(t: float) -> float:
-        return look(_LOOKING, _value(event, t, solution(t), params))[0]
+        return read_scalars(_READER, _value(event, t, solution(t), params))[0]
 
     times, _ = solution.times_and_states()
     found = []
@@ -146,10 +155,12 @@ def _times_of(
     return [*found, times[-1]] if ends else found
 
 
-def _moved(event: Event, t: float, y: Any, field: Field, params: Sequence[Any]) -> tuple[Any, Any]:
-    """An event's time and state, with their derivatives if somebody records."""
+def _with_derivatives(
+    event: Event, t: float, y: Any, field: Field, params: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Return the time and state of an event, with derivatives if a tape is recording."""
     time = operands(t, y)[0]
-    if not is_recorded():
+    if not is_recording():
         return time, y
     slope = field(t, y)
 
@@ -157,5 +168,5 @@ def _moved(event: Event, t: float, y: Any, field: Field, params: Sequence[Any]) 
         there = y + slope * (moment[0] - t)
         return reshape_p(_value(event, moment[0], there, params), shape=(1,))
 
-    moment = attached(still, reshape_p(time, shape=(1,)))[0]
+    moment = with_implicit_derivatives(still, reshape_p(time, shape=(1,)))[0]
     return moment, y + slope * (moment - t)

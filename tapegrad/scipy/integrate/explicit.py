@@ -1,6 +1,6 @@
-"""Explicit methods by their tables: Bogacki and Shampine's, and two of Dormand and Prince's.
+"""Explicit Runge-Kutta methods: RK23 (Bogacki-Shampine), RK45 and DOP853 (Dormand-Prince).
 
-The states stay on their device. The host reads one number per step, the size of the error.
+The states stay on their device. The host reads one number per step, the error norm.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tapegrad.scipy.integrate.control import Attempt, Control, Field, worst
+from tapegrad.scipy.integrate.control import Attempt, Control, Field, read_largest
 from tapegrad.scipy.vocabulary import mean, sqrt, where
 
 Row = tuple[float, ...]
@@ -17,9 +17,9 @@ Row = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Tableau:
-    """The coefficients of an explicit method; `errors` weigh the slopes to an estimate.
+    """The Butcher tableau of an explicit method; `errors` are the weights of the error estimate.
 
-    A second row of them, `coarse`, is a cruder estimate that the first is judged by.
+    `coarse` holds the weights of a second, lower-order estimate that scales the first.
     """
 
     name: str
@@ -36,17 +36,19 @@ class Tableau:
     ) -> Attempt:
         slopes = [slope]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
-            slopes.append(control.ask(field, t + time * step, y + step * _mix(weights, slopes)))
+            slopes.append(
+                control.evaluate(field, t + time * step, y + step * _mix(weights, slopes))
+            )
         after = y + step * _mix(self.weights, slopes)
-        slopes.append(control.ask(field, t + step, after))
-        share = control.share(step * _mix(self.errors, slopes), y, after)
-        fine = mean(share * share)
+        slopes.append(control.evaluate(field, t + step, after))
+        scaled_error = control.scaled_error(step * _mix(self.errors, slopes), y, after)
+        fine = mean(scaled_error * scaled_error)
         if self.coarse is None:
-            return Attempt(after, slopes[-1], worst(sqrt(fine)))
-        crude = control.share(step * _mix(self.coarse, slopes), y, after)
+            return Attempt(after, slopes[-1], read_largest(sqrt(fine)))
+        crude = control.scaled_error(step * _mix(self.coarse, slopes), y, after)
         both = fine + 0.01 * mean(crude * crude)
         error = fine / where(both > 0.0, sqrt(both), 1.0)
-        return Attempt(after, slopes[-1], worst(error))
+        return Attempt(after, slopes[-1], read_largest(error))
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
         slopes: list[Any] = [field(t, y)]

@@ -1,4 +1,4 @@
-"""Initial value problems with SciPy's signatures: odeint and solve_ivp."""
+"""Initial value problems: odeint and solve_ivp."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import NUMBERS
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.integrate.adjoint import flow
 from tapegrad.scipy.integrate.control import Control, Method
-from tapegrad.scipy.integrate.events import as_events, end_of_integration, happened
+from tapegrad.scipy.integrate.events import as_events, end_of_integration, locate_events
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
@@ -34,7 +34,7 @@ METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Rad
 
 @dataclass(frozen=True)
 class OdeResult:
-    """What `solve_ivp` found: the times, the states as columns, and how it went.
+    """The result of `solve_ivp`: times, states as columns, and diagnostics.
 
     >>> solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0]).success
     True
@@ -48,12 +48,12 @@ class OdeResult:
     y_events: list[Any] | None = None
     njev: int = 0
     status: int = 0
-    message: str = "Reached the end of the span."
+    message: str = "The solver reached the end of t_span."
     success: bool = True
 
 
 def _parameters(y0: Any, times: Any, args: Any) -> tuple[Any, Any, list[Any]]:
-    """Return the start, the times and the parameters; numbers among these stay numbers."""
+    """Convert y0, the times and the parameters to tensors; Python numbers in args stay numbers."""
     args = arguments(args)
     y0, times = operand(y0), operand(times)
     return y0, times, [arg if type(arg) in NUMBERS else _as_parameter(arg) for arg in args]
@@ -68,8 +68,7 @@ def _like_state(slope: Any, y: Any) -> Any:
     slope, y = operands(slope, y)
     if slope.shape != y.shape:
         raise ShapeError(
-            f"The right-hand side must return slopes of the state's shape {y.shape}. "
-            f"It returned {slope.shape}."
+            f"The right-hand side must return the shape of the state, {y.shape}. Got {slope.shape}."
         )
     return slope
 
@@ -86,10 +85,10 @@ def odeint(
     h0: float = 0.0,
     tfirst: bool = False,
 ) -> Any:
-    """Return the solution of y' = func(y, t, *args) at the times t, the first of which is y0's.
+    """Solve y' = func(y, t, *args) with y(t[0]) = y0 and return the states at the times t.
 
-    Steps are adaptive (Dormand-Prince, order 5). y0, t, args and variables that `func` reads get
-    gradients by the adjoint method. The state may have any shape.
+    The steps are adaptive (Dormand-Prince, order 5). The adjoint method provides gradients for y0,
+    t, args and variables that `func` reads. The state may have any shape.
 
     >>> y = odeint(lambda y, t: -y, [1.0, 2.0], [0.0, 1.0])
     >>> y.round(4).tolist()
@@ -97,7 +96,7 @@ def odeint(
     """
     y0, times, params = _parameters(y0, t, args)
     if times.ndim != 1 or not times.shape[0]:
-        raise ShapeError(f"odeint needs a vector of times. Got shape {times.shape}.")
+        raise ShapeError(f"odeint needs a vector of times t. Got shape {times.shape}.")
 
     def field(t: float, y: Any, *params: Any) -> Any:
         return _like_state(func(t, y, *params) if tfirst else func(y, t, *params), y)
@@ -124,12 +123,12 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve y' = fun(t, y, *args) over t_span; `.t` and `.y` hold the times and the states.
 
-    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are at
-    `t_eval`, or after every step without. `dense_output` gives `.sol`, the solution at any time.
-    `events` are functions of time and state, with SciPy's attributes `terminal` and `direction`.
+    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are returned
+    at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any time.
+    `events` are functions of time and state with SciPy's attributes `terminal` and `direction`.
 
-    y0, args and variables that `fun` reads get gradients: by the adjoint method, with 'Radau' by
-    the equations of each step. Times and states of events have first derivatives.
+    y0, args and variables that `fun` reads get gradients, by the adjoint method or, for 'Radau', by
+    implicit differentiation of each step. Times and states of events have first derivatives.
 
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], rtol=1e-8)
     >>> found.y.round(4).tolist()
@@ -137,8 +136,8 @@ def solve_ivp(
     """
     check_choice("The method of solve_ivp", method, METHODS)
     start, end = (float(t) for t in t_span)
-    asked = None if t_eval is None else [float(t) for t in t_eval]
-    _check_asked(start, end, asked)
+    requested = None if t_eval is None else [float(t) for t in t_eval]
+    _check_t_eval(start, end, requested)
     y0, _, params = _parameters(y0, [start], () if args is None else args)
 
     def field(t: float, y: Any, *params: Any) -> Any:
@@ -151,52 +150,54 @@ def solve_ivp(
     control = Control(float(rtol), float(atol), METHODS[method], float(max_step), first_step)
     ending = end_of_integration(bound, y0, (start, end), functions, params, control)
     end = end if ending is None else ending[0]
-    wanted = _within(asked, start, end)
+    wanted = _until(requested, start, end)
     every = wanted is None or dense_output or bool(functions)
     times = operand(_all_times(start, end, every, wanted))
     found, states = flow(field, y0, times, params, control, every_step=every)
     solution = OdeSolution(bound, control.method, found, states)
-    moments, points = happened(functions, solution, bound, params, ending)
+    event_times, event_states = locate_events(functions, solution, bound, params, ending)
     if wanted is not None:
-        states = take(states, place_next_to(states, _places(found, wanted)))
+        states = take(states, place_next_to(states, _indices(found, wanted)))
         found = wanted
     return OdeResult(
         as_constant(np.array(found)),
         moveaxis(states, 0, -1),
         control.calls,
         solution if dense_output else None,
-        moments if functions else None,
-        points if functions else None,
+        event_times if functions else None,
+        event_states if functions else None,
         control.matrices,
         status=0 if ending is None else 1,
-        message=OdeResult.message if ending is None else "An event ended the integration.",
+        message=OdeResult.message if ending is None else "A terminal event ended the integration.",
     )
 
 
-def _check_asked(start: float, end: float, asked: list[float] | None) -> None:
+def _check_t_eval(start: float, end: float, requested: list[float] | None) -> None:
     low, high = min(start, end), max(start, end)
-    order = asked or []
+    order = requested or []
     order = order if start <= end else order[::-1]
     if any(a >= b for a, b in pairwise(order)) or any(not low <= t <= high for t in order):
-        raise ArgumentError("t_eval must lie within t_span and go from its start to its end.")
+        raise ArgumentError(
+            "t_eval must lie within t_span and be sorted in the direction of integration."
+        )
 
 
-def _within(asked: list[float] | None, start: float, end: float) -> list[float] | None:
-    """The times asked for that come before the end, which an event may have moved."""
-    if asked is None:
+def _until(requested: list[float] | None, start: float, end: float) -> list[float] | None:
+    """Return the requested times up to the end, which an event may have moved."""
+    if requested is None:
         return None
     sign = 1.0 if end >= start else -1.0
-    return [t for t in asked if sign * t <= sign * end]
+    return [t for t in requested if sign * t <= sign * end]
 
 
 def _all_times(
-    start: float, end: float, goes_to_end: bool, asked: list[float] | None
+    start: float, end: float, goes_to_end: bool, requested: list[float] | None
 ) -> list[float]:
-    """The times at which steps must end: the span's, and between them those asked for."""
-    times = [start, *(asked or []), *([end] if goes_to_end else [])]
+    """Return the times at which steps must end: the requested ones and the ends of the span."""
+    times = [start, *(requested or []), *([end] if goes_to_end else [])]
     return list(dict.fromkeys(times))
 
 
-def _places(found: list[float], wanted: list[float]) -> np.ndarray:
+def _indices(found: list[float], wanted: list[float]) -> np.ndarray:
     numbers = {t: i for i, t in enumerate(found)}
     return np.array([numbers[t] for t in wanted], np.int64)

@@ -1,7 +1,8 @@
-"""Integrals of functions, adaptively: quad and quad_vec, by Gauss and Kronrod's rule.
+"""Adaptive quadrature of functions: quad and quad_vec, by the Gauss-Kronrod rule.
 
-Intervals are halved until the error is small; the host looks once at each round. Then the rule over
-the intervals found is a sum, whose derivatives go to the ends and to all that the function reads.
+Intervals are bisected without recording until the error is small, with one host read per round. The
+recorded result is the rule over the final intervals. It is differentiable with respect to the
+limits and everything that the function reads.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.batching import vmap
-from tapegrad.core.convert import read_on_host
-from tapegrad.ops.products import tensordot
-from tapegrad.scipy.optimize.implicit import quietly
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.ops.products.functions import tensordot
+from tapegrad.scipy.optimize.implicit import without_recording
 from tapegrad.scipy.vocabulary import (
     arguments,
     largest,
@@ -29,7 +30,7 @@ from tapegrad.scipy.vocabulary import (
 
 Array = np.ndarray
 
-# The nodes and weights of Kronrod's rule with 21 points and those of Gauss' with 10 within it.
+# The 21-point Kronrod rule with the embedded 10-point Gauss rule.
 _NODES = (
     *(0.9956571630258081, 0.9739065285171717, 0.9301574913557082, 0.8650633666889845),
     *(0.7808177265864169, 0.6794095682990244, 0.5627571346686047, 0.4333953941292472),
@@ -48,7 +49,7 @@ _GAUSS = (
 
 
 def _rule() -> tuple[Array, Array, Array]:
-    """Nodes in [0, 1], Kronrod's weights there, and how Gauss' differ from them."""
+    """Return nodes in [0, 1], the Kronrod weights, and their difference from the Gauss weights."""
     nodes = np.array([-x for x in _NODES] + [0.0] + list(_NODES[::-1]))
     fine = np.array([*_WEIGHTS, _MIDDLE, *_WEIGHTS[::-1]])
     coarse = np.zeros(21)
@@ -67,10 +68,10 @@ def quad(
     epsrel: float = 1.49e-8,
     limit: int = 50,
 ) -> tuple[Any, float]:
-    """Return the integral of func(x, *args) from a to b, which may be infinite, and an error.
+    """Return the integral of func(x, *args) from a to b and an error estimate.
 
-    The function takes one number; it is called with many at once by `vmap`. The ends, if they are
-    finite, and all that the function reads get gradients.
+    The limits may be infinite. The function takes a scalar; `vmap` evaluates it at many points at
+    once. Finite limits and everything that the function reads get gradients.
 
     >>> import tapegrad
     >>> area, _ = quad(lambda x: tapegrad.exp(-x * x), -np.inf, np.inf)
@@ -91,7 +92,7 @@ def quad_vec(
     *,
     args: Any = (),
 ) -> tuple[Any, float]:
-    """Return the integral of a function with values of any shape, and an error, as `quad` does.
+    """Return the integral of a function with values of any shape and an error estimate; see `quad`.
 
     >>> import tapegrad
     >>> found, _ = quad_vec(lambda x: tapegrad.stack([x, x * x]), 0.0, 3.0)
@@ -106,14 +107,14 @@ def _adaptive(
     func: Callable[[Any], Any], a: Any, b: Any, epsabs: float, epsrel: float, limit: int
 ) -> tuple[Any, float]:
     mapped, like = _on_unit_interval(func, a, b)
-    with quietly():
+    with without_recording():
         ends, error = _intervals(mapped, like, epsabs, epsrel, int(limit))
     sums, _ = _sums(mapped, like, ends)
     return sum_over(sums, 0), error
 
 
 def _on_unit_interval(func: Callable[[Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """The function with its interval mapped to that from 0 to 1, and a tensor beside it."""
+    """Return the integrand mapped to [0, 1], and a tensor that fixes dtype and device."""
     low, high = (_infinite(end) for end in (a, b))
     if low and high:
         sign = 1.0 if low < high else -1.0 if low > high else 0.0
@@ -138,13 +139,13 @@ def _on_unit_interval(func: Callable[[Any], Any], a: Any, b: Any) -> tuple[Any, 
 
 
 def _infinite(end: Any) -> float:
-    """1 or -1 for an end that is infinite, 0 for any other; a tensor is taken for finite."""
+    """Return 1 or -1 for an infinite limit and 0 for others; tensors count as finite."""
     is_number = isinstance(end, int | float | np.floating | np.integer)
     return math.copysign(1.0, end) if is_number and math.isinf(end) else 0.0
 
 
 def _sums(mapped: Any, like: Any, ends: Array) -> tuple[Any, Any]:
-    """The integral over each interval, and by how much the cruder rule misses it."""
+    """Return the integral over each interval and its difference from the lower-order rule."""
     nodes, fine, rest = _rule()
     width = ends[:, 1:] - ends[:, :1]
     points = (ends[:, :1] + width * nodes).reshape(-1)
@@ -153,14 +154,14 @@ def _sums(mapped: Any, like: Any, ends: Array) -> tuple[Any, Any]:
     values = reshape_p(values, shape=(len(ends), 21, *shape))
     scale = reshape_p(numbers_like(like, width), shape=(len(ends), *(1 for _ in shape)))
     rows = (numbers_like(like, weights) for weights in (fine, rest))
-    whole, missed = (tensordot(values, row, axes=[[1], [0]]) * scale for row in rows)
-    return whole, missed
+    whole, error_estimate = (tensordot(values, row, axes=[[1], [0]]) * scale for row in rows)
+    return whole, error_estimate
 
 
 def _intervals(
     mapped: Any, like: Any, epsabs: float, epsrel: float, limit: int
 ) -> tuple[Array, float]:
-    """Halve what is not exact enough, all such intervals at once."""
+    """Bisect all intervals that are not accurate enough, until the error is small."""
     done = np.zeros((0, 2))
     open_ends = np.array([[0.0, 1.0]])
     done_error, done_size = 0.0, 0.0
@@ -169,7 +170,7 @@ def _intervals(
         count = len(open_ends)
         flat = [reshape_p(abs(x), shape=(count, -1)) for x in (sums, misses)]
         sizes, errors = read_on_host(stack([largest(x, 1) for x in flat]), "quad").astype(float)
-        # Kronrod's rule is far more exact than its distance from Gauss' says.
+        # The Kronrod rule is much more accurate than its difference from the Gauss rule.
         with np.errstate(divide="ignore", invalid="ignore"):
             sharp = np.where(
                 sizes > 0, sizes * np.minimum(1, (200 * errors / sizes) ** 1.5), errors

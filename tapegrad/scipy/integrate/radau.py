@@ -1,7 +1,7 @@
-"""Radau's implicit method of order 5 with three stages, for stiff equations.
+"""The implicit Radau IIA method of order 5 with three stages, for stiff equations.
 
-The stages solve equations by Newton's iteration with the Jacobian of the field from the tape; the
-host looks at each iteration. Derivatives of a step are those of the solution of its equations.
+Newton's iteration solves the stage equations with the Jacobian of the field from the tape. The host
+reads one number per iteration. The derivatives of a step follow from the implicit function theorem.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from tapegrad.autodiff.transforms import jacobian
 from tapegrad.ops.linalg.solve import inv_p, solve
-from tapegrad.ops.products import kron
+from tapegrad.ops.products.functions import kron
 from tapegrad.scipy.integrate.control import Attempt, Control, Field
-from tapegrad.scipy.optimize.implicit import attached, quietly
+from tapegrad.scipy.optimize.implicit import with_implicit_derivatives, without_recording
 from tapegrad.scipy.vocabulary import (
     concat,
     eps_of,
@@ -42,7 +42,7 @@ _MOST_ITERATIONS = 7
 
 
 class Radau:
-    """Radau IIA of order 5; stages are moves away from the state, one after the other."""
+    """Radau IIA of order 5; the stages are concatenated displacements from the state."""
 
     name: ClassVar[str] = "Radau"
     error_order: ClassVar[int] = 3
@@ -52,43 +52,51 @@ class Radau:
         self, field: Field, t: float, y: Any, slope: Any, step: float, control: Control
     ) -> Attempt:
         shape, flat = tuple(y.shape), reshape_p(y, shape=(-1,))
-        bent = _slopes_near(field, t, y, control)
-        found = _solved(field, t, y, step, bent, control)
+        jac_matrix = _jacobian(field, t, y, control)
+        found = _solve_stages(field, t, y, step, jac_matrix, control)
         if found is None:
             return Attempt(y, slope, math.inf)
         moves, size = found, flat.shape[0]
-        pulled = sum(weight * moves[i * size : (i + 1) * size] for i, weight in enumerate(_ERRORS))
+        weighted_stages = sum(
+            weight * moves[i * size : (i + 1) * size] for i, weight in enumerate(_ERRORS)
+        )
         after = y + reshape_p(moves[2 * size :], shape=shape)
         unit = numbers_like(y, np.eye(size))
-        matrix = unit * (_REAL / step) - bent
+        matrix = unit * (_REAL / step) - jac_matrix
 
-        def missed_with(slope: Any) -> Any:
+        def error_with(slope: Any) -> Any:
             start = reshape_p(slope, shape=(-1,))
-            return reshape_p(solve(matrix, start + pulled / step), shape=shape)
+            return reshape_p(solve(matrix, start + weighted_stages / step), shape=shape)
 
-        missed = missed_with(slope)
-        error = control.size(missed, y, after)
+        error_estimate = error_with(slope)
+        error = control.size(error_estimate, y, after)
         if error >= 1 and control.is_retry:
-            # A stiff start is judged too harshly by its first slope.
-            error = control.size(missed_with(control.ask(field, t, y + missed)), y, after)
-        return Attempt(after, control.ask(field, t + step, after), error, moves)
+            # The first slope overestimates the error of a stiff start.
+            error = control.size(
+                error_with(control.evaluate(field, t, y + error_estimate)), y, after
+            )
+        return Attempt(after, control.evaluate(field, t + step, after), error, moves)
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
-        with quietly():
+        with without_recording():
             control = Control(1e-9, 1e-12, self)
             still = stop_gradient(y)
-            moves = _solved(field, t, still, step, _slopes_near(field, t, still, control), control)
-        return self.moved(field, t, y, step, moves)
+            moves = _solve_stages(
+                field, t, still, step, _jacobian(field, t, still, control), control
+            )
+        return self.advance_with_stages(field, t, y, step, moves)
 
-    def moved(self, field: Field, t: float, y: Any, step: float, stages: Any) -> Any:
-        """Return the state after a step whose stages are known, with their derivatives."""
+    def advance_with_stages(self, field: Field, t: float, y: Any, step: float, stages: Any) -> Any:
+        """Return the state after a step with known stages, with implicit derivatives."""
         size = stages.shape[0] // 3
-        exact = attached(lambda moves: moves - _wanted(field, t, y, step, moves), stages)
+        exact = with_implicit_derivatives(
+            lambda moves: moves - _stage_equations(field, t, y, step, moves), stages
+        )
         return y + reshape_p(exact[2 * size :], shape=tuple(y.shape))
 
 
-def _slopes_near(field: Field, t: float, y: Any, control: Control) -> Any:
-    """The Jacobian of the field, as a matrix of constants."""
+def _jacobian(field: Field, t: float, y: Any, control: Control) -> Any:
+    """Return the Jacobian of the field as a constant matrix."""
     control.matrices += 1
     shape = tuple(y.shape)
 
@@ -98,8 +106,8 @@ def _slopes_near(field: Field, t: float, y: Any, control: Control) -> Any:
     return stop_gradient(jacobian(flat)(reshape_p(y, shape=(-1,))))
 
 
-def _wanted(field: Field, t: float, y: Any, step: float, moves: Any) -> Any:
-    """What the moves of the stages should be, given the slopes where they lead."""
+def _stage_equations(field: Field, t: float, y: Any, step: float, moves: Any) -> Any:
+    """Return the displacements that the slopes at the current stages imply."""
     size = moves.shape[0] // 3
     slopes = []
     for i, time in enumerate(_TIMES):
@@ -112,11 +120,13 @@ def _wanted(field: Field, t: float, y: Any, step: float, moves: Any) -> Any:
     return step * concat(rows, 0)
 
 
-def _solved(field: Field, t: float, y: Any, step: float, bent: Any, control: Control) -> Any | None:
-    """The moves of the stages by Newton's iteration with one matrix; None if it does not end."""
-    size = bent.shape[0]
+def _solve_stages(
+    field: Field, t: float, y: Any, step: float, jac_matrix: Any, control: Control
+) -> Any | None:
+    """Solve the stage equations by simplified Newton iteration; None if it does not converge."""
+    size = jac_matrix.shape[0]
     unit = numbers_like(y, np.eye(3 * size))
-    inverse = inv_p(unit - kron(numbers_like(y, step * _STAGES), bent))
+    inverse = inv_p(unit - kron(numbers_like(y, step * _STAGES), jac_matrix))
     moves = zeros_for(y, (3 * size,), numpy_dtype_of(y))
     flat = reshape_p(y, shape=(-1,))
     states = concat([flat, flat, flat], 0)
@@ -124,7 +134,7 @@ def _solved(field: Field, t: float, y: Any, step: float, bent: Any, control: Con
     before = math.inf
     for count in range(_MOST_ITERATIONS):
         control.calls += 3
-        change = inverse @ (stop_gradient(_wanted(field, t, y, step, moves)) - moves)
+        change = inverse @ (stop_gradient(_stage_equations(field, t, y, step, moves)) - moves)
         moves = moves + change
         now = control.size(change, states)
         pace = now / before if count else 0.0

@@ -1,4 +1,4 @@
-"""Integrals of samples and of functions by rules with fixed points."""
+"""Quadrature of samples, and of functions at fixed points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.vocabulary import (
     as_constant,
@@ -32,7 +32,7 @@ def _last(x: Any, start: int | None, stop: int | None, step: int | None = None) 
 
 
 def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any, int]:
-    """Samples along the last axis, the widths between them, and the axis that it was."""
+    """Return the samples along the last axis, the spacings, and the original axis."""
     y, x = operands(y, dx if x is None else x)
     axis = normalize_axis(axis, y.ndim, name)
     y = moveaxis(y, axis, -1)
@@ -41,19 +41,19 @@ def _gaps(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, Any, int]
     x = moveaxis(x, axis, -1) if x.ndim > 1 else x
     if x.shape[-1] != y.shape[-1]:
         raise ShapeError(
-            f"{name} needs as many points as samples. Got {x.shape[-1]} and {y.shape[-1]}."
+            f"{name} needs as many points x as samples y. Got {x.shape[-1]} and {y.shape[-1]}."
         )
     return y, _last(x, 1, None) - _last(x, None, -1), axis
 
 
 def _areas(y: Any, x: Any, dx: Any, axis: int, name: str) -> tuple[Any, int]:
-    """Return the areas of the trapezoids along the last axis, and the axis that it was."""
+    """Return the areas of the trapezoids along the last axis, and the original axis."""
     y, gap, axis = _gaps(y, x, dx, axis, name)
     return 0.5 * gap * (_last(y, 1, None) + _last(y, None, -1)), axis
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return the integral of samples by trapezoids, at points x or `dx` apart.
+    """Integrate samples at points `x`, or `dx` apart, by the trapezoidal rule.
 
     >>> float(trapezoid([1.0, 2.0, 3.0]))
     4.0
@@ -64,7 +64,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def cumulative_trapezoid(
     y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: float | None = None
 ) -> Any:
-    """Return the integrals up to each sample but the first; `initial=0` puts a 0 in front.
+    """Return the cumulative integrals by the trapezoidal rule; `initial=0` prepends a 0.
 
     >>> cumulative_trapezoid([1.0, 2.0, 3.0], initial=0).tolist()
     [0.0, 1.5, 4.0]
@@ -78,10 +78,10 @@ def cumulative_trapezoid(
 
 
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return the integral of samples by parabolas, at points x or `dx` apart.
+    """Integrate samples at points `x`, or `dx` apart, by Simpson's rule.
 
-    An even number of samples has an interval too many for pairs; it gets the parabola through the
-    last three points (Cartwright's correction, as SciPy has it).
+    For an even number of samples the last interval uses the parabola through the last three points
+    (Cartwright's correction), as in SciPy.
 
     >>> round(float(simpson([0.0, 1.0, 4.0])), 6)
     2.666667
@@ -101,7 +101,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def _pairs(y: Any, gap: Any) -> Any:
-    """The sum over pairs of intervals, each under its parabola."""
+    """Sum Simpson's rule over pairs of intervals."""
     first, middle, last = _last(y, 0, -2, 2), _last(y, 1, -1, 2), _last(y, 2, None, 2)
     left, right = _last(gap, 0, None, 2), _last(gap, 1, None, 2)
     whole, ratio = left + right, left / right
@@ -110,29 +110,29 @@ def _pairs(y: Any, gap: Any) -> Any:
 
 
 def _forward(y: Any, gap: Any) -> Any:
-    """The area of each interval but the last, under the parabola that goes one point further."""
+    """Integrate each interval but the last under the parabola that includes the next point."""
     ends = _last(y, None, -2), _last(y, 1, -1), _last(y, 2, None)
     return _under_parabola(*ends, _last(gap, None, -1), _last(gap, 1, None))
 
 
 def _backward(y: Any, gap: Any) -> Any:
-    """The area of each interval but the first, under the parabola that begins a point before."""
+    """Integrate each interval but the first under the parabola that includes the previous point."""
     ends = _last(y, 2, None), _last(y, 1, -1), _last(y, None, -2)
     return _under_parabola(*ends, _last(gap, 1, None), _last(gap, None, -1))
 
 
 def _under_parabola(near: Any, middle: Any, far: Any, own: Any, other: Any) -> Any:
-    """The area between `near` and `middle`, `own` apart, `far` being `other` further on."""
-    share, square = own / (own + other), own * own / ((own + other) * other)
-    return own / 6 * ((3 - share) * near + (3 + square + share) * middle - square * far)
+    """Integrate from `near` to `middle`, at distance `own`, with `far` at distance `other` on."""
+    fraction, square = own / (own + other), own * own / ((own + other) * other)
+    return own / 6 * ((3 - fraction) * near + (3 + square + fraction) * middle - square * far)
 
 
 def cumulative_simpson(
     y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
 ) -> Any:
-    """Return the integrals up to each sample but the first, by parabolas.
+    """Return the cumulative integrals by Simpson's rule.
 
-    With `initial`, that stands in front and is added to all.
+    `initial` is prepended and added to all results.
 
     >>> cumulative_simpson([0.0, 1.0, 4.0, 9.0], initial=0.0).round(4).tolist()
     [0.0, 0.3333, 2.6667, 9.0]
@@ -158,7 +158,7 @@ def cumulative_simpson(
 
 
 def romb(y: Any, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return the integral of 2^k + 1 samples by Romberg's extrapolation of trapezoids.
+    """Integrate 2^k + 1 samples by Romberg's method.
 
     >>> round(float(romb([0.0, 1.0, 4.0, 9.0, 16.0])), 6)
     21.333333
@@ -177,13 +177,13 @@ def romb(y: Any, dx: Any = 1.0, axis: int = -1) -> Any:
         rows.append(inner * (dx * float(step)))
         step //= 2
     for order in range(1, len(rows)):
-        share = 1.0 / (4.0**order - 1.0)
-        rows = [fine + (fine - crude) * share for crude, fine in pairwise(rows)]
+        fraction = 1.0 / (4.0**order - 1.0)
+        rows = [fine + (fine - crude) * fraction for crude, fine in pairwise(rows)]
     return rows[0]
 
 
 def newton_cotes(rn: Any, equal: int = 0) -> tuple[Any, float]:
-    """Return the weights of the rule through samples at 0..n (or at `rn`), and its error's factor.
+    """Return the weights of the Newton-Cotes rule at 0..n or at `rn`, and its error coefficient.
 
     >>> weights, factor = newton_cotes(2)
     >>> weights.round(4).tolist(), round(factor, 6)
@@ -193,23 +193,23 @@ def newton_cotes(rn: Any, equal: int = 0) -> tuple[Any, float]:
     count = len(places) - 1
     is_equal = bool(equal) or isinstance(rn, int) or bool(np.all(np.diff(places) == 1))
     if places[0] != 0 or places[-1] != count:
-        raise ArgumentError(f"The places of newton_cotes go from 0 to {count}. Got {rn!r}.")
-    share = places / count
-    # Polynomials of Legendre keep the system well conditioned; only the first has an integral.
-    table = np.polynomial.legendre.legvander(2 * share - 1, count).T
+        raise ArgumentError(f"The points of newton_cotes must go from 0 to {count}. Got {rn!r}.")
+    fraction = places / count
+    # Legendre polynomials keep the system well conditioned; only the first has a nonzero integral.
+    table = np.polynomial.legendre.legvander(2 * fraction - 1, count).T
     wanted = np.zeros(count + 1)
     wanted[0] = 1.0
     weights = np.linalg.solve(table, wanted)
     power = count + 2 if is_equal and count % 2 == 0 else count + 1
-    missed = 1.0 / (power + 1) - float(share**power @ weights)
-    factor = missed * math.exp((power + 1) * math.log(count) - math.lgamma(power + 1))
+    error_estimate = 1.0 / (power + 1) - float(fraction**power @ weights)
+    factor = error_estimate * math.exp((power + 1) * math.log(count) - math.lgamma(power + 1))
     return as_constant(weights * count), factor
 
 
 def fixed_quad(
     func: Callable[..., Any], a: Any, b: Any, args: tuple[Any, ...] = (), n: int = 5
 ) -> tuple[Any, None]:
-    """Return the integral of func from a to b by Gauss' rule with n points, and None.
+    """Return the integral of func from a to b by n-point Gauss-Legendre quadrature, and None.
 
     `func` takes a vector of points and returns values along the last axis.
 

@@ -1,7 +1,7 @@
-"""Adaptive steps of any method, in tapegrad's operations.
+"""Adaptive step size control for all methods.
 
-The states stay on their device. The host reads one number per step, the size of the error, by
-which it chooses the next step; so a solver cannot be part of a recorded function.
+The states stay on their device. The host reads one number per step, the error norm, to choose the
+next step. Therefore a solver cannot be part of a recorded function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
 
 
 class Step(NamedTuple):
-    """A step that was taken; `stages` are those of an implicit method."""
+    """An accepted step; `stages` belong to an implicit method."""
 
     start: float
     end: float
@@ -28,16 +28,16 @@ class Step(NamedTuple):
 
 
 Stop = Callable[[Step], bool]
-"""Whether to end after a step."""
+"""Returns whether to end the integration after a step."""
 
 
 def _first_step(field: Field, t: float, y: Any, slope: Any, sign: float, control: Control) -> float:
-    """Guess a step from the sizes of the first two derivatives (Hairer, Nørsett and Wanner)."""
+    """Guess the first step from the norms of two derivatives (Hairer, Nørsett and Wanner)."""
     if control.first_step is not None:
         return control.first_step
     value, first = control.size(y, y), control.size(slope, y)
     step = 1e-6 if value < 1e-5 or first < 1e-5 else 0.01 * value / first
-    ahead = control.ask(field, t + sign * step, y + sign * step * slope)
+    ahead = control.evaluate(field, t + sign * step, y + sign * step * slope)
     second = control.size(ahead - slope, y) / step
     steepest = max(first, second)
     power = 1 / (control.method.error_order + 1)
@@ -55,10 +55,10 @@ def integrate(
 ) -> tuple[list[float], list[Any], list[Step]]:
     """Return the times and the states there; with `every_step`, also those after each step.
 
-    Steps end at the given times, so what is returned is never interpolated. Nothing is recorded.
-    The third list holds the steps, for implicit methods only.
+    Steps end at the given times, so that no state is interpolated. Nothing is recorded. The third
+    list holds the steps of implicit methods.
 
-    >>> from tapegrad.scipy.operands import operand
+    >>> from tapegrad.scipy.vocabulary import operand
     >>> from tapegrad.scipy.integrate.explicit import RK45
     >>> control = Control(1e-9, 1e-9, RK45)
     >>> _, states, _ = integrate(lambda t, y: -y, operand(1.0), [0.0, 1.0], control)
@@ -71,11 +71,11 @@ def integrate(
     if len(times) == 1:
         return found_times, found, []
     sign = math.copysign(1.0, times[-1] - t)
-    slope = control.ask(field, t, y)
+    slope = control.evaluate(field, t, y)
     step = _first_step(field, t, y, slope, sign, control)
     for end in times[1:]:
         if (end - t) * sign < 0:
-            raise ArgumentError("The times of an integration must go in one direction.")
+            raise ArgumentError("The times of an integration must be increasing or decreasing.")
         while t != end:
             taken, slope, step = _accepted(field, t, y, slope, step, end, control)
             if taken.end == t:
@@ -96,7 +96,7 @@ def integrate(
 def _accepted(
     field: Field, t: float, y: Any, slope: Any, step: float, end: float, control: Control
 ) -> tuple[Step, Any, float]:
-    """Try steps until one is exact enough; return it, the slope after it, and what to try next."""
+    """Try steps until one meets the tolerance; return it, the slope after it, and the next size."""
     sign = math.copysign(1.0, end - t)
     factor_limit = _MOST
     power = -1 / (control.method.error_order + 1)
@@ -112,7 +112,7 @@ def _accepted(
         size = tried.error
         if size < 1:
             factor = factor_limit if size == 0 else min(factor_limit, _SAFETY * size**power)
-            # A step that was cut short at an output time says little about the next one.
+            # A step shortened by an output time says little about the next step size.
             following = max(step, length * factor) if is_last else length * factor
             arrived = end if is_last else t + sign * length
             return Step(t, arrived, y, tried.after, tried.stages), tried.slope, following

@@ -1,6 +1,6 @@
-"""SciPy's interpolation on tensors: differentiable in values, in points and in where one asks.
+"""SciPy's interpolation, differentiable in values, points and evaluation points.
 
-pieces        PPoly, the piecewise polynomial under most of the others
+pieces        PPoly, the piecewise polynomial that most others are built on
 hermite       cubics with given slopes, PCHIP, Akima
 cubic         CubicSpline
 bsplines      BSpline; spline_fit: make_interp_spline

@@ -1,4 +1,4 @@
-"""B-splines: sums of bumps over knots, and the one of them that passes through given values."""
+"""B-splines: basis functions and BSpline."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.interpolate.common import (
     as_columns,
+    host_values,
     interval,
-    known,
     query,
-    wrapped,
+    wrap_period,
 )
 from tapegrad.scipy.interpolate.pieces import Piecewise, checked_extrapolate
 from tapegrad.scipy.vocabulary import (
@@ -40,49 +40,51 @@ from tapegrad.scipy.vocabulary import (
 
 
 def basis(t: Any, k: int, q: Any, nu: int = 0) -> tuple[Any, list[Any]]:
-    """Return the number of the first bump at each point, and the k + 1 bumps (derivatives) there.
+    """Return the index of the first nonzero basis function at each point, and all k + 1 of them.
 
-    One degree after the other: from B of degree p - 1 each bump of degree p takes a share that
-    grows along its support; for a derivative the last steps take p times B over its width.
+    This is the Cox-de Boor recursion, which raises the degree by one per step. For a derivative of
+    order nu the last nu steps use the recursion of the derivative.
     """
     place = interval(t, q, k, t.shape[0] - k - 2)
     knots = {j: take(t, place + j) for j in range(1 - k, k + 1)}
-    bumps = [ones_like(q)]
+    functions = [ones_like(q)]
     for p in range(1, k + 1):
-        grown: list[Any] = [0.0] * (p + 1)
-        for r, bump in enumerate(bumps):
+        raised: list[Any] = [0.0] * (p + 1)
+        for r, function in enumerate(functions):
             left, right = knots[1 + r - p], knots[1 + r]
             width = right - left
-            share = where(width > 0.0, bump, 0.0) / where(width > 0.0, width, 1.0)
+            scaled = where(width > 0.0, function, 0.0) / where(width > 0.0, width, 1.0)
             if p <= k - nu:
-                grown[r] = grown[r] + (right - q) * share
-                grown[r + 1] = grown[r + 1] + (q - left) * share
+                raised[r] = raised[r] + (right - q) * scaled
+                raised[r + 1] = raised[r + 1] + (q - left) * scaled
             else:
-                grown[r] = grown[r] - p * share
-                grown[r + 1] = grown[r + 1] + p * share
-        bumps = grown
-    return place - k, [zeros_like(q) for _ in bumps] if nu > k else bumps
+                raised[r] = raised[r] - p * scaled
+                raised[r + 1] = raised[r + 1] + p * scaled
+        functions = raised
+    return place - k, [zeros_like(q) for _ in functions] if nu > k else functions
 
 
 def design(t: Any, k: int, q: Any, nu: int = 0) -> Any:
-    """Return the matrix [point, bump] of all bumps, or of their derivatives, at points.
+    """Return the design matrix [point, basis function] of the basis or of its derivatives.
 
     >>> import tapegrad
     >>> knots = tapegrad.constant([0.0, 0.0, 1.0, 2.0, 2.0])
     >>> design(knots, 1, tapegrad.constant([0.5, 2.0])).tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
-    first, bumps = basis(t, k, q, nu)
+    first, functions = basis(t, k, q, nu)
     numbers = place_next_to(t, np.arange(t.shape[0] - k - 1))
     matrix: Any = 0.0
-    for r, bump in enumerate(bumps):
+    for r, function in enumerate(functions):
         hits = reshape_p(first + r, shape=(*first.shape, 1)) == numbers
-        matrix = matrix + cast(hits, numpy_dtype_of(t)) * reshape_p(bump, shape=(*bump.shape, 1))
+        matrix = matrix + cast(hits, numpy_dtype_of(t)) * reshape_p(
+            function, shape=(*function.shape, 1)
+        )
     return matrix
 
 
 class BSpline(Piecewise):
-    """A spline of degree k as a sum of bumps; differentiable in knots, coefficients and points.
+    """A spline of degree k in the B-spline basis; differentiable in t, c and evaluation points.
 
     >>> BSpline([0.0, 0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 4.0], 1)([0.5, 1.5]).tolist()
     [0.5, 2.5]
@@ -92,7 +94,7 @@ class BSpline(Piecewise):
         given = t
         t, c = operand(t), operand(c)
         if k not in range(100):
-            raise ArgumentError(f"BSpline needs a whole degree from 0 on. Got {k!r}.")
+            raise ArgumentError(f"BSpline needs a non-negative integer degree k. Got {k!r}.")
         if t.ndim != 1 or t.shape[0] < 2 * k + 2:
             raise ShapeError(
                 f"BSpline of degree {k} needs at least {2 * k + 2} knots along one axis. "
@@ -105,9 +107,9 @@ class BSpline(Piecewise):
                 f"BSpline of degree {k} with {t.shape[0]} knots needs {count} coefficients along "
                 f"axis {axis}. Got shape {c.shape}."
             )
-        values = known(t, given)
+        values = host_values(t, given)
         if values is not None and (np.diff(values) < 0).any():
-            raise ArgumentError("BSpline needs knots that do not decrease.")
+            raise ArgumentError("BSpline needs knots t that do not decrease.")
         self._set(t, move_axis(c, axis, 0), int(k), extrapolate, axis)
 
     def _set(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> None:
@@ -118,7 +120,7 @@ class BSpline(Piecewise):
     def construct_fast(
         cls, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0
     ) -> BSpline:
-        """Return a spline of tensors that fit, without looking at them."""
+        """Return a spline from tensors without checking them."""
         made = cls.__new__(cls)
         made._set(t, c, k, extrapolate, axis)
         return made
@@ -132,15 +134,15 @@ class BSpline(Piecewise):
         return self.t[self.k], self.t[self.t.shape[0] - self.k - 1]
 
     def _at(self, q: Any, nu: int = 0) -> Any:
-        first, bumps = basis(self.t, self.k, q, nu)
+        first, functions = basis(self.t, self.k, q, nu)
         y: Any = 0.0
-        for r, bump in enumerate(bumps):
+        for r, function in enumerate(functions):
             part = take(self.c, first + r)
-            y = y + as_columns(bump, part) * part
+            y = y + as_columns(function, part) * part
         return y
 
     def power_form(self) -> tuple[Any, Any]:
-        """Return the coefficients [power, interval, ...] and breakpoints of the same function."""
+        """Return the coefficients [power, interval, ...] and breakpoints of the power basis."""
         start, stop = self.k, self.t.shape[0] - self.k - 1
         x = self.t[start : stop + 1]
         rows = [self._at(x[:-1], nu) / float(math.factorial(nu)) for nu in range(self.k, -1, -1)]
@@ -152,7 +154,7 @@ class BSpline(Piecewise):
             return self.antiderivative(-nu)
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
         if nu > k:
-            raise ArgumentError(f"A spline of degree {k} has no derivative number {nu}.")
+            raise ArgumentError(f"nu must be between 0 and the degree {k} of the spline. Got {nu}.")
         for _ in range(nu):
             width = t[k + 1 : -1] - t[1 : -k - 1]
             width = as_columns(where(width > 0.0, width, 1.0), c)
@@ -160,7 +162,7 @@ class BSpline(Piecewise):
         return BSpline.construct_fast(t, c, k, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
-        """Return an integral as a spline of higher degree; it is 0 at the first knot."""
+        """Return the antiderivative as a spline of higher degree; it is 0 at the first knot."""
         if nu < 0:
             return self.derivative(-nu)
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
@@ -172,7 +174,7 @@ class BSpline(Piecewise):
         return BSpline.construct_fast(t, c, k, beyond, self.axis)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        """Return the integral from a to b; without extrapolation the spline is 0 beyond."""
+        """Return the integral from a to b; without extrapolation the spline is 0 outside."""
         beyond = checked_extrapolate(extrapolate, self.extrapolate)
         start, stop = self._ends()
         (low, _), (high, _) = query(a, self.t), query(b, self.t)
@@ -185,20 +187,20 @@ class BSpline(Piecewise):
         period = stop - start
         parts = [
             as_columns(floor((q - start) / period), once) * once
-            + whole._at(wrapped(q, start, stop))
+            + whole._at(wrap_period(q, start, stop))
             for q in (low, high)
         ]
         return (parts[1] - parts[0])[0]
 
     @classmethod
     def design_matrix(cls, x: Any, t: Any, k: int, extrapolate: Any = False) -> Any:
-        """Return the dense matrix [point, bump] of all bumps at points."""
+        """Return the dense design matrix [point, basis function]."""
         x, t = operands(x, t)
         return design(t, int(k), x)
 
     @classmethod
     def basis_element(cls, t: Any, extrapolate: Any = True) -> BSpline:
-        """Return the one bump over the given knots."""
+        """Return the single basis function over the given knots."""
         t = operand(t)
         k = t.shape[0] - 2
         t = concat([t[:1]] * k + [t] + [t[-1:]] * k)

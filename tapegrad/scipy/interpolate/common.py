@@ -1,4 +1,4 @@
-"""What all interpolators share: points and values as tensors, and which interval a point is in."""
+"""Helpers of all interpolators: points and values as tensors, and interval lookup."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
-from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.sorting import searchsorted_p
+from tapegrad.ops.indexing.sorting import searchsorted_p
 from tapegrad.scipy.vocabulary import (
     cast,
     clip,
@@ -29,62 +29,62 @@ from tapegrad.scipy.vocabulary import (
 )
 
 MOST_COMPARISONS = 2**22
-"""Beyond so many pairs of points and values a device searches by halving."""
+"""Above this many pairs of points and queries, a GPU uses bisection."""
 
 
-def known(x: Any, given: Any = None) -> np.ndarray | None:
-    """Return the values of one tensor on the host, else None: looking would mean waiting.
+def host_values(x: Any, given: Any = None) -> np.ndarray | None:
+    """Return the values of a tensor if the host has them without a transfer, else None.
 
-    What was `given` for the tensor may have been a number, a list or an array of the host: its
-    values are known wherever the tensor is, here in the tensor's dtype.
+    `given` is the argument that the tensor was made from. If it is host data, its values are
+    returned in the dtype of the tensor, even if the tensor is on a GPU.
 
     >>> import tapegrad
-    >>> known(tapegrad.constant([1.0, 2.0])).tolist()
+    >>> host_values(tapegrad.constant([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
     array = x.array if isinstance(x, Tensor) else x
     if isinstance(array, np.ndarray):
         return array
-    if not is_plain(given):
+    if not is_host_data(given):
         return None
     values, dtype = np.asarray(given), numpy_dtype_of(x)
     return (values if dtype.kind == "c" else values.real).astype(dtype)
 
 
-def is_plain(value: Any) -> bool:
-    """Whether this is a number, an array of the host, or a list of such.
+def is_host_data(value: Any) -> bool:
+    """Whether a value is a Python number, a NumPy array, or a list of such.
 
     >>> import tapegrad
-    >>> is_plain([1.0, np.ones(2)]), is_plain([tapegrad.constant(1.0)])
+    >>> is_host_data([1.0, np.ones(2)]), is_host_data([tapegrad.constant(1.0)])
     (True, False)
     """
     if isinstance(value, list | tuple):
-        return all(is_plain(part) for part in value)
+        return all(is_host_data(part) for part in value)
     return isinstance(value, int | float | complex | np.ndarray | np.generic)
 
 
-def known_ends(x: Any, given: Any) -> tuple[Any, Any] | None:
-    """Return the least and the greatest of points in any order, where they can be seen.
+def host_range(x: Any, given: Any) -> tuple[Any, Any] | None:
+    """Return the minimum and maximum of unsorted points if they are available on the host.
 
     >>> import tapegrad
-    >>> known_ends(tapegrad.constant([2.0, 1.0, 4.0]), None)
+    >>> host_range(tapegrad.constant([2.0, 1.0, 4.0]), None)
     (np.float32(1.0), np.float32(4.0))
     """
-    values = known(x, given)
+    values = host_values(x, given)
     return None if values is None or not values.size else (values.min(), values.max())
 
 
 def check_increasing(x: Any, name: str, what: str = "x", given: Any = None) -> None:
-    """Refuse points out of order, where they can be seen."""
-    values = known(x, given)
+    """Raise if the points are available on the host and not strictly increasing."""
+    values = host_values(x, given)
     if values is not None and not (np.diff(values, axis=-1) > 0).all():
-        raise ArgumentError(f"{name} needs {what} in increasing order, no value twice.")
+        raise ArgumentError(f"{name} needs {what} in strictly increasing order.")
 
 
 def points_and_values(
     x: Any, y: Any, axis: int, name: str, least: int = 2, *, ordered: bool = True
 ) -> tuple[Any, Any, int]:
-    """Return points, values with the axis of the points in front, and that axis."""
+    """Return the points, the values with the interpolation axis first, and that axis."""
     given = x
     x, y = operands(x, y)
     if is_complex(x):
@@ -96,7 +96,7 @@ def points_and_values(
     axis = normalize_axis(axis, y.ndim, name)
     if not y.shape or y.shape[axis] != x.shape[0]:
         raise ShapeError(
-            f"{name} needs a value for each of {x.shape[0]} points along axis {axis}. "
+            f"{name} needs one value for each of {x.shape[0]} points along axis {axis}. "
             f"Got shape {y.shape}."
         )
     if ordered:
@@ -105,19 +105,19 @@ def points_and_values(
 
 
 def query(at: Any, x: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return where to look, flat and in the dtype of the points, and the shape it had."""
+    """Return the query points flat in the dtype of the points, and their original shape."""
     q = in_dtype(operand(at), numpy_dtype_of(x))
     shape = tuple(q.shape)
     return reshape_p(q, shape=(math.prod(shape),)), shape
 
 
 def interval(x: Any, q: Any, lowest: int, highest: int) -> Any:
-    """Return the number of the last point that is not beyond each value, within bounds."""
-    return clip(place_among(x, q, right=True) - 1, lowest, highest)
+    """Return the index of the last point <= each query, clipped to [lowest, highest]."""
+    return clip(count_before(x, q, right=True) - 1, lowest, highest)
 
 
-def place_among(x: Any, q: Any, *, right: bool) -> Any:
-    """Return how many points lie before each value, those equal to it included if `right`."""
+def count_before(x: Any, q: Any, *, right: bool) -> Any:
+    """Return how many points are < each query, or <= each query if `right`."""
     inside = q
     while type(inside) in INTERPRETERS:
         inside = inside.tensor
@@ -128,7 +128,7 @@ def place_among(x: Any, q: Any, *, right: bool) -> Any:
 
 
 def bisect(x: Any, q: Any, *, right: bool) -> Any:
-    """The same by halving, for devices on which every value is compared with every point.
+    """Count by bisection, for devices where searchsorted compares all pairs.
 
     >>> import tapegrad
     >>> bisect(tapegrad.constant([1.0, 2.0, 2.0]), tapegrad.constant([2.0]), right=True).numpy()
@@ -147,7 +147,7 @@ def bisect(x: Any, q: Any, *, right: bool) -> Any:
 
 
 def as_columns(weights: Any, values: Any) -> Any:
-    """Return numbers per point with unit axes behind, in the dtype of the values.
+    """Append unit axes to per-point numbers and cast them to the dtype of the values.
 
     >>> import tapegrad
     >>> as_columns(tapegrad.constant([1.0, 2.0]), tapegrad.constant([[1.0], [2.0]])).shape
@@ -159,13 +159,13 @@ def as_columns(weights: Any, values: Any) -> Any:
     return in_dtype(weights, numpy_dtype_of(values))
 
 
-def beside(condition: Any, y: Any) -> Any:
-    """Return a condition per point with unit axes behind, to choose among values [point, ...]."""
+def broadcast_condition(condition: Any, y: Any) -> Any:
+    """Append unit axes to a per-point condition so that it broadcasts to values [point, ...]."""
     return reshape_p(condition, shape=(condition.shape[0], *[1] * (y.ndim - 1)))
 
 
-def arranged(y: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """Give results [point, *rest] the shape of the query, standing where the axis was."""
+def restore_shape(y: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Reshape results [point, *rest] to the query shape at the interpolation axis."""
     rest = y.shape[1:]
     y = reshape_p(y, shape=(*shape, *rest))
     count = len(shape)
@@ -174,6 +174,6 @@ def arranged(y: Any, shape: tuple[int, ...], axis: int) -> Any:
     return moveaxis(y, tuple(range(count)), tuple(range(axis, axis + count)))
 
 
-def wrapped(q: Any, start: Any, stop: Any) -> Any:
-    """Bring values into one period."""
+def wrap_period(q: Any, start: Any, stop: Any) -> Any:
+    """Map values into the period from start to stop."""
     return start + (q - start) % (stop - start)

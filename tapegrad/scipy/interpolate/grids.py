@@ -1,4 +1,4 @@
-"""Functions of several variables given on a grid: RegularGridInterpolator and interpn."""
+"""Interpolation on a regular grid: RegularGridInterpolator and interpn."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.joining import unstack
-from tapegrad.ops.rearranging import flip
+from tapegrad.ops.shape.joining import unstack
+from tapegrad.ops.shape.rearranging import flip
 from tapegrad.scipy.interpolate.bsplines import basis
 from tapegrad.scipy.interpolate.common import (
     as_columns,
-    beside,
+    broadcast_condition,
     check_increasing,
+    host_range,
+    host_values,
     interval,
-    is_plain,
-    known,
-    known_ends,
+    is_host_data,
 )
 from tapegrad.scipy.interpolate.hermite import pchip_slopes
 from tapegrad.scipy.interpolate.spline_fit import make_interp_spline
@@ -47,19 +47,18 @@ _DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 METHODS = ("linear", "nearest", *_DEGREES, "pchip")
 
 Along = tuple[Any, Any]
-"""Neighbours of points along an axis [k, point], and their weights."""
+"""Indices of neighbours along an axis [k, point], and their weights."""
 
 Fit = tuple[list[Any], Any]
-"""The knots of a spline along each axis, and the coefficients."""
+"""The knots along each axis and the coefficients of a spline."""
 
 
 class RegularGridInterpolator:
-    """A function of several variables on a grid; differentiable in values, grid and places.
+    """Interpolation on a regular grid, differentiable in values, grid and evaluation points.
 
-    Out of bounds it raises on the CPU, and on any device for lists and arrays of the host. It gives
-    NaN where a look at the places would mean waiting for a device. Splines are fitted along each
-    axis by itself, exactly: SciPy's own solver stops at 1e-6, so that its results differ by that
-    much.
+    Points outside of the grid raise if they are host data or tensors on the CPU; for tensors on a
+    GPU the result is NaN. Splines are fitted exactly along each axis. SciPy's iterative solver
+    stops at 1e-6, so its results differ by that much.
 
     >>> f = RegularGridInterpolator(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]])
     >>> f([[0.5, 1.0], [1.0, 0.5]]).tolist()
@@ -84,25 +83,26 @@ class RegularGridInterpolator:
         grid = [real(line) if is_complex(line) else line for line in grid]
         if len(grid) > values.ndim:
             raise ShapeError(
-                f"RegularGridInterpolator got {len(grid)} grid axes for values with {values.ndim}."
+                f"values needs at least as many axes as the grid. Got {len(grid)} grid axes and "
+                f"values with {values.ndim} axes."
             )
         self.grid: tuple[Any, ...] = ()
         for axis, line in enumerate(grid):
             line, values = _in_order(line, values, axis, points[axis])
             self.grid = (*self.grid, line)
-        self._ends = [known_ends(line, given) for line, given in zip(grid, points, strict=True)]
+        self._ends = [host_range(line, given) for line, given in zip(grid, points, strict=True)]
         self.values = values
         self._fit: tuple[str, Fit] | None = None
         if self.method in _DEGREES:
-            self._fit = self.method, _fitted(self.grid, values, _DEGREES[self.method])
+            self._fit = self.method, _fit_splines(self.grid, values, _DEGREES[self.method])
 
     def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
-        """Return the values at places [..., axis]; `nu` asks a spline for derivatives per axis."""
+        """Evaluate at points [..., axis]; `nu` holds the derivative orders of a spline per axis."""
         method = self.method if method is None else _checked_method(method)
         places, shape = self._places(xi)
         orders = [0] * len(places) if nu is None else [int(n) for n in nu]
         if nu is not None and method not in _DEGREES:
-            raise ArgumentError(f"Derivatives nu= need a spline method. Got {method!r}.")
+            raise ArgumentError(f"nu needs a spline method. Got method={method!r}.")
         self._check_bounds(places, xi)
         if method == "pchip":
             y = _by_pchip(self.values, self.grid, places)
@@ -117,7 +117,7 @@ class RegularGridInterpolator:
         if method in _DEGREES:
             degree = _DEGREES[method]
             ready = self._fit if self._fit and self._fit[0] == method else None
-            knots, values = ready[1] if ready else _fitted(self.grid, values, degree)
+            knots, values = ready[1] if ready else _fit_splines(self.grid, values, degree)
             along = [
                 _by_spline(t, q, degree, n) for t, q, n in zip(knots, places, orders, strict=True)
             ]
@@ -138,7 +138,7 @@ class RegularGridInterpolator:
             q = reshape_p(q, shape=(*q.shape, 1))
         if not q.shape or q.shape[-1] != rank:
             raise ShapeError(
-                f"The places need {rank} coordinates along their last axis, one per grid axis. "
+                f"xi needs {rank} coordinates along its last axis, one per grid axis. "
                 f"Got shape {q.shape}."
             )
         shape = q.shape[:-1]
@@ -156,9 +156,9 @@ class RegularGridInterpolator:
         return beyond
 
     def _outside_as_given(self, xi: Any) -> Any:
-        """Return the same for places given on the host, else None."""
+        """Return where points given as host data are outside of the grid, else None."""
         ends = [pair for pair in self._ends if pair is not None]
-        if len(ends) < len(self.grid) or not is_plain(xi):
+        if len(ends) < len(self.grid) or not is_host_data(xi):
             return None
         given = np.stack(np.broadcast_arrays(*xi), axis=-1) if isinstance(xi, tuple) else xi
         values = np.asarray(given).real.astype(numpy_dtype_of(self.grid[0]))
@@ -169,17 +169,17 @@ class RegularGridInterpolator:
     def _check_bounds(self, places: list[Any], xi: Any) -> None:
         if not self.bounds_error:
             return
-        beyond = known(self._outside(places))
+        beyond = host_values(self._outside(places))
         if beyond is None:
             beyond = self._outside_as_given(xi)
         if beyond is not None and beyond.any():
             raise ArgumentError(
-                f"A place is out of the grid, number {int(np.argmax(beyond))} of them. Pass "
-                "bounds_error=False for fill_value there, or also fill_value=None to extrapolate."
+                f"Point number {int(np.argmax(beyond))} is outside of the grid. Pass "
+                "bounds_error=False to use fill_value there, and fill_value=None to extrapolate."
             )
 
     def _filled(self, y: Any, places: list[Any]) -> Any:
-        return where(beside(self._outside(places), y), self.fill_value, y)
+        return where(broadcast_condition(self._outside(places), y), self.fill_value, y)
 
 
 def _checked_method(method: Any) -> str:
@@ -191,10 +191,10 @@ def _checked_method(method: Any) -> str:
 def _in_order(line: Any, values: Any, axis: int, given: Any) -> tuple[Any, Any]:
     if line.ndim != 1 or line.shape[0] != values.shape[axis]:
         raise ShapeError(
-            f"The grid needs {values.shape[axis]} points along axis {axis}, as many as there are "
-            f"values. Got shape {line.shape}."
+            f"The grid needs {values.shape[axis]} points along axis {axis}, one per value. "
+            f"Got shape {line.shape}."
         )
-    host = known(line, given)
+    host = host_values(line, given)
     if host is not None and host.size > 1 and (np.diff(host) < 0).all():
         return flip(line), flip(values, axis)
     check_increasing(line, "RegularGridInterpolator", f"the points of axis {axis}", given)
@@ -208,15 +208,15 @@ def _by_neighbours(line: Any, q: Any, method: str) -> Along:
         return reshape_p(place, shape=(1, -1)), reshape_p(ones_like(q), shape=(1, -1))
     place = interval(line, q, 0, count - 2)
     low, high = take(line, place), take(line, place + 1)
-    share = (q - low) / (high - low)
+    fraction = (q - low) / (high - low)
     if method == "nearest":
-        near = where(share <= 0.5, place, place + 1)
-        return reshape_p(near, shape=(1, -1)), reshape_p(share * 0.0 + 1.0, shape=(1, -1))
-    return stack([place, place + 1]), stack([1.0 - share, share])
+        near = where(fraction <= 0.5, place, place + 1)
+        return reshape_p(near, shape=(1, -1)), reshape_p(fraction * 0.0 + 1.0, shape=(1, -1))
+    return stack([place, place + 1]), stack([1.0 - fraction, fraction])
 
 
-def _fitted(grid: Sequence[Any], values: Any, degree: int) -> Fit:
-    """Coefficients in place of the values, axis by axis."""
+def _fit_splines(grid: Sequence[Any], values: Any, degree: int) -> Fit:
+    """Replace the values by spline coefficients, axis by axis."""
     knots = []
     for axis, line in enumerate(grid):
         if line.shape[0] <= degree:
@@ -236,12 +236,12 @@ def _by_spline(knots: Any, q: Any, degree: int, order: int) -> Along:
 
 
 def _by_pchip(values: Any, grid: Sequence[Any], places: list[Any]) -> Any:
-    """From the last axis to the first: cubics through what the axis behind gave each point."""
+    """Interpolate by PCHIP along one axis after the other, from the last to the first."""
     y = None
     for axis in range(len(grid) - 1, -1, -1):
         line, q = grid[axis], places[axis]
         if y is None:
-            # Lines along the last grid axis, the same for all points: [line, *axes before, *rest].
+            # Along the last grid axis all points share the lines: [line, *axes before, *rest].
             lines = move_axis(values, axis, 0)
             y = _pchip_at(line, lines, q)
             y = move_axis(y, 0, axis)
@@ -259,10 +259,10 @@ def _pchip_at(line: Any, lines: Any, q: Any) -> Any:
 
 
 def _pchip_each(line: Any, y: Any, q: Any, axis: int) -> Any:
-    """The same where each point has lines of its own: y is [*axes before, line, point, *rest]."""
+    """Interpolate where each point has its own lines: y is [*axes before, line, point, *rest]."""
     front = move_axis(y, axis, 0)
     slopes = pchip_slopes(line, front)
-    # [line, *axes before, point, *rest]: points next to the lines, and both as one axis.
+    # Move to [line, *axes before, point, *rest] and merge lines and points into one axis.
     at = axis + 1
     front, slopes = move_axis(front, at, 1), move_axis(slopes, at, 1)
     count, points = front.shape[0], front.shape[1]
@@ -277,7 +277,7 @@ def _pchip_each(line: Any, y: Any, q: Any, axis: int) -> Any:
 
 
 def _hermite_weights(line: Any, q: Any, like: Any) -> tuple[Any, list[Any]]:
-    """The weights of both values and both slopes of an interval."""
+    """Return the Hermite weights of both values and both slopes of an interval."""
     place = interval(line, q, 0, line.shape[0] - 2)
     low, high = take(line, place), take(line, place + 1)
     step = high - low
@@ -302,7 +302,7 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Any = math.nan,
 ) -> Any:
-    """Return the values of a function on a grid at places [..., axis].
+    """Interpolate values on a regular grid at points [..., axis].
 
     >>> interpn(([0.0, 1.0], [0.0, 2.0]), [[0.0, 2.0], [1.0, 3.0]], [0.5, 1.0]).tolist()
     [1.5]

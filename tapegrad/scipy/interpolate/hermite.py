@@ -1,10 +1,10 @@
-"""Cubics through values with given slopes, and two ways to choose slopes: PCHIP and Akima."""
+"""Cubic Hermite splines with given slopes, PCHIP and Akima interpolation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ShapeError
 from tapegrad.scipy.interpolate.common import as_columns, points_and_values
 from tapegrad.scipy.interpolate.pieces import PPoly
@@ -12,7 +12,7 @@ from tapegrad.scipy.vocabulary import concat, diff, largest, move_axis, operands
 
 
 def hermite_coefficients(x: Any, y: Any, slopes: Any) -> Any:
-    """Return the cubics [power, interval, ...] through values with slopes at the points."""
+    """Return the coefficients [power, interval, ...] of the cubic Hermite spline."""
     step = as_columns(diff(x), y)
     rise = diff(y, axis=0) / step
     bend = (slopes[:-1] + slopes[1:] - 2.0 * rise) / step
@@ -20,7 +20,7 @@ def hermite_coefficients(x: Any, y: Any, slopes: Any) -> Any:
 
 
 class CubicHermiteSpline(PPoly):
-    """The piecewise cubic with given values and slopes; differentiable in both and in the points.
+    """The piecewise cubic with given values and slopes, differentiable in both and in the points.
 
     >>> CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.5).tolist()
     0.5
@@ -30,7 +30,7 @@ class CubicHermiteSpline(PPoly):
         y, dydx = operands(y, dydx)
         if y.shape != dydx.shape:
             raise ShapeError(
-                "CubicHermiteSpline needs a slope for each value. Got shapes "
+                "CubicHermiteSpline needs y and dydx of the same shape. Got shapes "
                 f"{y.shape} and {dydx.shape}."
             )
         x, y, axis = points_and_values(x, y, axis, type(self).__name__)
@@ -39,7 +39,7 @@ class CubicHermiteSpline(PPoly):
 
 
 class PchipInterpolator(CubicHermiteSpline):
-    """The piecewise cubic that keeps the shape of the data: no overshoot between values.
+    """The monotone piecewise cubic (PCHIP), which does not overshoot between values.
 
     >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 0.0, 1.0])([0.5, 1.5]).tolist()
     [0.0, 0.3125]
@@ -51,7 +51,7 @@ class PchipInterpolator(CubicHermiteSpline):
 
 
 def pchip_slopes(x: Any, y: Any) -> Any:
-    """Return slopes: zero at turning points, else a weighted harmonic mean of both sides."""
+    """Return slopes: 0 at local extrema, else the weighted harmonic mean of both sides."""
     step = as_columns(diff(x), y)
     rise = diff(y, axis=0) / step
     if rise.shape[0] == 1:
@@ -59,7 +59,7 @@ def pchip_slopes(x: Any, y: Any) -> Any:
     before, after = rise[:-1], rise[1:]
     flat = (sign(before) != sign(after)) | (before == 0.0) | (after == 0.0)
     w1, w2 = 2.0 * step[1:] + step[:-1], step[1:] + 2.0 * step[:-1]
-    # A stand-in where a slope is zero, so that its unused reciprocal gives no NaN in a gradient.
+    # Replace zero slopes by 1: their unused reciprocals would give NaN gradients.
     mean = w1 / where(flat, 1.0, before) + w2 / where(flat, 1.0, after)
     inner = where(flat, 0.0, (w1 + w2) / where(flat, 1.0, mean))
     first = _end_slope(step[:1], step[1:2], rise[:1], rise[1:2])
@@ -68,16 +68,16 @@ def pchip_slopes(x: Any, y: Any) -> Any:
 
 
 def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
-    """The slope of a parabola through three points, kept to the sign and thrice the rise."""
+    """Return the slope of the parabola through three points, limited to preserve monotonicity."""
     slope = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     steep = (sign(m0) != sign(m1)) & (abs(slope) > 3.0 * abs(m0))
     return where(sign(slope) != sign(m0), 0.0, where(steep, 3.0 * m0, slope))
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Akima's piecewise cubic, whose slopes look at two neighbours on each side.
+    """Akima's piecewise cubic, whose slopes depend on two neighbours on each side.
 
-    `method="makima"` is the modified form, which is steadier where data are flat.
+    `method="makima"` is the modified form, which avoids overshoot next to flat data.
 
     >>> Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])(1.5).tolist()
     2.25
@@ -113,7 +113,7 @@ def _akima_slopes(x: Any, y: Any, method: str) -> Any:
 
 
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
-    """Return the cubic that keeps the shape of the data, or one of its derivatives, at places.
+    """Evaluate the PCHIP interpolant, or one of its derivatives, at points.
 
     >>> pchip_interpolate([0.0, 1.0, 2.0], [0.0, 0.0, 1.0], [0.5, 1.5]).tolist()
     [0.0, 0.3125]

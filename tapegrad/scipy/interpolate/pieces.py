@@ -1,4 +1,4 @@
-"""Piecewise polynomials: a polynomial in the distance from its left end for each interval."""
+"""Piecewise polynomials in the local power basis."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.interpolate.common import (
-    arranged,
     as_columns,
-    beside,
+    broadcast_condition,
     check_increasing,
     interval,
     query,
-    wrapped,
+    restore_shape,
+    wrap_period,
 )
 from tapegrad.scipy.vocabulary import (
     concat,
@@ -36,37 +36,37 @@ from tapegrad.scipy.vocabulary import (
 
 
 class Piecewise(ABC):
-    """What is a polynomial between its breakpoints, and how it is asked for values."""
+    """Base class of functions that are polynomials between breakpoints."""
 
     extrapolate: bool | str
     axis: int
 
     @abstractmethod
     def _ends(self) -> tuple[Any, Any]:
-        """Where the first piece begins and the last one ends."""
+        """Return the first and the last breakpoint."""
 
     @abstractmethod
     def _at(self, q: Any, nu: int = 0) -> Any:
-        """The values of a derivative at a vector of points."""
+        """Return a derivative at a vector of points."""
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """Return the values, or those of the derivative number `nu`, at points of any shape."""
+        """Evaluate the function or its derivative of order `nu` at points of any shape."""
         beyond = checked_extrapolate(extrapolate, self.extrapolate)
         start, stop = self._ends()
         q, shape = query(x, start)
         if beyond == "periodic":
-            q = wrapped(q, start, stop)
+            q = wrap_period(q, start, stop)
         y = self._at(q, nu)
         if not beyond:
             inside = (q >= start) & (q <= stop)
-            y = where(beside(inside, y), y, math.nan)
-        return arranged(y, shape, self.axis)
+            y = where(broadcast_condition(inside, y), y, math.nan)
+        return restore_shape(y, shape, self.axis)
 
 
 class PPoly(Piecewise):
-    """A piecewise polynomial: between x[i] and x[i+1] it is the sum of c[k, i] (x - x[i])^(n-k).
+    """A piecewise polynomial: the sum of c[k, i] (x - x[i])^(n-k) between x[i] and x[i+1].
 
-    Gradients flow to coefficients, breakpoints and the points asked for.
+    It is differentiable in coefficients, breakpoints and evaluation points.
 
     >>> p = PPoly([[1.0, 2.0], [0.0, 1.0]], [0.0, 1.0, 3.0])
     >>> p([0.5, 2.0]).tolist(), float(p.integrate(0.0, 2.0))
@@ -83,13 +83,13 @@ class PPoly(Piecewise):
             x = real(x)
         if c.ndim < 2 or not 0 <= axis < c.ndim - 1:
             raise ShapeError(
-                "PPoly needs coefficients with an axis for powers and one for intervals. "
+                "PPoly needs coefficients c with an axis for powers and one for intervals. "
                 f"Got shape {c.shape} and axis {axis}."
             )
         c = moveaxis(c, (axis, axis + 1), (0, 1))
         if x.ndim != 1 or x.shape[0] < 2 or x.shape[0] != c.shape[1] + 1:
             raise ShapeError(
-                "PPoly needs one breakpoint more than intervals. Got "
+                "PPoly needs one more breakpoint than intervals. Got "
                 f"{c.shape[1]} intervals and breakpoints of shape {x.shape}."
             )
         check_increasing(x, "PPoly", given=given)
@@ -103,21 +103,21 @@ class PPoly(Piecewise):
 
     @classmethod
     def construct_fast(cls, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> Any:
-        """Return a piecewise polynomial of tensors that fit, without looking at them."""
+        """Return a piecewise polynomial from tensors without checking them."""
         made = PPoly.__new__(cls)
         made._set(c, x, extrapolate, axis)
         return made
 
     @classmethod
     def from_spline(cls, tck: Any, extrapolate: Any = None) -> Any:
-        """Return a B-spline as polynomials between its knots.
+        """Convert a B-spline to a piecewise polynomial.
 
         >>> from tapegrad.scipy.interpolate.bsplines import BSpline
         >>> PPoly.from_spline(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 2.0], 1))(0.5).tolist()
         1.0
         """
         if isinstance(tck, tuple):
-            raise ArgumentError("PPoly.from_spline takes a BSpline: make one of knots first.")
+            raise ArgumentError("PPoly.from_spline needs a BSpline. Pass BSpline(t, c, k).")
         beyond = tck.extrapolate if extrapolate is None else extrapolate
         c, x = tck.power_form()
         return cls.construct_fast(c, x, beyond, tck.axis)
@@ -139,7 +139,7 @@ class PPoly(Piecewise):
         return y if nu < order else y + step * 0.0
 
     def derivative(self, nu: int = 1) -> Any:
-        """Return the derivative, of lower order, as a piecewise polynomial."""
+        """Return the derivative as a piecewise polynomial of lower degree."""
         if nu < 0:
             return self.antiderivative(-nu)
         order = self.c.shape[0] - 1
@@ -151,7 +151,7 @@ class PPoly(Piecewise):
         return PPoly.construct_fast(c, self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> Any:
-        """Return the integral from the first breakpoint, `nu` times over."""
+        """Return the `nu`-fold antiderivative, which is 0 at the first breakpoint."""
         if nu < 0:
             return self.derivative(-nu)
         c, steps = self.c, diff(self.x)
@@ -169,7 +169,7 @@ class PPoly(Piecewise):
         return PPoly.construct_fast(c, self.x, beyond, self.axis)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        """Return the integral from a to b, numbers or tensors."""
+        """Return the integral from a to b, which may be numbers or tensors."""
         beyond = checked_extrapolate(extrapolate, self.extrapolate)
         whole = PPoly.construct_fast(self.antiderivative().c, self.x, True, 0)
         (low, _), (high, _) = query(a, self.x), query(b, self.x)
@@ -184,11 +184,11 @@ class PPoly(Piecewise):
         return y[0]
 
     def _through(self, whole: Any, q: Any) -> Any:
-        """The integral from the start over as many periods as it takes."""
+        """Return the integral from the first breakpoint to q over all periods between them."""
         start, stop = self._ends()
         rounds = as_columns(floor((q - start) / (stop - start)), whole.c[0])
         once = whole._at(self.x[-1:])
-        return rounds * once + whole._at(wrapped(q, start, stop))
+        return rounds * once + whole._at(wrap_period(q, start, stop))
 
 
 def checked_extrapolate(value: Any, default: bool | str) -> bool | str:
@@ -208,5 +208,5 @@ def checked_extrapolate(value: Any, default: bool | str) -> bool | str:
 
 def _checked_derivative(nu: Any) -> int:
     if nu not in range(100):
-        raise ArgumentError(f"The number of a derivative is 0 or more. Got {nu!r}.")
+        raise ArgumentError(f"The order nu of a derivative must be 0 or more. Got {nu!r}.")
     return int(nu)

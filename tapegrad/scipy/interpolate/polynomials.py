@@ -1,4 +1,4 @@
-"""One polynomial through all points, by Lagrange's and by Newton's formula."""
+"""Polynomial interpolation through all points, in Newton's and Lagrange's form."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.reduction import prod
-from tapegrad.scipy.interpolate.common import arranged, as_columns, known, points_and_values, query
+from tapegrad.ops.reduction.primitives import prod
+from tapegrad.scipy.interpolate.common import (
+    as_columns,
+    host_values,
+    points_and_values,
+    query,
+    restore_shape,
+)
 from tapegrad.scipy.vocabulary import place_next_to, reshape_p, stack, sum_over, where, zeros_like
 
 
 class KroghInterpolator:
-    """The polynomial through all points in Newton's form; differentiable in all of them.
+    """The interpolating polynomial in Newton's form, differentiable in points and values.
 
-    A point that stands several times in a row is followed by values of derivatives, as in SciPy.
+    As in SciPy, the values of a point repeated in a row are its value and derivatives.
 
     >>> KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).tolist()
     2.25
@@ -30,24 +36,24 @@ class KroghInterpolator:
         self.n = self.xi.shape[0]
 
     def __call__(self, x: Any) -> Any:
-        """Return the values at points of any shape."""
+        """Evaluate at points of any shape."""
         return self.derivative(x, 0)
 
     def derivatives(self, x: Any, der: Any = None) -> Any:
-        """Return the value and the derivatives below number `der` (by default all), in front."""
+        """Return the derivatives of orders 0 to der - 1 (default: all) along a new first axis."""
         q, shape = query(x, self.xi)
         count = self.n if der is None else int(der)
         rows = newton(self.c, self.xi, q, count)
-        return stack([arranged(row, shape, self.axis) for row in rows])
+        return stack([restore_shape(row, shape, self.axis) for row in rows])
 
     def derivative(self, x: Any, der: int = 1) -> Any:
-        """Return one derivative at points of any shape."""
+        """Evaluate one derivative at points of any shape."""
         q, shape = query(x, self.xi)
-        return arranged(newton(self.c, self.xi, q, der + 1)[der], shape, self.axis)
+        return restore_shape(newton(self.c, self.xi, q, der + 1)[der], shape, self.axis)
 
 
 def _divided_differences(x: Any, y: Any, same: list[int]) -> Any:
-    """The coefficients of Newton's form, by columns of the triangle of differences."""
+    """Return the divided differences: the coefficients of Newton's form."""
     column = [y[k - same[k]] for k in range(x.shape[0])]
     found = [column[0]]
     for order in range(1, x.shape[0]):
@@ -62,8 +68,8 @@ def _divided_differences(x: Any, y: Any, same: list[int]) -> Any:
 
 
 def _runs(x: Any, given: Any) -> list[int]:
-    """How often each point stood before without another between, where it can be seen."""
-    values = known(x, given)
+    """Return how often each point was repeated directly before, if available on the host."""
+    values = host_values(x, given)
     if values is None or values.ndim != 1:
         return [0] * x.shape[0]
     runs = [0]
@@ -73,7 +79,7 @@ def _runs(x: Any, given: Any) -> list[int]:
 
 
 def newton(c: Any, x: Any, q: Any, count: int) -> list[Any]:
-    """Return value and derivatives of Newton's form at points, by Horner's rule for each."""
+    """Return value and derivatives of Newton's form at points by Horner's rule."""
     size = c.shape[0]
     rows = [zeros_like(as_columns(q, c)) * c[-1] for _ in range(count)]
     rows[0] = rows[0] + c[-1]
@@ -86,9 +92,9 @@ def newton(c: Any, x: Any, q: Any, count: int) -> list[Any]:
 
 
 class BarycentricInterpolator:
-    """The polynomial through all points by Lagrange's formula, steady for well-chosen points.
+    """The interpolating polynomial in Lagrange's form, stable for well-chosen points.
 
-    Written as sums of products, so that it has derivatives at the points themselves, too.
+    It is computed from products, so that it is differentiable at the points themselves, too.
 
     >>> BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5).tolist()
     2.25
@@ -98,27 +104,29 @@ class BarycentricInterpolator:
         self, xi: Any, yi: Any = None, axis: int = 0, *, wi: Any = None, rng: Any = None
     ) -> None:
         if yi is None:
-            raise ArgumentError("BarycentricInterpolator needs the values yi with the points.")
+            raise ArgumentError("BarycentricInterpolator needs the values yi of the points.")
         name = "BarycentricInterpolator"
         self.xi, self.yi, self.axis = points_and_values(xi, yi, axis, name, 1, ordered=False)
         self.n = self.xi.shape[0]
-        values = known(self.xi, xi)
+        values = host_values(self.xi, xi)
         if values is not None and len(np.unique(values)) < values.size:
-            raise ArgumentError("BarycentricInterpolator needs points of which no two are equal.")
+            raise ArgumentError("BarycentricInterpolator needs distinct points xi.")
 
     def __call__(self, x: Any) -> Any:
-        """Return the values at points of any shape."""
+        """Evaluate at points of any shape."""
         q, shape = query(x, self.xi)
         weights = _lagrange(self.xi, q)
         values = reshape_p(self.yi, shape=(1, *self.yi.shape))
-        return arranged(sum_over(as_columns(weights, values) * values, axis=1), shape, self.axis)
+        return restore_shape(
+            sum_over(as_columns(weights, values) * values, axis=1), shape, self.axis
+        )
 
     def derivative(self, x: Any, der: int = 1) -> Any:
-        """Return one derivative at points of any shape."""
+        """Evaluate one derivative at points of any shape."""
         return self._in_newtons_form().derivative(x, der)
 
     def derivatives(self, x: Any, der: Any = None) -> Any:
-        """Return the value and the derivatives below number `der` (by default all), in front."""
+        """Return the derivatives of orders 0 to der - 1 (default: all) along a new first axis."""
         return self._in_newtons_form().derivatives(x, der)
 
     def _in_newtons_form(self) -> KroghInterpolator:
@@ -129,18 +137,18 @@ class BarycentricInterpolator:
 
 
 def _lagrange(x: Any, q: Any) -> Any:
-    """Lagrange's polynomials [point, k] = product over the others of (q - x_j) / (x_k - x_j)."""
+    """Return the Lagrange polynomials [point, k], products of (q - x_j) / (x_k - x_j), j != k."""
     count = x.shape[0]
     row, column = reshape_p(x, shape=(1, count)), reshape_p(x, shape=(count, 1))
     others = place_next_to(x, ~np.eye(count, dtype=bool))
     gaps = where(others, column - row, 1.0)
     far = reshape_p(q, shape=(q.shape[0], 1, 1)) - reshape_p(x, shape=(1, 1, count))
-    shares = where(others, far / gaps, 1.0)
-    return prod(shares, axis=-1)
+    ratios = where(others, far / gaps, 1.0)
+    return prod(ratios, axis=-1)
 
 
 def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
-    """Return the polynomial through all points, or one of its derivatives, at places.
+    """Evaluate the interpolating polynomial, or one of its derivatives, at points.
 
     >>> krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5, der=1).tolist()
     3.0
@@ -151,7 +159,7 @@ def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 def barycentric_interpolate(
     xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None
 ) -> Any:
-    """Return the polynomial through all points, or one of its derivatives, at places.
+    """Evaluate the interpolating polynomial, or one of its derivatives, at points.
 
     >>> barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5).tolist()
     2.25

@@ -1,4 +1,4 @@
-"""Functions given at scattered points: sums of radial bumps and a polynomial."""
+"""Interpolation of scattered data by radial basis functions and a polynomial."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.linalg.solve import solve_p
 from tapegrad.scipy.vocabulary import (
@@ -32,15 +32,15 @@ from tapegrad.scipy.vocabulary import (
     zeros_for,
 )
 
-# The least degree of the polynomial that makes the equations solvable, and whether a kernel looks
-# the same at every scale, so that epsilon does not matter.
+# The minimum polynomial degree that makes the system solvable, and the scale-invariant kernels, for
+# which epsilon has no effect.
 _LEAST_DEGREE = {"linear": 0, "thin_plate_spline": 1, "cubic": 1, "quintic": 2, "multiquadric": 0}
 _SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
 KERNELS = (*_LEAST_DEGREE, "inverse_multiquadric", "inverse_quadratic", "gaussian")
 
 
 class RBFInterpolator:
-    """A function through values at scattered points; differentiable in all of them and in places.
+    """RBF interpolation, differentiable in points, values and evaluation points.
 
     >>> f = RBFInterpolator([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> f([[0.5]]).round(6).tolist()
@@ -58,21 +58,21 @@ class RBFInterpolator:
         degree: int | None = None,
     ) -> None:
         if neighbors is not None:
-            raise ArgumentError("RBFInterpolator uses all points: neighbors must be None.")
+            raise ArgumentError("RBFInterpolator always uses all points. Pass neighbors=None.")
         check_choice("The kernel", kernel, KERNELS)
         self.kernel = kernel
         self.y, d = operands(y, d)
         if self.y.ndim != 2 or not d.shape or d.shape[0] != self.y.shape[0]:
             raise ShapeError(
-                "RBFInterpolator needs points [point, coordinate] and a value for each. Got shapes "
-                f"{self.y.shape} and {d.shape}."
+                "RBFInterpolator needs y of shape [point, coordinate] and one value per point. "
+                f"Got shapes {self.y.shape} and {d.shape}."
             )
         self.epsilon = _scale(epsilon, kernel)
         self._powers = _powers(_degree(degree, kernel), self.y.shape[1])
         if len(self._powers) > self.y.shape[0]:
             raise ShapeError(
                 f"The polynomial of this kernel and degree needs at least {len(self._powers)} "
-                f"points. Got {self.y.shape[0]}."
+                f"points. Got {self.y.shape[0]}. Add points or lower the degree."
             )
         low, high = smallest(self.y, axis=0), largest(self.y, axis=0)
         self._middle = (low + high) / 2.0
@@ -81,11 +81,11 @@ class RBFInterpolator:
         self._weights = self._solved(d, smoothing)
 
     def __call__(self, x: Any) -> Any:
-        """Return the values at places [place, coordinate]."""
+        """Evaluate at points [point, coordinate]."""
         places = operand(x)
         if places.ndim != 2 or places.shape[1] != self.y.shape[1]:
             raise ShapeError(
-                f"RBFInterpolator is asked at places [place, {self.y.shape[1]}]. "
+                f"x of RBFInterpolator must have shape [point, {self.y.shape[1]}]. "
                 f"Got shape {places.shape}."
             )
         places = cast(places, numpy_dtype_of(self.y))
@@ -110,7 +110,7 @@ class RBFInterpolator:
         return radial(self.kernel, sum_over(gaps * gaps, axis=-1) * (self.epsilon * self.epsilon))
 
     def _polynomials(self, x: Any) -> Any:
-        """Monomials of coordinates brought to -1 ... 1, where powers stay moderate."""
+        """Return the monomials of coordinates scaled to [-1, 1], which keeps powers moderate."""
         x = (x - self._middle) / self._half
         columns = []
         for powers in self._powers:
@@ -124,7 +124,7 @@ class RBFInterpolator:
 
 
 def radial(kernel: str, square: Any) -> Any:
-    """Return a kernel of the squared distance; where that is 0 the slope is taken to be 0.
+    """Return a kernel of the squared distance, with derivative 0 at distance 0.
 
     >>> import tapegrad
     >>> radial("cubic", tapegrad.constant([0.0, 4.0])).tolist()
@@ -150,7 +150,7 @@ def _scale(epsilon: Any, kernel: str) -> Any:
     if epsilon is not None:
         return epsilon if isinstance(epsilon, int | float) else operand(epsilon)
     if kernel not in _SCALE_FREE:
-        raise ArgumentError(f"RBFInterpolator with the kernel {kernel!r} needs epsilon.")
+        raise ArgumentError(f"RBFInterpolator with kernel={kernel!r} needs epsilon.")
     return 1.0
 
 
@@ -159,12 +159,12 @@ def _degree(degree: int | None, kernel: str) -> int:
     if degree is None:
         return max(least, 0)
     if degree < -1:
-        raise ArgumentError(f"The degree of a polynomial is at least -1, for none. Got {degree}.")
+        raise ArgumentError(f"degree must be at least -1, which means no polynomial. Got {degree}.")
     return int(degree)
 
 
 def _powers(degree: int, rank: int) -> list[tuple[int, ...]]:
-    """The monomials up to a degree, each by the axes whose coordinates it multiplies."""
+    """Return the monomials up to a degree, each as a tuple of the axes that it multiplies."""
     return [
         axes
         for order in range(degree + 1)

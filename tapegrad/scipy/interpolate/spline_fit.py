@@ -1,4 +1,4 @@
-"""The spline of any degree through given values: its knots, its end conditions, its equations."""
+"""make_interp_spline: interpolating B-splines of any degree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tapegrad.scipy.vocabulary import (
 )
 
 Condition = tuple[int, Any]
-"""The order of a derivative and its value at an end."""
+"""An end condition: the order of a derivative and its value."""
 
 _ENDS: dict[str, list[Condition]] = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
 
@@ -37,23 +37,25 @@ def make_interp_spline(
     axis: int = 0,
     check_finite: bool = True,
 ) -> BSpline:
-    """Return the B-spline of degree k through values; differentiable in values and points.
+    """Return the B-spline of degree k through values, differentiable in values and points.
 
     `bc_type` is None or 'not-a-knot', 'clamped', 'natural', 'periodic', or a pair with a list of
-    (order, value) of derivatives for each end. The equations are solved as a dense system.
+    (order, value) of derivatives for each end. The system is solved as a dense one.
 
     >>> make_interp_spline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])(1.5).numpy().round(12)
     np.float64(3.375)
     """
     if k not in range(100):
-        raise ArgumentError(f"make_interp_spline needs a whole degree from 0 on. Got {k!r}.")
+        raise ArgumentError(f"make_interp_spline needs a non-negative integer degree k. Got {k!r}.")
     x, y, axis = points_and_values(x, y, axis, "make_interp_spline", least=1)
     is_periodic = isinstance(bc_type, str) and bc_type == "periodic"
     if is_periodic and k > 1:
         return BSpline.construct_fast(*_periodic(x, y, k), k, "periodic", axis)
     first, last = _conditions(None if is_periodic else bc_type)
     if k < 2 and (first or last):
-        raise ArgumentError(f"A spline of degree {k} takes no end conditions. Got {bc_type!r}.")
+        raise ArgumentError(
+            f"A spline of degree {k} has no end conditions. Got bc_type={bc_type!r}."
+        )
     knots = _knots(x, k, bool(first or last)) if t is None else operand(t)
     check_increasing(x, "make_interp_spline")
     missing = knots.shape[0] - k - 1 - x.shape[0]
@@ -92,7 +94,9 @@ def _conditions(bc_type: Any) -> tuple[list[Condition], list[Condition]]:
     if bc_type is None or isinstance(bc_type, str):
         bc_type = (bc_type, bc_type)
     if not isinstance(bc_type, list | tuple) or len(bc_type) != 2:
-        raise ArgumentError(f"bc_type must be a name or a pair, one for each end. Got {bc_type!r}.")
+        raise ArgumentError(
+            f"bc_type must be a name or a pair with one entry per end. Got {bc_type!r}."
+        )
     found: list[list[Condition]] = []
     for given in bc_type:
         if given is None or (isinstance(given, str) and given == "not-a-knot"):
@@ -101,7 +105,8 @@ def _conditions(bc_type: Any) -> tuple[list[Condition], list[Condition]]:
             found.append(_ENDS[given])
         elif isinstance(given, str):
             raise ArgumentError(
-                f"bc_type must be not-a-knot, clamped, natural or periodic (alone). Got {given!r}."
+                "bc_type must be not-a-knot, clamped, natural or periodic (not in a pair). "
+                f"Got {given!r}."
             )
         else:
             pairs = [given] if isinstance(given[0], int) else list(given)
@@ -128,7 +133,7 @@ def _knots(x: Any, k: int, has_conditions: bool) -> Any:
 
 
 def _periodic(x: Any, y: Any, k: int) -> tuple[Any, Any]:
-    """Knots that go on periodically, and the spline whose derivatives agree at both ends."""
+    """Return the periodic spline: periodic knots and equal derivatives at both ends."""
     count = x.shape[0]
     inner = x
     if k % 2 == 0 and count > 2:

@@ -1,4 +1,4 @@
-"""SciPy's linear algebra on tensors, with gradients: solvers, decompositions, special matrices."""
+"""SciPy's linear algebra with gradients: solvers, decompositions, special matrices."""
 
 from tapegrad.scipy.linalg.banded import (
     cho_solve_banded,

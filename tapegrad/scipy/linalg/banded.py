@@ -1,4 +1,4 @@
-"""Hermitian matrices given by their diagonals. The bands are put into full matrices."""
+"""Hermitian banded matrices; the functions expand the bands to dense matrices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tapegrad.scipy.vocabulary import (
 
 
 def _band_places(count: int, size: int, lower: bool) -> tuple[Any, Any]:
-    """Row and column in the matrix of every entry of the bands; rows outside of it are beyond."""
+    """Return row and column of every band entry; unused entries have a row out of range."""
     columns = np.broadcast_to(np.arange(size), (count, size))
     rows = columns + np.arange(count)[:, None] - (0 if lower else count - 1)
     return rows, columns
@@ -36,9 +36,11 @@ def _with_zero(x: Any) -> Any:
 
 
 def _triangle_of(ab: Any, lower: bool, name: str) -> Any:
-    """The triangular matrix that has these bands; what lies outside of it is not read."""
+    """Return the triangular matrix with these bands; unused entries are not read."""
     if ab.ndim != 2:
-        raise ShapeError(f"{name} needs diagonals as rows. Got shape {ab.shape}.")
+        raise ShapeError(
+            f"{name} needs a 2-D array with the diagonals as rows. Got shape {ab.shape}."
+        )
     count, size = ab.shape
     rows, columns = _band_places(count, size, lower)
     is_inside = (rows >= 0) & (rows < size)
@@ -56,8 +58,8 @@ def _bands_of(x: Any, count: int, lower: bool) -> Any:
     return gather(_with_zero(x), place_next_to(x, places))
 
 
-def _whole_of(ab: Any, lower: bool, name: str) -> Any:
-    """The Hermitian matrix with these bands."""
+def _dense_of(ab: Any, lower: bool, name: str) -> Any:
+    """Return the Hermitian matrix with these bands."""
     part = _triangle_of(ab, lower, name)
     return mirrored(part if lower else adjoint_of(part))
 
@@ -70,35 +72,35 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """Return x with a @ x = b for a positive definite matrix given by half of its diagonals.
+    """Solve a @ x = b for a positive definite banded matrix.
 
-    Upper form has `ab[u + i - j, j] = a[i, j]` for i <= j, lower form `ab[i - j, j] = a[i, j]`.
-    Nothing is overwritten, and nothing is looked at beforehand.
+    The upper form is `ab[u + i - j, j] = a[i, j]` for i <= j, the lower form is
+    `ab[i - j, j] = a[i, j]`. The `overwrite_*` arguments and `check_finite` are ignored.
 
     >>> solveh_banded([[0.0, 0.0], [2.0, 4.0]], [2.0, 2.0]).round(6).tolist()
     [1.0, 0.5]
     """
     ab, b = operands(ab, b)
-    return cho_solve((decompositions.cholesky(_whole_of(ab, lower, "solveh_banded")), True), b)
+    return cho_solve((decompositions.cholesky(_dense_of(ab, lower, "solveh_banded")), True), b)
 
 
 def cholesky_banded(
     ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return the Cholesky factor of a matrix of bands, as bands of the same form.
+    """Return the Cholesky factor of a banded matrix in the same banded form.
 
-    Nothing is overwritten, and nothing is looked at beforehand.
+    `overwrite_ab` and `check_finite` are ignored.
 
     >>> cholesky_banded([[4.0, 9.0]]).tolist()
     [[2.0, 3.0]]
     """
     ab = operand(ab)
-    factor = decompositions.cholesky(_whole_of(ab, lower, "cholesky_banded"))
+    factor = decompositions.cholesky(_dense_of(ab, lower, "cholesky_banded"))
     return _bands_of(factor if lower else adjoint_of(factor), ab.shape[0], lower)
 
 
 def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
-    """Return x with a @ x = b, given what `cholesky_banded` made of a, and its form.
+    """Solve a @ x = b, given the factor from `cholesky_banded` and whether it is lower.
 
     >>> cho_solve_banded((cholesky_banded([[4.0]]), False), [8.0]).tolist()
     [2.0]
@@ -109,17 +111,17 @@ def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
 
 
 def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> Any:
-    """Return eigenvalues (smallest first) and eigenvectors of a Hermitian matrix of bands.
+    """Return the eigenvalues, smallest first, and eigenvectors of a Hermitian banded matrix.
 
     >>> eig_banded([[2.0, 1.0]], eigvals_only=True).tolist()
     [1.0, 2.0]
     """
-    x = _whole_of(operand(a_band), lower, "eig_banded")
+    x = _dense_of(operand(a_band), lower, "eig_banded")
     return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
 
 
 def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
-    """Return the eigenvalues, smallest first, of a Hermitian matrix of bands.
+    """Return the eigenvalues of a Hermitian banded matrix, smallest first.
 
     >>> eigvals_banded([[2.0, 1.0]]).tolist()
     [1.0, 2.0]
@@ -128,7 +130,9 @@ def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
 
 
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
-    """Return eigenvalues (smallest first) and eigenvectors; d is the diagonal, e beside it.
+    """Return the eigenvalues, smallest first, and eigenvectors of a symmetric tridiagonal matrix.
+
+    `d` is the diagonal and `e` the off-diagonal.
 
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).round(6).tolist()
     [1.0, 3.0]
@@ -136,8 +140,8 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
     d, e = operands(d, e)
     if d.ndim != 1 or e.ndim != 1 or e.shape[0] != d.shape[0] - 1:
         raise ShapeError(
-            "eigh_tridiagonal needs a diagonal and one less beside it. Got shapes "
-            f"{d.shape} and {e.shape}."
+            "eigh_tridiagonal needs a diagonal d and an off-diagonal e with one entry less. "
+            f"Got shapes {d.shape} and {e.shape}."
         )
     size = d.shape[0]
     beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
@@ -146,7 +150,7 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
 
 
 def eigvalsh_tridiagonal(d: Any, e: Any) -> Any:
-    """Return the eigenvalues, smallest first, of a symmetric tridiagonal matrix.
+    """Return the eigenvalues of a symmetric tridiagonal matrix, smallest first.
 
     >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0]).round(6).tolist()
     [1.0, 3.0]

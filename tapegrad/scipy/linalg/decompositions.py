@@ -1,4 +1,4 @@
-"""Decompositions and functions of matrices, with SciPy's signatures."""
+"""Matrix decompositions and matrix functions with SciPy's signatures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.autodiff.transforms import jvp
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.diagonal import tril, triu
+from tapegrad.ops.indexing.sorting import argsort
 from tapegrad.ops.linalg import decompositions, eigen, functions, norms, schur as rotations, solve
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
-from tapegrad.ops.sorting import argsort
+from tapegrad.ops.shape.diagonal import tril, triu
 from tapegrad.scipy.vocabulary import expand_dims, gather, operand, operands
 
 
@@ -37,7 +37,9 @@ def lu(a: Any, permute_l: bool = False) -> Any:
 
 
 def qr(a: Any, *, mode: str = "full") -> Any:
-    """Return q and r with q @ r = a; the mode is 'full', 'economic' or 'r' (r alone, in a tuple).
+    """Return q and r with q @ r = a.
+
+    The mode is 'full', 'economic', or 'r', which returns r alone in a tuple.
 
     >>> q, r = qr([[3.0], [4.0]], mode="economic")
     >>> q.shape, r.shape
@@ -49,7 +51,9 @@ def qr(a: Any, *, mode: str = "full") -> Any:
 
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """Return u, s, vh with a = (u * s) @ vh; `full_matrices` of a square one have derivatives.
+    """Return u, s, vh with a = (u * s) @ vh.
+
+    With `full_matrices` the result is differentiable only for square matrices.
 
     >>> svd([[3.0, 0.0], [0.0, 4.0]], compute_uv=False).tolist()
     [4.0, 3.0]
@@ -95,8 +99,8 @@ def eigh(
 ) -> Any:
     """Return eigenvalues (smallest first) and eigenvectors of a symmetric or Hermitian matrix.
 
-    With a positive definite `b` they solve a @ v = w * b @ v. `subset_by_index` is the first and
-    the last to return; all are computed.
+    With a positive definite `b` they solve a @ v = w * b @ v. `subset_by_index` holds the first and
+    the last index to return; all eigenvalues are computed.
 
     >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).tolist()
     [2.0, 3.0]
@@ -124,8 +128,8 @@ def _subset(a: Any, wanted: tuple[int, int] | None) -> Any:
     first, last = (int(place) for place in wanted)
     if not 0 <= first <= last < a.shape[-1]:
         raise ArgumentError(
-            f"subset_by_index must be two places from 0 to {a.shape[-1] - 1}, the first not after "
-            f"the last. Got {wanted!r}."
+            f"subset_by_index must be two indices 0 <= first <= last <= {a.shape[-1] - 1}. "
+            f"Got {wanted!r}."
         )
     return (..., slice(first, last + 1))
 
@@ -135,7 +139,7 @@ def _chosen(parts: Sequence[Any], index: Any) -> list[Any]:
 
 
 def mirrored(a: Any) -> Any:
-    """The Hermitian matrix of which the lower triangle is given."""
+    """Return the Hermitian matrix with this lower triangle."""
     below = tril(a, -1)
     return tril(a) + adjoint_of(below)
 
@@ -154,9 +158,9 @@ def eigvalsh(
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """Return t and z with a = z @ t @ z^H: z unitary, t upper triangular.
 
-    With output 'real', a real matrix has a real t with 2 × 2 blocks on its diagonal where
-    eigenvalues are complex; that form has no derivative. 'complex' has one where no two
-    eigenvalues are equal, for functions that do not depend on the phases of columns.
+    With output 'real', a real matrix gives a real t with 2 × 2 blocks on the diagonal for complex
+    eigenvalues. This form is not differentiable. The 'complex' form is differentiable if no two
+    eigenvalues are equal, in functions that do not depend on the phases of the columns.
 
     >>> t, z = schur([[0.0, 2.0], [-2.0, 0.0]])
     >>> t.tolist()
@@ -166,7 +170,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
 
 def hessenberg(a: Any, calc_q: bool = False) -> Any:
-    """Return h that is 0 below its first subdiagonal, and with `calc_q` q: a = q @ h @ q^H.
+    """Return the Hessenberg form h of a matrix, and with `calc_q` also q with a = q @ h @ q^H.
 
     >>> h = hessenberg([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0], [4.0, 1.0, 1.0]])
     >>> h.numpy()[:, 0].round(6).tolist()
@@ -177,7 +181,9 @@ def hessenberg(a: Any, calc_q: bool = False) -> Any:
 
 
 def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
-    """Return u with orthonormal columns or rows and a semidefinite p: a = u @ p, or p @ u.
+    """Return the polar decomposition a = u @ p, or a = p @ u for side 'left'.
+
+    u has orthonormal columns or rows, and p is positive semidefinite.
 
     >>> u, p = polar([[0.0, -2.0], [3.0, 0.0]])
     >>> p.round(6).tolist()
@@ -203,9 +209,10 @@ def expm(A: Any) -> Any:
 def expm_frechet(
     A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
 ) -> Any:
-    """Return the exponential of A and its derivative in the direction E (or that alone).
+    """Return the exponential of A and its Fréchet derivative in the direction E.
 
-    Both methods of SciPy, 'SPS' and 'blockEnlarge', are forward mode here.
+    With `compute_expm=False` only the derivative is returned. `method` is ignored: the derivative
+    is always computed in forward mode.
 
     >>> expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
     [[2.0]]
@@ -217,10 +224,10 @@ def expm_frechet(
 
 
 def logm(A: Any) -> Any:
-    """Return the logarithm of a matrix, real for real ones.
+    """Return the principal logarithm of a matrix; a real matrix gives a real result.
 
-    Where an eigenvalue is negative or 0, a real matrix has none: on the CPU this raises, on a
-    device it gives NaN. Cast it to a complex dtype for the complex one.
+    A real matrix with a negative or zero eigenvalue has no real logarithm: the CPU raises and a GPU
+    returns NaN. Cast the matrix to a complex dtype to get the complex logarithm.
 
     >>> logm([[1.0, 0.0], [0.0, 1.0]]).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
@@ -229,9 +236,9 @@ def logm(A: Any) -> Any:
 
 
 def sqrtm(A: Any) -> Any:
-    """Return the principal square root of a matrix, real for real ones.
+    """Return the principal square root of a matrix; a real matrix gives a real result.
 
-    A real matrix may have none: the same holds as for `logm`.
+    A real matrix with a negative eigenvalue has no real root; see `logm`.
 
     >>> sqrtm([[4.0, 0.0], [0.0, 9.0]]).round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
@@ -240,7 +247,7 @@ def sqrtm(A: Any) -> Any:
 
 
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return a norm of a vector or matrix, as numpy.linalg.norm does.
+    """Return a vector or matrix norm, with the arguments of `numpy.linalg.norm`.
 
     >>> float(norm([3.0, 4.0]))
     5.0
@@ -249,7 +256,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if ord is None:
         return norms.vector_norm(a, axis=axis, keepdims=keepdims)
     if axis is None and a.ndim > 2:
-        raise ArgumentError("norm with ord needs a vector, a matrix, or axis.")
+        raise ArgumentError("norm with ord needs a vector, a matrix, or the axis argument.")
     is_matrix = a.ndim == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2
     if is_matrix:
         return norms.matrix_norm(a, ord, (-2, -1) if axis is None else axis, keepdims)

@@ -1,4 +1,4 @@
-"""Matrices made of vectors and of smaller matrices."""
+"""Structured matrices built from vectors or smaller matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ShapeError
-from tapegrad.ops.padding import pad
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.vocabulary import (
     concat,
     conjugate,
@@ -21,7 +21,7 @@ from tapegrad.scipy.vocabulary import (
 
 
 def block_diag(*arrs: Any) -> Any:
-    """Return a matrix with the given ones along its diagonal and zeros elsewhere.
+    """Return a block diagonal matrix of the given matrices.
 
     >>> block_diag([[1.0, 2.0]], [[3.0]]).tolist()
     [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
@@ -38,14 +38,14 @@ def block_diag(*arrs: Any) -> Any:
 
 def _as_matrix(x: Any) -> Any:
     if x.ndim > 2:
-        raise ShapeError(f"block_diag needs matrices. Got shape {x.shape}.")
+        raise ShapeError(f"block_diag needs matrices or vectors. Got shape {x.shape}.")
     return x if x.ndim == 2 else reshape_p(x, shape=(1, x.size))
 
 
 def toeplitz(c: Any, r: Any = None) -> Any:
-    """Return the matrix with constant diagonals that has this first column and row.
+    """Return the Toeplitz matrix with this first column and first row.
 
-    Without `r` the row is the conjugate of the column; its first entry does not count.
+    The default row is the conjugate of the column. The first entry of `r` is ignored.
 
     >>> toeplitz([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 3.0], [2.0, 1.0]]
@@ -60,7 +60,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 
 def circulant(c: Any) -> Any:
-    """Return the square matrix whose columns are this one, each turned one further down.
+    """Return the circulant matrix with this first column.
 
     >>> circulant([1.0, 2.0, 3.0]).tolist()
     [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
@@ -72,9 +72,9 @@ def circulant(c: Any) -> Any:
 
 
 def hankel(c: Any, r: Any = None) -> Any:
-    """Return the matrix with constant antidiagonals that has this first column and last row.
+    """Return the Hankel matrix with this first column and last row.
 
-    Without `r` the row is 0; its first entry does not count.
+    The default row is 0. The first entry of `r` is ignored.
 
     >>> hankel([1.0, 2.0], [9.0, 3.0]).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
@@ -88,7 +88,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 def companion(a: Any) -> Any:
-    """Return the matrix whose eigenvalues are the roots of the polynomial a, highest power first.
+    """Return the companion matrix of a polynomial with the highest power first.
 
     >>> companion([1.0, -3.0, 2.0]).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
@@ -101,7 +101,7 @@ def companion(a: Any) -> Any:
 
 
 def length_of(x: Any, name: str) -> int:
-    """Return the length of a vector; refuse anything else."""
+    """Return the length of a vector; raise for any other shape."""
     if x.ndim != 1:
         raise ShapeError(f"{name} needs vectors. Got shape {x.shape}.")
     return int(x.shape[0])

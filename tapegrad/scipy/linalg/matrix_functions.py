@@ -1,4 +1,4 @@
-"""Functions of square matrices: powers, sine and cosine and their kin, the sign."""
+"""Functions of square matrices: powers, trigonometric and hyperbolic functions, the sign."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tapegrad.scipy.vocabulary import complex_of, imag, is_complex, operand, rea
 
 
 def fractional_matrix_power(A: Any, t: float) -> Any:
-    """Return the matrix to any power, exp(t log(A)); by products where t is a whole number.
+    """Return a matrix to a real power, exp(t log(A)); an integer t uses matrix products.
 
-    As for `logm`, real matrices with eigenvalues that are negative or 0 have to be made complex.
+    Real matrices with negative or zero eigenvalues must be cast to a complex dtype; see `logm`.
 
     >>> fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(6).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
@@ -25,8 +25,8 @@ def fractional_matrix_power(A: Any, t: float) -> Any:
     return functions.expm(functions.logm(A) * float(t))
 
 
-def _turns(A: Any) -> tuple[Any, Any]:
-    """The exponentials of iA and -iA of a complex matrix."""
+def _exponentials(A: Any) -> tuple[Any, Any]:
+    """Return exp(iA) and exp(-iA)."""
     return functions.expm(A * 1j), functions.expm(A * -1j)
 
 
@@ -43,7 +43,7 @@ def cosm(A: Any) -> Any:
     A = operand(A)
     if not is_complex(A):
         return real(functions.expm(_imaginary(A)))
-    one, other = _turns(A)
+    one, other = _exponentials(A)
     return (one + other) * 0.5
 
 
@@ -56,7 +56,7 @@ def sinm(A: Any) -> Any:
     A = operand(A)
     if not is_complex(A):
         return imag(functions.expm(_imaginary(A)))
-    one, other = _turns(A)
+    one, other = _exponentials(A)
     return (one - other) * -0.5j
 
 
@@ -102,9 +102,9 @@ def tanhm(A: Any) -> Any:
 
 
 def signm(A: Any) -> Any:
-    """Return the sign of a matrix: its eigenvalues become 1 or -1, by the sign of their real part.
+    """Return the matrix sign: each eigenvalue becomes the sign of its real part.
 
-    None may have a real part of 0.
+    No eigenvalue may have a real part of 0.
 
     >>> signm([[2.0, 0.0], [0.0, -3.0]]).round(6).tolist()
     [[1.0, 0.0], [0.0, -1.0]]

@@ -1,4 +1,4 @@
-"""Matrices that have a name and depend on numbers only, and those made of one or two vectors."""
+"""Named constant matrices (Hilbert, Pascal, DFT, ...) and matrices built from vectors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.padding import pad
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.linalg.matrices import length_of, toeplitz
 from tapegrad.scipy.vocabulary import (
     as_constant,
@@ -25,12 +25,12 @@ from tapegrad.scipy.vocabulary import (
 
 def _order(n: Any, name: str) -> int:
     if int(n) != n or n < 0:
-        raise ArgumentError(f"{name} needs a whole number of rows. Got {n!r}.")
+        raise ArgumentError(f"{name} needs an integer number of rows. Got {n!r}.")
     return int(n)
 
 
 def hilbert(n: int) -> Any:
-    """Return the matrix with the entries 1 / (i + j + 1).
+    """Return the Hilbert matrix with the entries 1 / (i + j + 1).
 
     >>> hilbert(2).round(4).tolist()
     [[1.0, 0.5], [0.5, 0.3333]]
@@ -40,7 +40,7 @@ def hilbert(n: int) -> Any:
 
 
 def invhilbert(n: int) -> Any:
-    """Return the inverse of the Hilbert matrix, whose entries are whole numbers.
+    """Return the inverse of the Hilbert matrix; its entries are integers.
 
     >>> invhilbert(2).tolist()
     [[4.0, -6.0], [-6.0, 12.0]]
@@ -63,7 +63,7 @@ def _pascal(n: int, kind: str, name: str) -> np.ndarray:
 
 
 def pascal(n: int, kind: str = "symmetric") -> Any:
-    """Return the matrix of binomial coefficients; `kind` is 'symmetric', 'lower' or 'upper'.
+    """Return the Pascal matrix; `kind` is 'symmetric', 'lower' or 'upper'.
 
     >>> pascal(3).tolist()
     [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
@@ -74,7 +74,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
 
 
 def invpascal(n: int, kind: str = "symmetric") -> Any:
-    """Return the inverse of the Pascal matrix of this kind, whose entries are whole numbers.
+    """Return the inverse of the Pascal matrix of this kind; its entries are integers.
 
     >>> invpascal(3, "lower").tolist()
     [[1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], [1.0, -2.0, 1.0]]
@@ -88,14 +88,14 @@ def invpascal(n: int, kind: str = "symmetric") -> Any:
 
 
 def hadamard(n: int) -> Any:
-    """Return the matrix of ones and minus ones with orthogonal rows; n is a power of 2.
+    """Return the Hadamard matrix with n rows; n must be a power of 2.
 
     >>> hadamard(2).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
     """
     n = _order(n, "hadamard")
     if n < 1 or n & (n - 1):
-        raise ArgumentError(f"hadamard needs a power of 2. Got {n}.")
+        raise ArgumentError(f"hadamard needs a power of 2 as n. Got {n}.")
     whole = np.ones((1, 1))
     while len(whole) < n:
         whole = np.block([[whole, whole], [whole, -whole]])
@@ -103,7 +103,9 @@ def hadamard(n: int) -> Any:
 
 
 def dft(n: int, scale: str | None = None) -> Any:
-    """Return the matrix of the Fourier transform; `scale` None, 'sqrtn' or 'n' divides it.
+    """Return the matrix of the discrete Fourier transform.
+
+    `scale` is None, 'sqrtn' or 'n': the matrix is divided by 1, √n or n.
 
     >>> dft(2).numpy().real.round(6).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
@@ -112,7 +114,7 @@ def dft(n: int, scale: str | None = None) -> Any:
     check_choice("The scale of dft", scale, (None, "sqrtn", "n"))
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     places = np.arange(n)
-    # Whole turns are taken off first: sine and cosine are exact for small angles.
+    # Remove full turns first: sine and cosine are more accurate for small angles.
     angles = (places[:, None] * places) % max(n, 1) * (-2 * math.pi / max(n, 1))
     return as_constant((np.cos(angles) + 1j * np.sin(angles)) / divisor)
 
@@ -132,7 +134,7 @@ def helmert(n: int, full: bool = False) -> Any:
 
 
 def leslie(f: Any, s: Any) -> Any:
-    """Return the matrix with f in its first row and s below the diagonal: births and survivals.
+    """Return the Leslie matrix with fecundities f in the first row and survival rates s below.
 
     >>> leslie([1.0, 2.0], [0.5]).tolist()
     [[1.0, 2.0], [0.5, 0.0]]
@@ -140,13 +142,15 @@ def leslie(f: Any, s: Any) -> Any:
     f, s = operands(f, s)
     size = length_of(f, "leslie")
     if length_of(s, "leslie") != size - 1:
-        raise ShapeError(f"leslie needs {size - 1} survivals beside {size} births. Got {s.shape}.")
+        raise ShapeError(
+            f"leslie needs s of shape ({size - 1},) for f of shape ({size},). Got {s.shape}."
+        )
     below = pad(matrix_diag(s), [(0, 0), (0, 1)])
     return concat([reshape_p(f, shape=(1, size)), below], 0)
 
 
 def fiedler(a: Any) -> Any:
-    """Return the matrix of the distances between all pairs of numbers.
+    """Return the Fiedler matrix |a[i] - a[j]|.
 
     >>> fiedler([1.0, 4.0]).tolist()
     [[0.0, 3.0], [3.0, 0.0]]
@@ -156,7 +160,9 @@ def fiedler(a: Any) -> Any:
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """Return the matrix that convolves vectors of length n with a: modes full, valid and same.
+    """Return the matrix that convolves a vector of length n with `a`.
+
+    The mode is 'full', 'valid' or 'same'.
 
     >>> convolution_matrix([1.0, 2.0], 2).tolist()
     [[1.0, 0.0], [2.0, 1.0], [0.0, 2.0]]
@@ -165,7 +171,9 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     a = operand(a)
     length, n = length_of(a, "convolution_matrix"), _order(n, "convolution_matrix")
     if not length or not n:
-        raise ArgumentError("convolution_matrix needs a vector and a length of at least 1.")
+        raise ArgumentError(
+            "convolution_matrix needs a non-empty vector a and a length n of at least 1."
+        )
     full = toeplitz(pad(a, [(0, n - 1)]), numbers_like(a, np.zeros(n)))
     rows, less = length + n - 1, min(length, n) - 1
     if mode == "full":
@@ -177,7 +185,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 
 def khatri_rao(a: Any, b: Any) -> Any:
-    """Return the Kronecker product column by column.
+    """Return the Khatri-Rao product: the Kronecker product of matching columns.
 
     >>> khatri_rao([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]).tolist()
     [[3.0, 8.0], [5.0, 12.0]]

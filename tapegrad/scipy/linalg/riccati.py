@@ -1,7 +1,7 @@
-"""Algebraic Riccati equations, whose solutions are the costs of optimal control.
+"""Continuous and discrete algebraic Riccati equations.
 
-A solution is found without regard to derivatives. Newton's steps from there have the derivatives
-of the solution itself: each step doubles the orders that are right, so two give three orders.
+The solution is first computed without derivatives. Newton steps from there provide the derivatives:
+each step doubles the number of correct orders, so two steps give three orders.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.linalg.common import adjoint_of, hermitian_part, identity_like, product
 from tapegrad.ops.linalg.solve import inv, lstsq, solve
 from tapegrad.ops.linalg.sylvester import solve_sylvester
-from tapegrad.ops.squares import euclidean_norm
+from tapegrad.ops.reduction.squares import euclidean_norm
 from tapegrad.scipy.linalg.solvers import solve_discrete_lyapunov
 from tapegrad.scipy.vocabulary import concat, eps_of, operands, sqrt, stop_gradient, where
 
@@ -21,10 +21,10 @@ _NEWTON_STEPS = 2
 
 
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
-    """Return the stabilising x of a^H x + x a - x b r^-1 b^H x + q = 0.
+    """Return the stabilizing solution x of a^H x + x a - x b r^-1 b^H x + q = 0.
 
-    If none is found it is NaN, or a LinAlgError where a singular matrix is met on the CPU.
-    Derivatives are right up to the third; q and r have to stay Hermitian.
+    If none is found, the result is NaN; a singular matrix on the CPU raises LinAlgError.
+    Derivatives are correct up to third order. q and r must be Hermitian.
 
     >>> solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]]).round(6).tolist()
     [[2.0]]
@@ -37,12 +37,12 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
         right = q + product(product(x, inner), x)
         x = hermitian_part(solve_sylvester(adjoint_of(closed), closed, -right))
     flow = product(x, a)
-    missing = flow + adjoint_of(flow) - product(product(x, inner), x) + q
-    return _checked(x, missing, q)
+    residual = flow + adjoint_of(flow) - product(product(x, inner), x) + q
+    return _checked(x, residual, q)
 
 
 def _by_sign(a: Any, inner: Any, q: Any) -> Any:
-    """Read the solution off the sign of the Hamiltonian matrix (Roberts 1980)."""
+    """Compute the solution from the sign of the Hamiltonian matrix (Roberts 1980)."""
     n = a.shape[-1]
     z = concat([concat([a, -inner], -1), concat([-q, -adjoint_of(a)], -1)], -2)
     for _ in range(_STEPS):
@@ -65,9 +65,9 @@ def _size(x: Any) -> Any:
 
 
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
-    """Return the stabilising x of a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0.
+    """Return the stabilizing solution x of a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0.
 
-    What `solve_continuous_are` says of its solutions holds here, too.
+    The remarks on `solve_continuous_are` apply here, too.
 
     >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).round(6).tolist()
     [[2.0]]
@@ -102,10 +102,10 @@ def _by_doubling(a: Any, b: Any, q: Any, r: Any) -> Any:
     return x
 
 
-def _checked(x: Any, missing: Any, q: Any) -> Any:
-    """The solution, or NaN where it does not solve the equation."""
+def _checked(x: Any, residual: Any, q: Any) -> Any:
+    """Return the solution, or NaN where the residual is too large."""
     limit = eps_of(x) ** 0.5
-    is_solved = _size(missing) <= limit * (_size(x) + _size(q))
+    is_solved = _size(residual) <= limit * (_size(x) + _size(q))
     return where(stop_gradient(is_solved), x, float("nan"))
 
 
@@ -116,7 +116,7 @@ def _matrices(name: str, a: Any, b: Any, q: Any, r: Any) -> list[Any]:
     shapes = tuple(x.shape[-2:] for x in (a, b, q, r))
     if shapes != wanted:
         raise ShapeError(
-            f"{name} needs square a, q of its size, b with as many rows, and r with a row for "
-            f"each column of b. Got shapes {', '.join(str(shape) for shape in shapes)}."
+            f"{name} needs square a and q of one size, b with as many rows, and square r with as "
+            f"many rows as b has columns. Got shapes {', '.join(str(shape) for shape in shapes)}."
         )
     return [a, b, q, r]

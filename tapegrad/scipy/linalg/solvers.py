@@ -1,19 +1,19 @@
-"""Solving linear systems of every shape: general, triangular, factorised, banded, Toeplitz."""
+"""Linear solvers: general, triangular, factorized, least squares, banded, Toeplitz."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ShapeError
-from tapegrad.ops.diagonal import band_part, set_diag, tril
-from tapegrad.ops.fft import fft, ifft
+from tapegrad.ops.fourier.transforms import fft, ifft
+from tapegrad.ops.indexing.sorting import argsort
 from tapegrad.ops.linalg import decompositions, eigen, solve as solving, sylvester
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.determinants import det as determinant
-from tapegrad.ops.products import kron
-from tapegrad.ops.sorting import argsort
-from tapegrad.ops.squares import sum_of_squares
+from tapegrad.ops.products.functions import kron
+from tapegrad.ops.reduction.squares import sum_of_squares
+from tapegrad.ops.shape.diagonal import band_part, set_diag, tril
 from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.vocabulary import (
@@ -44,10 +44,10 @@ _TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 def solve(
     a: Any, b: Any, lower: bool = False, *, assume_a: str | None = None, transposed: bool = False
 ) -> Any:
-    """Return x with a @ x = b; `assume_a='pos'` factorises a positive definite matrix.
+    """Solve a @ x = b; `assume_a='pos'` uses a Cholesky factorization.
 
-    Only what the form leaves to chance is read: one triangle (the upper one, unless `lower`) of
-    symmetric, Hermitian, positive definite and triangular matrices, one or three diagonals.
+    Only the entries that the assumed structure needs are read: one triangle (upper unless `lower`)
+    of symmetric, Hermitian, positive definite and triangular matrices, or one or three diagonals.
 
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
@@ -63,7 +63,7 @@ def solve(
         width = 0 if assume_a == "diagonal" else 1
         a = band_part(a, width, width)
     if assume_a in ("pos", "positive definite"):
-        # Of a real matrix the transpose is itself, of a complex one the conjugate.
+        # The matrix is Hermitian, so its transpose is its conjugate.
         a = conjugate(a) if transposed else a
         return cho_solve((decompositions.cholesky(a), True), b)
     if assume_a in ("upper triangular", "lower triangular"):
@@ -75,9 +75,9 @@ def solve(
 def solve_triangular(
     a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """Return x with a @ x = b for a triangular matrix; the other triangle is not read.
+    """Solve a @ x = b for a triangular matrix; the other triangle is not read.
 
-    `trans` 1 (or 'T') solves with the transpose, 2 (or 'C') with the adjoint.
+    `trans` 1 or 'T' uses the transpose of a, 2 or 'C' its conjugate transpose.
 
     >>> solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 4.0]).tolist()
     [1.5, 1.0]
@@ -102,7 +102,7 @@ def inv(a: Any) -> Any:
 
 
 def pinv(a: Any, *, rtol: float | None = None) -> Any:
-    """Return the Moore-Penrose inverse; singular values below rtol times the largest count as 0.
+    """Return the pseudoinverse; singular values below rtol times the largest count as 0.
 
     >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
@@ -111,7 +111,7 @@ def pinv(a: Any, *, rtol: float | None = None) -> Any:
 
 
 def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
-    """Return the Moore-Penrose inverse of a Hermitian matrix, of which one triangle is read.
+    """Return the pseudoinverse of a Hermitian matrix; only one triangle is read.
 
     >>> pinvh([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
@@ -121,10 +121,10 @@ def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
 
 
 def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any]:
-    """Return the x that minimises |a @ x - b|, |a @ x - b|² by column, rank and singular values.
+    """Return the least-squares solution, the squared residuals, the rank and the singular values.
 
-    Singular values below cond times the largest count as 0. For more rows than columns there are
-    squares whatever the rank is (SciPy has none below full rank), for others there are none.
+    Singular values below cond times the largest count as 0. The residuals are empty unless there
+    are more rows than columns. Unlike SciPy's they are also returned for rank-deficient matrices.
 
     >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
     [2.0]
@@ -150,11 +150,11 @@ def det(a: Any) -> Any:
     return determinant(operand(a))
 
 
-# With a factor in hand
+# Factorizations and solvers that use them
 
 
 def cholesky(a: Any, lower: bool = False) -> Any:
-    """Return the Cholesky factor: upper triangular unless `lower`.
+    """Return the Cholesky factor, upper triangular unless `lower`.
 
     >>> cholesky([[4.0]]).tolist()
     [[2.0]]
@@ -173,7 +173,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
-    """Return x with a @ x = b, given what `cho_factor` made of a.
+    """Solve a @ x = b, given the result of `cho_factor(a)`.
 
     >>> cho_solve(cho_factor([[4.0]]), [8.0]).tolist()
     [2.0]
@@ -185,9 +185,9 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
 
 
 def lu_factor(a: Any) -> tuple[Any, Any]:
-    """Return L and U packed in one matrix, and the order of the rows, for `lu_solve`.
+    """Return L and U packed in one matrix and the permutation of the rows, for `lu_solve`.
 
-    The order is a permutation: row p[i] of `a` is row i of L @ U. (SciPy gives the swaps.)
+    Row p[i] of `a` is row i of L @ U. SciPy returns the sequence of row swaps instead.
 
     >>> packed, p = lu_factor([[1.0, 2.0], [4.0, 4.0]])
     >>> p.tolist()
@@ -197,7 +197,9 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
 
 
 def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
-    """Return x with a @ x = b (its transpose or adjoint for `trans` 1 or 2) after `lu_factor`.
+    """Solve a @ x = b, given the result of `lu_factor(a)`.
+
+    `trans` 1 uses the transpose of a, 2 its conjugate transpose.
 
     >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 4.0]]), [2.0, 8.0]).tolist()
     [1.0, 1.0]
@@ -214,13 +216,13 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     return gather(y, argsort(rows))
 
 
-# Matrices of a special form
+# Structured matrices
 
 
 def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
-    """Return x with a @ x = b for a matrix given by its diagonals, the highest first.
+    """Solve a @ x = b for a banded matrix with `ab[u + i - j, j] = a[i, j]`.
 
-    `ab[u + i - j, j]` is `a[i, j]`. The bands are put into a full matrix.
+    The bands are expanded to a dense matrix.
 
     >>> solve_banded((0, 0), [[2.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
@@ -238,7 +240,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
 
 
 def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
-    """Return x with a @ x = b for a Toeplitz matrix: its first column, or (column, row).
+    """Solve a @ x = b for a Toeplitz matrix given by its first column or by (column, row).
 
     >>> solve_toeplitz([2.0, 0.0], [2.0, 4.0]).tolist()
     [1.0, 2.0]
@@ -248,7 +250,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
 
 
 def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
-    """Return a @ x for a Toeplitz matrix, its first column or (column, row), by Fourier transforms.
+    """Return a @ x by FFT for a Toeplitz matrix given by its first column or by (column, row).
 
     >>> matmul_toeplitz([2.0, 0.0], [2.0, 4.0]).round(6).tolist()
     [4.0, 8.0]
@@ -257,7 +259,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     column = operand(column)
     column, row, x = operands(column, conjugate(column) if row is None else row, x)
     m, n = column.shape[0], row.shape[0]
-    # The first column of a circulant matrix in whose corner this one stands.
+    # The first column of a circulant matrix that has this one as its upper left block.
     tail = row[n - 1 : 0 : -1]
     bins = fft(concat([column, tail], 0))
     bins = bins if x.ndim == 1 else expand_dims(bins, -1)
@@ -267,7 +269,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
 
 
 def solve_circulant(c: Any, b: Any) -> Any:
-    """Return x with a @ x = b for a circulant matrix, by Fourier transforms of its first column.
+    """Solve a @ x = b by FFT for a circulant matrix given by its first column.
 
     >>> solve_circulant([2.0, 0.0], [2.0, 4.0]).tolist()
     [1.0, 2.0]
@@ -280,7 +282,7 @@ def solve_circulant(c: Any, b: Any) -> Any:
 
 
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """Return x with a @ x + x @ b = q.
+    """Solve the Sylvester equation a @ x + x @ b = q.
 
     >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
@@ -289,7 +291,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 
 
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
-    """Return x with a @ x + x @ a^H = q.
+    """Solve the continuous Lyapunov equation a @ x + x @ a^H = q.
 
     >>> solve_continuous_lyapunov([[2.0]], [[8.0]]).tolist()
     [[2.0]]
@@ -299,7 +301,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 
 
 def solve_lyapunov(a: Any, q: Any) -> Any:
-    """Return x with a @ x + x @ a^H = q: another name of `solve_continuous_lyapunov`.
+    """Solve a @ x + x @ a^H = q; an alias of `solve_continuous_lyapunov`.
 
     >>> solve_lyapunov([[2.0]], [[8.0]]).tolist()
     [[2.0]]
@@ -308,7 +310,7 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 
 
 def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
-    """Return x with a @ x @ a^H - x + q = 0, as one system for all entries of x.
+    """Solve the discrete Lyapunov equation a @ x @ a^H - x + q = 0 as one linear system.
 
     >>> solve_discrete_lyapunov([[0.5]], [[3.0]]).tolist()
     [[4.0]]

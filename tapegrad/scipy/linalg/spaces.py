@@ -1,15 +1,15 @@
-"""What matrices reach and what they annul: bases, angles, the nearest rotation."""
+"""Subspaces: range and null space, angles between subspaces, orthogonal Procrustes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tapegrad.errors import ShapeError
+from tapegrad.ops.elementwise.trigonometric import acos
 from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of, product
-from tapegrad.ops.padding import pad
-from tapegrad.ops.rearranging import flip
-from tapegrad.ops.trigonometric import acos
+from tapegrad.ops.shape.padding import pad
+from tapegrad.ops.shape.rearranging import flip
 from tapegrad.scipy.vocabulary import asin, clip, eps_of, operand, operands, sum_over, where
 
 
@@ -21,7 +21,7 @@ def _matrix(A: Any, name: str) -> Any:
 
 
 def _rank(A: Any, values: Any, rcond: float | None) -> int:
-    """How many singular values count: it decides on a shape, so the host has to know."""
+    """Return the numerical rank; it determines a shape and is therefore read on the host."""
     sizes = values.numpy()
     if rcond is None:
         rcond = eps_of(A) * max(A.shape)
@@ -29,9 +29,9 @@ def _rank(A: Any, values: Any, rcond: float | None) -> int:
 
 
 def orth(A: Any, rcond: float | None = None) -> Any:
-    """Return an orthonormal basis of what the columns span, as columns.
+    """Return an orthonormal basis of the range of a matrix, as columns.
 
-    How many there are depends on the values, which are read on the host. Derivatives are right for
+    The rank depends on the values, which are read on the host. Derivatives are correct for
     functions that do not depend on the choice of the basis.
 
     >>> abs(orth([[3.0, 3.0], [4.0, 4.0]]).numpy()).round(6).tolist()
@@ -43,16 +43,16 @@ def orth(A: Any, rcond: float | None = None) -> Any:
 
 
 def null_space(A: Any, rcond: float | None = None) -> Any:
-    """Return an orthonormal basis of the vectors that the matrix annuls, as columns.
+    """Return an orthonormal basis of the null space of a matrix, as columns.
 
-    What `orth` says of their number and of derivatives holds here, too.
+    The remarks on `orth` apply here, too.
 
     >>> abs(null_space([[3.0, 4.0]]).numpy()).round(6).tolist()
     [[0.8], [0.6]]
     """
     A = _matrix(A, "null_space")
     m, n = A.shape
-    # Rows of zeros change nothing, and decompositions of square matrices have a derivative.
+    # Zero rows do not change the null space, and the SVD of a square matrix is differentiable.
     square = pad(A, [(0, max(0, n - m)), (0, 0)])
     _, values, vh = eigen.svd(square)
     rank = _rank(A, values, rcond)
@@ -60,9 +60,9 @@ def null_space(A: Any, rcond: float | None = None) -> Any:
 
 
 def subspace_angles(A: Any, B: Any) -> Any:
-    """Return the angles between what the columns of A and of B span, largest first.
+    """Return the principal angles between the column spaces of A and B, largest first.
 
-    The columns of each have to be independent.
+    The columns of each matrix must be linearly independent.
 
     >>> subspace_angles([[1.0], [0.0]], [[1.0], [1.0]]).round(4).tolist()
     [0.7854]
@@ -79,14 +79,14 @@ def subspace_angles(A: Any, B: Any) -> Any:
     overlap = product(one, other, adjoint_a=True)
     cosines = flip(eigen.svdvals(overlap), -1)
     sines = eigen.svdvals(other - product(one, overlap))
-    # Each is exact where the other is flat.
+    # Arc sine and arc cosine are each accurate where the other is not.
     is_small = cosines * cosines >= 0.5
     small = asin(where(is_small, clip(sines, -1.0, 1.0), 0.0))
     return where(is_small, small, acos(where(is_small, 0.0, clip(cosines, -1.0, 1.0))))
 
 
 def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
-    """Return the unitary r that brings A @ r nearest to B, and the sum of its singular values.
+    """Return the unitary r that minimizes |A @ r - B|, and the sum of singular values of A^H @ B.
 
     >>> r, scale = orthogonal_procrustes([[2.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [1.0, 0.0]])
     >>> r.round(6).tolist(), float(scale)
@@ -95,7 +95,7 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     A, B = operands(A, B)
     if A.ndim != 2 or A.shape != B.shape:
         raise ShapeError(
-            "orthogonal_procrustes needs two matrices of one shape. Got shapes "
+            "orthogonal_procrustes needs two matrices of the same shape. Got shapes "
             f"{A.shape} and {B.shape}."
         )
     u, values, vh = eigen.svd(product(A, B, adjoint_a=True))

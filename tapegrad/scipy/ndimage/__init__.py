@@ -1,9 +1,9 @@
-"""SciPy's ndimage on tensors: images filtered, sampled and transformed, with gradients.
+"""SciPy's ndimage with gradients: filters, sampling and geometric transforms.
 
-boundaries      what lies beyond the edge
-lines           correlation along one axis, by matrix products
-splines         weights between pixels, and the filter for coefficients
-sampling        values at points and on grids, the core of what follows
+boundaries      boundary modes
+lines           correlation along one axis by matrix products
+splines         interpolation weights and the spline prefilter
+sampling        values at points and on grids, used by interpolation
 interpolation   map_coordinates, affine_transform, shift, zoom, rotate
 correlation     correlate and convolve
 filters         Gaussian, uniform, and derivatives

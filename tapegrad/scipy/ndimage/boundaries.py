@@ -1,14 +1,14 @@
-"""What lies beyond the edge of an image: SciPy's modes, for indices and for coordinates.
+"""SciPy's boundary modes for indices and coordinates outside of an image.
 
-    mode                     beyond a b c d
+    mode                     extension of a b c d
     reflect, grid-mirror     ... b a | a b c d | d c ...
     mirror                   ... c b | a b c d | c b ...
     nearest                  ... a a | a b c d | d d ...
     constant, grid-constant  ... k k | a b c d | k k ...
     wrap, grid-wrap          ... c d | a b c d | a b ...
 
-When points between pixels are sampled, `wrap` is one pixel shorter than `grid-wrap`, and `constant`
-blends nothing: a point is inside or it is the constant.
+For points between pixels, the period of `wrap` is one pixel shorter than that of `grid-wrap`.
+`constant` does not interpolate with the constant: a point outside of the image is the constant.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.ops.padding import pad
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.vocabulary import clip, floor, place_next_to, take_p, where
 
 MODES = (
@@ -36,7 +36,7 @@ _IN_FILTERS = {"grid-constant": "constant", "grid-wrap": "wrap"}
 
 
 def checked_mode(mode: Any, name: str) -> str:
-    """Return a mode under its shorter name, or refuse it.
+    """Return the canonical name of a mode; raise if it is unknown.
 
     >>> checked_mode("grid-mirror", "zoom")
     'reflect'
@@ -46,7 +46,7 @@ def checked_mode(mode: Any, name: str) -> str:
 
 
 def filter_mode(mode: Any, name: str) -> str:
-    """Return the mode as filters see it: to them a grid is all there is.
+    """Return the mode for filters, where the grid- variants are the same as the plain ones.
 
     >>> filter_mode("grid-wrap", "correlate")
     'wrap'
@@ -56,7 +56,7 @@ def filter_mode(mode: Any, name: str) -> str:
 
 
 def fold_index(index: Any, length: int, mode: str) -> Any:
-    """Return the place of each whole number along an axis; arrays of NumPy and tensors alike.
+    """Map integer indices (NumPy arrays or tensors) into the axis according to the mode.
 
     >>> fold_index(np.arange(-3, 6), 3, "mirror").tolist()
     [1, 2, 1, 0, 1, 2, 1, 0, 1]
@@ -77,9 +77,9 @@ def fold_index(index: Any, length: int, mode: str) -> Any:
 
 
 def fold_coordinate(x: Any, length: int, mode: str) -> Any:
-    """Return the equivalent of each coordinate within the image; the slope is 1 or -1.
+    """Map coordinates into the image according to the mode; the derivative is 1 or -1.
 
-    Where a constant or the nearest pixel goes on for ever, coordinates stay as they are.
+    The modes 'constant', 'grid-constant' and 'nearest' leave the coordinates unchanged.
 
     >>> import tapegrad
     >>> fold_coordinate(tapegrad.constant([-0.25, 3.5]), 3, "mirror").tolist()
@@ -101,7 +101,7 @@ def fold_coordinate(x: Any, length: int, mode: str) -> Any:
     rest = size - floor(size / period) * period
     if mode == "mirror":
         return where(rest < length, rest, period - rest)
-    # Half a pixel lies between an edge and its mirror; -0.3 may stay -0.7, which is as good.
+    # The mirror is half a pixel outside of the edge, so -0.3 and -0.7 are equivalent.
     above = where(rest < length, rest, period - rest - 1.0)
     return where(x < 0.0, where(rest > length, period - rest, rest - 1.0), above)
 
@@ -117,7 +117,7 @@ def is_inside(x: Any, length: int) -> Any:
 
 
 def extend(x: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> Any:
-    """Return an image with entries added on both sides of an axis.
+    """Pad an image on both sides of an axis according to the mode.
 
     >>> import tapegrad
     >>> extend(tapegrad.constant([1.0, 2.0, 3.0]), 0, 2, 1, "reflect", 0.0).tolist()

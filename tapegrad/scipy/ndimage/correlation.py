@@ -1,4 +1,4 @@
-"""Windows that slide over an image: correlate and convolve, along one axis or several."""
+"""Correlation and convolution of images along one or several axes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.complex_numbers import join
-from tapegrad.ops.convolution import conv_p
-from tapegrad.ops.rearranging import flip
+from tapegrad.ops.convolution.primitives import conv_p
+from tapegrad.ops.elementwise.complex_numbers import join
+from tapegrad.ops.shape.rearranging import flip
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.lines import filter_line
-from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
 from tapegrad.scipy.vocabulary import (
     cast,
     imag,
@@ -29,7 +29,7 @@ from tapegrad.scipy.vocabulary import (
 )
 
 MOST_AXES = 3
-"""Spatial dimensions that the convolution kernels know."""
+"""The largest number of spatial dimensions of the convolution kernels."""
 
 
 def correlate1d(
@@ -41,7 +41,7 @@ def correlate1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return weighted sums of the neighbours along an axis; differentiable in image and weights.
+    """Correlate an image with weights along an axis; differentiable in both.
 
     >>> correlate1d([1.0, 2.0, 4.0], [-1.0, 1.0]).tolist()
     [0.0, 1.0, 2.0]
@@ -58,7 +58,7 @@ def convolve1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return the convolution with weights along an axis: they are reversed first.
+    """Convolve an image with weights along an axis.
 
     >>> convolve1d([1.0, 2.0, 4.0], [1.0, -1.0], mode="constant").tolist()
     [1.0, 2.0, -4.0]
@@ -79,7 +79,7 @@ def correlate(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return weighted sums of the neighbours along all axes of the weights.
+    """Correlate an image with weights along all axes, or along `axes`.
 
     >>> image = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> correlate(image, [[1.0, 0.0], [0.0, 1.0]], mode="constant").tolist()
@@ -98,7 +98,7 @@ def convolve(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the convolution of an image with weights.
+    """Convolve an image with weights along all axes, or along `axes`.
 
     >>> image = np.array([[1.0, 0.0], [0.0, 0.0]])
     >>> weights = [[9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]]
@@ -109,7 +109,7 @@ def convolve(
     origins = per_axis(origin, w.ndim, "origin", "convolve")
     back = [-o - 1 if n % 2 == 0 else -o for o, n in zip(origins, w.shape, strict=True)]
     turned = flip(w) if w.ndim else w
-    return _along_axes(input, turned, output, mode, cval, back, axes, "convolve", is_turned=True)
+    return _along_axes(input, turned, output, mode, cval, back, axes, "convolve", is_reversed=True)
 
 
 def _along_one_axis(
@@ -125,20 +125,20 @@ def _along_one_axis(
         where = normalize_axis(axis, x.ndim, name)
         return filter_line(x, w, where, before, after, mode, cval)
 
-    return with_weights(input, w, output, cval, apply, name, is_turned=name == "convolve1d")
+    return with_weights(input, w, output, cval, apply, name, is_reversed=name == "convolve1d")
 
 
 def with_weights(
-    input: Any, w: Any, output: Any, cval: Any, apply: Any, name: str, *, is_turned: bool
+    input: Any, w: Any, output: Any, cval: Any, apply: Any, name: str, *, is_reversed: bool
 ) -> Any:
-    """Apply a filter with real or complex weights; a correlation conjugates complex ones."""
+    """Apply a filter with real or complex weights; correlation conjugates complex weights."""
     if not is_complex(w):
-        return by_parts(input, cval, output, lambda x, c: apply(x, c, _fitted(w, x)), name)
+        return apply_to_parts(input, cval, output, lambda x, c: apply(x, c, _fitted(w, x)), name)
     x = operand(input)
     kind = np.result_type(numpy_dtype_of(x), numpy_dtype_of(w)) if output is None else output
-    low = by_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(real(w), x)), name)
-    high = by_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(imag(w), x)), name)
-    high = high if is_turned else -high
+    low = apply_to_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(real(w), x)), name)
+    high = apply_to_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(imag(w), x)), name)
+    high = high if is_reversed else -high
     if is_complex(x):
         y = join(real(low) - imag(high), imag(low) + real(high))
     else:
@@ -151,7 +151,7 @@ def _fitted(w: Any, x: Any) -> Any:
 
 
 def reach_of(size: int, origin: Any, name: str) -> tuple[int, int]:
-    """Return how many neighbours on either side a window sees."""
+    """Return the number of neighbours before and after a pixel in the window."""
     before = size // 2 + int(origin)
     if not 0 <= before < max(size, 1):
         raise ArgumentError(
@@ -170,12 +170,12 @@ def _along_axes(
     origin: Any,
     axes: Any,
     name: str,
-    is_turned: bool = False,
+    is_reversed: bool = False,
 ) -> Any:
-    chosen = chosen_axes(axes, np.ndim(input), name)
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
     if w.ndim != len(chosen) or 0 in w.shape:
         raise ShapeError(
-            f"{name} over {len(chosen)} axes needs weights with as many, none empty. "
+            f"{name} over {len(chosen)} axes needs non-empty weights with as many axes. "
             f"Got shape {w.shape}."
         )
     modes = [filter_mode(m, name) for m in per_axis(mode, len(chosen), "mode", name)]
@@ -185,7 +185,7 @@ def _along_axes(
     def apply(x: Any, cval: Any, w: Any) -> Any:
         return _by_convolution(x, w, chosen, reaches, modes, cval) if chosen else x * w
 
-    return with_weights(input, w, output, cval, apply, name, is_turned=is_turned)
+    return with_weights(input, w, output, cval, apply, name, is_reversed=is_reversed)
 
 
 def _by_convolution(
@@ -215,7 +215,7 @@ def _by_convolution(
 
 
 def _by_slices(x: Any, w: Any, sizes: tuple[int, ...]) -> Any:
-    """One weight after the other, for windows with more axes than convolutions have."""
+    """Sum over the weights one by one, for more axes than the convolution kernels support."""
     total: Any = 0.0
     for place in np.ndindex(*w.shape):
         part = tuple(slice(k, k + n) for k, n in zip(place, sizes, strict=True))

@@ -1,4 +1,4 @@
-"""Filters with weights of their own: Gaussian, uniform, and derivatives."""
+"""Gaussian, uniform and derivative filters."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS, read_on_host
+from tapegrad.core.values.convert import NUMBERS, read_on_host
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.elementwise.rounding import trunc
 from tapegrad.ops.kinds import kind_of
-from tapegrad.ops.rounding import trunc
 from tapegrad.scipy.ndimage.boundaries import filter_mode
 from tapegrad.scipy.ndimage.correlation import correlate1d
-from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
 from tapegrad.scipy.vocabulary import exp, holds_tensors, numbers_like, operand, sqrt, sum_over
 
 Step = Callable[[Any, int, str, Any], Any]
 
 
 def gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
-    """Return a sampled Gaussian, or a derivative of it, for correlation.
+    """Return the sampled Gaussian, or a derivative of it, as weights for correlation.
 
-    A derivative is the Gaussian times a polynomial: p becomes p' - x / sigma^2 p.
+    A derivative is the Gaussian times a polynomial p; the next one has p' - x / sigma^2 p.
     """
     if type(sigma) in NUMBERS or isinstance(sigma, np.ndarray | np.generic):
         sigma = float(sigma)
@@ -41,7 +41,7 @@ def gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
     polynomial: Any = 0.0
     for factor in reversed(factors):
         polynomial = polynomial * x + factor
-    # For a correlation the weights stand in reverse, which changes the sign of odd derivatives.
+    # Correlation reverses the weights, which changes the sign of odd derivatives.
     return polynomial * bell * (-1.0) ** order
 
 
@@ -57,21 +57,23 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Any:
-    """Return lines smoothed by a Gaussian, or by a derivative of one.
+    """Filter an image along an axis with a Gaussian or a derivative of it.
 
-    With `radius` given, sigma may be a tensor, and there is a gradient in it.
+    With `radius` given, sigma may be a tensor and is differentiable.
 
     >>> gaussian_filter1d([0.0, 0.0, 1.0, 0.0, 0.0], 1.0).round(4).tolist()
     [0.0584, 0.2421, 0.3989, 0.2421, 0.0584]
     """
     if order not in range(100):
-        raise ArgumentError(f"gaussian_filter1d needs an whole order from 0 on. Got {order!r}.")
+        raise ArgumentError(f"gaussian_filter1d needs a non-negative integer order. Got {order!r}.")
     if radius is None:
         radius = int(
             truncate * float(read_on_host(sigma, "gaussian_filter1d without radius")) + 0.5
         )
     if radius not in range(10**9):
-        raise ArgumentError(f"gaussian_filter1d needs a whole radius from 0 on. Got {radius!r}.")
+        raise ArgumentError(
+            f"gaussian_filter1d needs a non-negative integer radius. Got {radius!r}."
+        )
     sigma = sigma if type(sigma) in NUMBERS or not hasattr(sigma, "shape") else operand(sigma)
     weights = gaussian_weights(sigma, int(order), int(radius))
     return correlate1d(input, weights, axis, output, mode, cval)
@@ -89,12 +91,12 @@ def gaussian_filter(
     radius: Any = None,
     axes: Any = None,
 ) -> Any:
-    """Return an image smoothed by a Gaussian along all axes, or along `axes`.
+    """Filter an image with a Gaussian along all axes, or along `axes`.
 
     >>> gaussian_filter(np.ones((2, 2)), 2.0).round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    chosen = chosen_axes(axes, np.ndim(input), "gaussian_filter")
+    chosen = normalize_filter_axes(axes, np.ndim(input), "gaussian_filter")
     count, name = len(chosen), "gaussian_filter"
     sigmas = per_axis(sigma, count, "sigma", name)
     orders = per_axis(order, count, "order", name)
@@ -122,18 +124,18 @@ def uniform_filter1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return means of `size` neighbours along an axis.
+    """Return the mean of `size` neighbours along an axis.
 
     >>> uniform_filter1d([1.0, 2.0, 6.0], 3).round(4).tolist()
     [1.3333, 3.0, 4.6667]
     """
     if int(size) < 1:
-        raise ArgumentError(f"uniform_filter1d needs a size from 1 on. Got {size}.")
+        raise ArgumentError(f"uniform_filter1d needs a size of at least 1. Got {size}.")
 
     def apply(x: Any, cval: Any) -> Any:
         return correlate1d(x, np.ones(int(size)), axis, None, mode, cval, origin) / float(size)
 
-    return by_parts(input, cval, output, apply, "uniform_filter1d")
+    return apply_to_parts(input, cval, output, apply, "uniform_filter1d")
 
 
 def uniform_filter(
@@ -146,13 +148,13 @@ def uniform_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return means over boxes of neighbours.
+    """Return the mean over a box of neighbours.
 
     >>> uniform_filter(np.array([[0.0, 9.0], [0.0, 0.0]]), 3, mode="constant").tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
     name = "uniform_filter"
-    chosen = chosen_axes(axes, np.ndim(input), name)
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
     sizes = per_axis(size, len(chosen), "size", name)
     origins = per_axis(origin, len(chosen), "origin", name)
     modes = per_axis(mode, len(chosen), "mode", name)
@@ -171,7 +173,7 @@ def uniform_filter(
 def sobel(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
-    """Return slopes along an axis, smoothed along the others.
+    """Apply a Sobel filter: differences along an axis, smoothed along the others.
 
     >>> sobel(np.array([[0.0, 1.0, 3.0]] * 2)).tolist()
     [[4.0, 12.0, 8.0], [4.0, 12.0, 8.0]]
@@ -182,7 +184,7 @@ def sobel(
 def prewitt(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
-    """Return slopes along an axis, summed up over three neighbours along the others.
+    """Apply a Prewitt filter: differences along an axis, summed over neighbours in the others.
 
     >>> prewitt(np.array([[0.0, 1.0, 3.0]] * 2)).tolist()
     [[3.0, 9.0, 6.0], [3.0, 9.0, 6.0]]
@@ -194,7 +196,7 @@ def _slopes(
     input: Any, axis: int, output: Any, mode: Any, cval: Any, smooth: Sequence[float], name: str
 ) -> Any:
     rank = np.ndim(input)
-    chosen = chosen_axes(axis, rank, name)
+    chosen = normalize_filter_axes(axis, rank, name)
     modes = per_axis(mode, rank, "mode", name)
 
     def step(x: Any, k: int, mode: str, cval: Any) -> Any:
@@ -207,7 +209,7 @@ def _slopes(
 def laplace(
     input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
 ) -> Any:
-    """Return the sum of second differences along all axes, or along `axes`.
+    """Return the Laplacian: the sum of second differences along all axes, or along `axes`.
 
     >>> laplace([0.0, 1.0, 4.0, 9.0]).tolist()
     [1.0, 2.0, 2.0, -5.0]
@@ -234,7 +236,7 @@ def gaussian_laplace(
     >>> gaussian_laplace(np.eye(3), 1.0).round(3).tolist()[0]
     [-0.385, 0.037, 0.348]
     """
-    chosen = chosen_axes(axes, np.ndim(input), "gaussian_laplace")
+    chosen = normalize_filter_axes(axes, np.ndim(input), "gaussian_laplace")
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         order = [2 if k == axis else 0 for k in chosen]
@@ -253,13 +255,13 @@ def gaussian_gradient_magnitude(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Return the length of the gradient of an image smoothed by a Gaussian.
+    """Return the gradient magnitude of an image smoothed by a Gaussian.
 
     >>> gaussian_gradient_magnitude(np.eye(3), 1.0).round(3).tolist()[0]
     [0.153, 0.202, 0.132]
     """
     name = "gaussian_gradient_magnitude"
-    chosen = chosen_axes(axes, np.ndim(input), name)
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         order = [1 if k == axis else 0 for k in chosen]
@@ -284,11 +286,11 @@ def _one_after_another(
     def apply(x: Any, cval: Any) -> Any:
         for axis, mode in zip(axes, modes, strict=True):
             x = step(x, axis, mode, cval)
-            # Whole numbers stay so on the way, as SciPy keeps them in the result's own array.
+            # SciPy stores intermediate results in the integer output array, so truncate here too.
             x = trunc(x) if is_whole else x
         return x
 
-    return by_parts(input, cval, output, apply, name)
+    return apply_to_parts(input, cval, output, apply, name)
 
 
 def _summed(
@@ -301,7 +303,7 @@ def _summed(
     name: str,
     finish: Callable[[Any], Any] | None = None,
 ) -> Any:
-    chosen = chosen_axes(axes, np.ndim(input), name)
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
     modes = per_axis(mode, len(chosen), "mode", name)
     is_whole = output is None and _is_whole(input)
 
@@ -311,7 +313,7 @@ def _summed(
         y = sum(parts[1:], parts[0])
         return y if finish is None else finish(y)
 
-    return by_parts(input, cval, output, apply, name)
+    return apply_to_parts(input, cval, output, apply, name)
 
 
 def _is_whole(image: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Images moved, turned, stretched and sampled anywhere, with gradients in image and places."""
+"""Geometric transforms by spline interpolation, differentiable in image and coordinates."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import NUMBERS, read_on_host
+from tapegrad.core.values.convert import NUMBERS, read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.joining import unstack
+from tapegrad.ops.shape.joining import unstack
 from tapegrad.scipy.ndimage.boundaries import checked_mode
-from tapegrad.scipy.ndimage.results import by_parts, checked_order, chosen_axes, per_axis
+from tapegrad.scipy.ndimage.results import (
+    apply_to_parts,
+    checked_order,
+    normalize_filter_axes,
+    per_axis,
+)
 from tapegrad.scipy.ndimage.sampling import Sampler
 from tapegrad.scipy.vocabulary import (
     cos,
@@ -38,10 +43,10 @@ def map_coordinates(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return the values of an image at coordinates, one row of them for each axis.
+    """Sample an image at coordinates, with one row of coordinates per axis.
 
-    Between the pixels stands a spline of the given order. Modes that reflect are exact on axes of
-    any length; SciPy's `reflect` is off by a little on axes shorter than about 15.
+    Values between pixels come from a spline of the given order. Reflecting modes are exact on axes
+    of any length; SciPy's `reflect` is slightly inaccurate on axes shorter than about 15.
 
     >>> image = np.array([[0.0, 1.0], [2.0, 3.0]])
     >>> map_coordinates(image, [[0.5, 1.0], [0.5, 0.25]], order=1).tolist()
@@ -58,9 +63,9 @@ def map_coordinates(
 
     def apply(x: Any, cval: Any) -> Any:
         sampler = Sampler(x, rank, order, mode, cval, prefilter)
-        return sampler.at_points(unstack(_widened(places, x)))
+        return sampler.at_points(unstack(_in_wider_dtype(places, x)))
 
-    return by_parts(input, cval, output, apply, "map_coordinates", rounds=True)
+    return apply_to_parts(input, cval, output, apply, "map_coordinates", rounds=True)
 
 
 def affine_transform(
@@ -74,10 +79,10 @@ def affine_transform(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image whose pixel o is the given image at `matrix @ o + offset`.
+    """Return an image whose pixel o is the input at `matrix @ o + offset`.
 
-    The matrix may be square, a vector (its diagonal), or have a column more for the offset and,
-    below that, a row of homogeneous coordinates; gradients go to image, matrix and offset.
+    The matrix may be square, a vector (its diagonal), or have an additional column for the offset
+    and optionally a row of homogeneous coordinates. Image, matrix and offset are differentiable.
 
     >>> affine_transform(np.array([0.0, 1.0, 2.0]), [0.5], order=1).tolist()
     [0.0, 0.5, 1.0]
@@ -96,7 +101,7 @@ def affine_transform(
             return sampler.at_lines(_scaled_lines(turn, move, shape))
         return sampler.at_points(_affine_points(turn, move, shape))
 
-    return by_parts(input, cval, output, apply, name, rounds=True)
+    return apply_to_parts(input, cval, output, apply, name, rounds=True)
 
 
 def _matrix_and_offset(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
@@ -123,7 +128,7 @@ def _holds_tensors(values: Any) -> bool:
 
 
 def _scaled_lines(scale: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Coordinates per axis, in SciPy's order of operations: edges depend on the last digit."""
+    """Return the coordinates per axis in SciPy's order of operations; rounding matters at edges."""
     lines = []
     for axis, length in enumerate(shape):
         own = move if move.ndim == 0 else move[axis]
@@ -133,7 +138,7 @@ def _scaled_lines(scale: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _affine_points(turn: Any, move: Any, shape: tuple[int, ...]) -> list[Any]:
-    """The points `turn @ o + move` of a grid, summed up from the offset on as in SciPy."""
+    """Return the points `turn @ o + move` of a grid, in SciPy's order of summation."""
     steps = [
         numbers_like(turn, np.arange(n).reshape(-1, *[1] * (len(shape) - axis - 1)))
         for axis, n in enumerate(shape)
@@ -156,7 +161,7 @@ def shift(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image moved by so many pixels along each axis, fractions of one included.
+    """Shift an image by a number of pixels along each axis, which may be fractional.
 
     >>> shift([1.0, 2.0, 4.0], 0.5, order=1).tolist()
     [0.0, 1.5, 3.0]
@@ -168,11 +173,11 @@ def shift(
     def apply(x: Any, cval: Any) -> Any:
         lines = []
         for length, step in zip(x.shape, steps, strict=True):
-            step = _widened(step, x)
+            step = _in_wider_dtype(step, x)
             lines.append(numbers_like(step, np.arange(length)) - step)
         return Sampler(x, rank, order, mode, cval, prefilter).at_lines(lines)
 
-    return by_parts(input, cval, output, apply, "shift", rounds=True)
+    return apply_to_parts(input, cval, output, apply, "shift", rounds=True)
 
 
 def zoom(
@@ -186,9 +191,9 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """Return an image with so many times the pixels along each axis.
+    """Resize an image by a factor along each axis.
 
-    Corner pixels stay where they are; with `grid_mode` the outer edges of the image do.
+    The centers of the corner pixels stay fixed, or with `grid_mode` the outer edges of the image.
 
     >>> zoom([0.0, 2.0], 1.5, order=1).tolist()
     [0.0, 1.0, 2.0]
@@ -207,7 +212,7 @@ def zoom(
         ]
         return Sampler(x, len(lines), order, mode, cval, prefilter).at_lines(lines)
 
-    return by_parts(input, cval, output, apply, "zoom", rounds=True)
+    return apply_to_parts(input, cval, output, apply, "zoom", rounds=True)
 
 
 def _zoomed_line(length: int, count: int, grid_mode: bool) -> np.ndarray:
@@ -228,40 +233,40 @@ def rotate(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image turned by an angle in degrees in the plane of two axes.
+    """Rotate an image by an angle in degrees in the plane of two axes.
 
-    With `reshape` the result is large enough for the whole image, and the angle must be known;
-    without it the angle may be a tensor that a recorded function computes.
+    With `reshape` the result is large enough for the whole image, and the angle is read on the
+    host. Without it the angle may be a tensor inside a recorded function.
 
     >>> rotate(np.array([[1.0, 2.0], [3.0, 4.0]]), 90).round(6).tolist()
     [[2.0, 4.0], [1.0, 3.0]]
     """
     order, mode = checked_order(order, "rotate"), checked_mode(mode, "rotate")
     rank = np.ndim(input)
-    plane = sorted(chosen_axes(tuple(axes), rank, "rotate"))
+    plane = sorted(normalize_filter_axes(tuple(axes), rank, "rotate"))
     if len(plane) != 2:
-        raise ArgumentError(f"rotate needs two axes, the plane to turn. Got {tuple(axes)}.")
+        raise ArgumentError(f"rotate needs two axes, the plane of rotation. Got {tuple(axes)}.")
     turn = _rotation(angle)
 
     def apply(x: Any, cval: Any) -> Any:
         front = moveaxis(x, plane, (0, 1))
         sizes = np.array(front.shape[:2])
         shape = _bounding_shape(turn, sizes) if reshape else sizes
-        matrix = _widened(turn, x)
+        matrix = _in_wider_dtype(turn, x)
         center = reshape_p(numbers_like(matrix, (shape - 1) / 2.0), shape=(2, 1))
         offset = numbers_like(matrix, (sizes - 1) / 2.0) - reshape_p(matrix @ center, shape=(2,))
         sampler = Sampler(front, 2, order, mode, cval, prefilter)
         y = sampler.at_points(_affine_points(matrix, offset, tuple(int(n) for n in shape)))
         return moveaxis(y, (0, 1), plane)
 
-    return by_parts(input, cval, output, apply, "rotate", rounds=True)
+    return apply_to_parts(input, cval, output, apply, "rotate", rounds=True)
 
 
 def _rotation(angle: Any) -> Any:
     if type(angle) in NUMBERS:
         quarter, rest = divmod(float(angle), 90.0)
         c, s = math.cos(math.radians(rest)), math.sin(math.radians(rest))
-        # Exact at right angles, where sines of multiples of pi are not.
+        # Exact at multiples of 90 degrees, unlike the sine of a rounded multiple of pi.
         c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[int(quarter) % 4]
         return operand([[c, s], [-s, c]])
     radians = operand(angle) * (math.pi / 180.0)
@@ -277,6 +282,6 @@ def _bounding_shape(turn: Any, sizes: np.ndarray) -> np.ndarray:
     return shape
 
 
-def _widened(places: Any, x: Any) -> Any:
-    """Coordinates at least as precise as the image."""
+def _in_wider_dtype(places: Any, x: Any) -> Any:
+    """Cast coordinates to a dtype at least as wide as that of the image."""
     return in_dtype(places, np.result_type(numpy_dtype_of(places), numpy_dtype_of(x)))

@@ -1,7 +1,7 @@
-"""Lines of an image correlated with weights: the work of most filters, done by matrix products.
+"""Correlation of image lines with weights by matrix products, the core of most filters.
 
-A short line is multiplied by one matrix that holds the weights in every row, boundaries included. A
-long one is cut into blocks; each gives as many results from itself and the head of the next.
+A short line is multiplied by one banded matrix that includes the boundary mode. A long line is
+split into blocks, each of which also reads the beginning of the next block.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.matrix_product import matmul_p
-from tapegrad.ops.padding import pad
-from tapegrad.ops.windows import remembered
+from tapegrad.ops.convolution.arguments import remembered
+from tapegrad.ops.products.primitives import matmul_p
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.ndimage.boundaries import extend, fold_index
 from tapegrad.scipy.vocabulary import broadcast_p, move_axis, place_next_to, reshape_p, take_add_p
 
 Array = np.ndarray
 
 BLOCK = 64
-"""The least length of a block."""
+"""The minimum length of a block."""
 
 
 def filter_line(x: Any, w: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> Any:
     """Correlate the lines of a real image along one axis with real weights.
 
-    The window reaches so far before and after each pixel.
+    The window extends `before` and `after` each pixel.
     """
     length, last = x.shape[axis], x.ndim - 1
     if not length:
@@ -68,7 +68,7 @@ def _by_blocks(x: Any, w: Any, length: int) -> Any:
 
 
 def _matrix(w: Any, places: Array, rows: int, columns: int) -> Any:
-    """A matrix with each weight at a place of its own in every column; past the end is nowhere."""
+    """Return a matrix with the weights at the given places; places past the end are dropped."""
     taps = w.shape[0]
     spread = broadcast_p(reshape_p(w, shape=(1, taps)), shape=(columns, taps))
     spread = reshape_p(spread, shape=(columns * taps,))

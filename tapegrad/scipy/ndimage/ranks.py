@@ -1,6 +1,6 @@
-"""Filters by order: the largest, the smallest, the median or any rank among the neighbours.
+"""Rank filters: maximum, minimum, median, percentile and any rank of the neighbours.
 
-The gradient goes to the pixel that was chosen.
+The gradient flows to the selected pixel.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.sorting import sort
+from tapegrad.ops.indexing.sorting import sort
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.correlation import reach_of
-from tapegrad.scipy.ndimage.results import by_parts, chosen_axes, per_axis
+from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
 from tapegrad.scipy.vocabulary import maximum, minimum, stack
 
 
 class Window(NamedTuple):
-    """Which neighbours count; along which axes, how far, and in which mode."""
+    """The footprint of a filter, with its axes, reach and modes."""
 
     mask: np.ndarray
     axes: Sequence[int]
@@ -36,7 +36,7 @@ def maximum_filter1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return the largest of `size` neighbours along an axis.
+    """Return the maximum of `size` neighbours along an axis.
 
     >>> maximum_filter1d([1.0, 3.0, 2.0, 0.0], 3).tolist()
     [3.0, 3.0, 3.0, 2.0]
@@ -53,7 +53,7 @@ def minimum_filter1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return the smallest of `size` neighbours along an axis.
+    """Return the minimum of `size` neighbours along an axis.
 
     >>> minimum_filter1d([1.0, 3.0, 2.0, 0.0], 3).tolist()
     [1.0, 1.0, 0.0, 0.0]
@@ -72,7 +72,7 @@ def maximum_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the largest of the neighbours within a box or a footprint.
+    """Return the maximum of the neighbours in a box or a footprint.
 
     >>> maximum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).tolist()
     [[0.0, 1.0], [2.0, 2.0]]
@@ -92,7 +92,7 @@ def minimum_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the smallest of the neighbours within a box or a footprint.
+    """Return the minimum of the neighbours in a box or a footprint.
 
     >>> minimum_filter(np.array([[0.0, 1.0], [2.0, 0.0]]), size=(1, 2)).tolist()
     [[0.0, 0.0], [2.0, 0.0]]
@@ -112,7 +112,7 @@ def median_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the median of the neighbours (the upper one of two) within a box or a footprint.
+    """Return the median of the neighbours in a box or a footprint; the upper one of two.
 
     >>> median_filter([1.0, 9.0, 2.0, 3.0], 3).tolist()
     [1.0, 2.0, 3.0, 3.0]
@@ -133,7 +133,7 @@ def rank_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the neighbour number `rank` in increasing order; -1 is the largest.
+    """Return the neighbour of a given rank in increasing order; -1 is the largest.
 
     >>> rank_filter([1.0, 9.0, 2.0, 3.0], 0, 3).tolist()
     [1.0, 1.0, 2.0, 2.0]
@@ -154,17 +154,17 @@ def percentile_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the neighbour below which so many percent of them lie.
+    """Return a percentile of the neighbours in a box or a footprint.
 
     >>> percentile_filter([1.0, 9.0, 2.0, 3.0], 100, 3).tolist()
     [9.0, 9.0, 9.0, 3.0]
     """
-    share = float(percentile) + (100.0 if percentile < 0 else 0.0)
-    if not 0 <= share <= 100:
-        raise ArgumentError(f"percentile_filter needs -100 to 100 percent. Got {percentile}.")
+    percent = float(percentile) + (100.0 if percentile < 0 else 0.0)
+    if not 0 <= percent <= 100:
+        raise ArgumentError(f"percentile must be between -100 and 100. Got {percentile}.")
 
     def place(count: int) -> int:
-        return count - 1 if share == 100.0 else int(count * share / 100.0)
+        return count - 1 if percent == 100.0 else int(count * percent / 100.0)
 
     window = _window(input, size, footprint, mode, origin, axes, "percentile_filter")
     return _ranked(input, window, place, output, cval, "percentile_filter")
@@ -173,17 +173,17 @@ def percentile_filter(
 def _window(
     input: Any, size: Any, footprint: Any, mode: Any, origin: Any, axes: Any, name: str
 ) -> Window:
-    chosen = chosen_axes(axes, np.ndim(input), name)
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
     count = len(chosen)
     if footprint is not None:
         mask = np.asarray(footprint, dtype=bool)
     elif size is not None:
         mask = np.ones([int(n) for n in per_axis(size, count, "size", name)], dtype=bool)
     else:
-        raise ArgumentError(f"{name} needs a size or a footprint.")
+        raise ArgumentError(f"{name} needs size or footprint. Got neither.")
     if mask.ndim != count or not mask.any():
         raise ShapeError(
-            f"{name} over {count} axes needs a footprint with as many, not empty. "
+            f"{name} over {count} axes needs a non-empty footprint with as many axes. "
             f"Got shape {mask.shape}."
         )
     origins = per_axis(origin, count, "origin", name)
@@ -193,7 +193,7 @@ def _window(
 
 
 def _neighbours(x: Any, window: Window, cval: Any) -> list[Any]:
-    """The image moved to each place of the window that counts."""
+    """Return the image shifted to each place of the footprint."""
     mask, axes, reaches, modes = window
     shape = tuple(x.shape)
     for axis, (before, after), mode in zip(axes, reaches, modes, strict=True):
@@ -211,17 +211,17 @@ def _extremes(input: Any, window: Window, choose: Any, output: Any, cval: Any, n
     def apply(x: Any, cval: Any) -> Any:
         if not window.mask.all():
             return _best(_neighbours(x, window, cval), choose)
-        # A box is filtered along one axis after the other.
+        # A box filter is separable.
         for n, axis, reach, mode in zip(window.mask.shape, *window[1:], strict=True):
             line = Window(np.ones(n, dtype=bool), [axis], [reach], [mode])
             x = _best(_neighbours(x, line, cval), choose)
         return x
 
-    return by_parts(input, cval, output, apply, name)
+    return apply_to_parts(input, cval, output, apply, name)
 
 
 def _best(values: list[Any], choose: Any) -> Any:
-    """Compare in pairs, so that there are few steps from any pixel to the result."""
+    """Reduce pairwise, which keeps the graph shallow."""
     while len(values) > 1:
         pairs = [choose(a, b) for a, b in zip(values[::2], values[1::2])]
         values = pairs + values[len(values) - len(values) % 2 :]
@@ -232,10 +232,13 @@ def _ranked(input: Any, window: Window, place: Any, output: Any, cval: Any, name
     count = int(window.mask.sum())
     number = place(count)
     if not -count <= number < count:
-        raise ArgumentError(f"{name} of {count} neighbours has no rank {number}.")
+        raise ArgumentError(
+            f"The rank of {name} with {count} neighbours must be from {-count} to {count - 1}. "
+            f"Got {number}."
+        )
 
     def apply(x: Any, cval: Any) -> Any:
         every = stack(_neighbours(x, window, cval))
         return sort(every, 0)[number % count]
 
-    return by_parts(input, cval, output, apply, name)
+    return apply_to_parts(input, cval, output, apply, name)

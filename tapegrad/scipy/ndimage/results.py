@@ -1,4 +1,4 @@
-"""What all image functions share: dtypes in and out, and complex images by their parts."""
+"""Helpers of all image functions: dtypes, complex images, and arguments per axis."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import as_dtype
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.complex_numbers import join
-from tapegrad.ops.rounding import trunc
+from tapegrad.ops.elementwise.complex_numbers import join
+from tapegrad.ops.elementwise.rounding import trunc
 from tapegrad.scipy.vocabulary import (
     clip,
     holds_tensors,
@@ -27,13 +27,13 @@ from tapegrad.scipy.vocabulary import (
 Apply = Callable[[Any, Any], Any]
 
 
-def by_parts(
+def apply_to_parts(
     image: Any, cval: Any, output: Any, apply: Apply, name: str, *, rounds: bool = False
 ) -> Any:
-    """Apply a real linear function to an image, to both parts of a complex one.
+    """Apply a real linear function to an image, separately to both parts of a complex one.
 
-    Whole numbers are worked on in float64; as in SciPy the result has their dtype again, rounded
-    where points are sampled and cut off where a filter runs. `output` is a dtype.
+    Integer images are computed in float64. As in SciPy the result is converted back: sampling
+    rounds and filters truncate. `output` is a dtype.
     """
     x = operand(image)
     dtype = _wanted(output, _dtype_before(image, x), name)
@@ -67,14 +67,14 @@ def _wanted(output: Any, before: np.dtype[Any], name: str) -> np.dtype[Any]:
         return before
     if hasattr(output, "shape") and not isinstance(output, type):
         raise ArgumentTypeError(
-            f"{name} returns its result: output is a dtype, not an array to write to. "
-            f"Got {type(output).__name__}."
+            f"output of {name} must be a dtype; it cannot be an array to write to. "
+            f"Got {type(output).__name__}. Use the return value."
         )
     return as_dtype(output).dtype
 
 
 def checked_order(order: Any, name: str, least: int = 0) -> int:
-    """Return the order of a spline, or refuse it.
+    """Return the order of a spline; raise if it is not supported.
 
     >>> checked_order(3, "zoom")
     3
@@ -85,7 +85,7 @@ def checked_order(order: Any, name: str, least: int = 0) -> int:
 
 
 def per_axis(value: Any, count: int, what: str, name: str) -> list[Any]:
-    """Return one value for each axis; a single one serves all.
+    """Return one value for each axis; a single value is repeated.
 
     >>> per_axis("wrap", 2, "mode", "sobel")
     ['wrap', 'wrap']
@@ -95,14 +95,16 @@ def per_axis(value: Any, count: int, what: str, name: str) -> list[Any]:
         return [value] * count
     values = [value[k] for k in range(shape[0])] if shape else list(value)
     if len(values) != count:
-        raise ArgumentError(f"{name} needs one {what} per axis, {count}. Got {len(values)}.")
+        raise ArgumentError(
+            f"{name} needs one {what} per axis, {count} in total. Got {len(values)}."
+        )
     return values
 
 
-def chosen_axes(axes: Any, rank: int, name: str) -> list[int]:
-    """Return axes as they were given, without negative ones; None means all.
+def normalize_filter_axes(axes: Any, rank: int, name: str) -> list[int]:
+    """Return the axes in the given order as non-negative numbers; None means all.
 
-    >>> chosen_axes((-1, 0), 3, "sobel")
+    >>> normalize_filter_axes((-1, 0), 3, "sobel")
     [2, 0]
     """
     if axes is None:
@@ -110,5 +112,5 @@ def chosen_axes(axes: Any, rank: int, name: str) -> list[int]:
     wanted = axes if isinstance(axes, list | tuple) else [axes]
     found = [normalize_axis(axis, rank, name) for axis in wanted]
     if len(set(found)) < len(found):
-        raise ArgumentError(f"{name} needs each axis once. Got {tuple(wanted)}.")
+        raise ArgumentError(f"{name} needs distinct axes. Got {tuple(wanted)}.")
     return found

@@ -1,7 +1,7 @@
-"""Values of an image between its pixels: the core of map_coordinates, zoom and their kin.
+"""Spline interpolation between pixels, the core of map_coordinates, zoom, shift and rotate.
 
-`Sampler` holds the spline coefficients of the leading axes of an image; it is asked for points
-anywhere, or for a grid of lines, where each axis has coordinates of its own.
+`Sampler` holds the spline coefficients of the leading axes of an image. It evaluates arbitrary
+points, or a grid that is the product of coordinates per axis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.scipy.ndimage.boundaries import extend, fold_coordinate, fold_index, is_inside
-from tapegrad.scipy.ndimage.splines import filtered, neighbours
+from tapegrad.scipy.ndimage.splines import neighbours, spline_coefficients
 from tapegrad.scipy.vocabulary import (
     cast,
     numpy_dtype_of,
@@ -26,14 +26,14 @@ from tapegrad.scipy.vocabulary import (
 )
 
 MARGIN = 12
-"""Pixels that SciPy adds around an image whose mode has no filter of its own."""
+"""Pixels that SciPy adds around an image whose mode has no exact prefilter."""
 
-# How neighbours beyond the edge are found, where it is not the mode itself.
+# The mode for neighbours beyond the edge, where it differs from the mode of the image.
 _NEIGHBOURS = {"constant": "mirror", "wrap": "mirror"}
 
 
 class Sampler:
-    """An image of `rank` leading axes, ready to be sampled between its pixels."""
+    """Evaluates an image between its pixels along the `rank` leading axes."""
 
     def __init__(
         self, x: Any, rank: int, order: int, mode: str, cval: Any, prefilter: bool
@@ -43,13 +43,13 @@ class Sampler:
         self.cval = cval
         self.margin = MARGIN if self._needs_margin(prefilter) else 0
         if mode == "grid-constant":
-            # Weights add up to one, so the constant may be taken off before and put back after.
+            # The weights sum to 1, so the constant can be subtracted here and added at the end.
             x = x - cval
         for axis in range(rank):
             if self.margin:
                 x = extend(x, axis, self.margin, self.margin, mode, 0.0)
             if prefilter:
-                x = filtered(x, order, axis, mode)
+                x = spline_coefficients(x, order, axis, mode)
         self.coefficients = x
         self.rank = rank
 
@@ -57,7 +57,7 @@ class Sampler:
         return prefilter and self.order > 1 and self.mode in ("nearest", "grid-constant")
 
     def at_points(self, coordinates: Sequence[Any]) -> Any:
-        """Return the values at points with one coordinate for each axis, all of one shape."""
+        """Evaluate at points given by one coordinate array per axis, all of one shape."""
         rest = self.coefficients.shape[self.rank :]
         points = tuple(coordinates[0].shape) if coordinates else ()
         found = [self._along(x, axis) for axis, x in enumerate(coordinates)]
@@ -71,7 +71,7 @@ class Sampler:
         return self._with_constant(y, inside)
 
     def at_lines(self, coordinates: Sequence[Any]) -> Any:
-        """Return the values on the grid whose axes have the given coordinates."""
+        """Evaluate on the grid with the given coordinates along each axis."""
         y = self.coefficients
         size, inside = y.ndim, None
         for axis, x in enumerate(coordinates):
@@ -90,7 +90,7 @@ class Sampler:
         return y if inside is None else where(inside, y, self.cval)
 
     def _along(self, x: Any, axis: int) -> tuple[Any, Any, Any]:
-        """Neighbours along an axis, their weights, and where the constant does not stand."""
+        """Return the neighbours along an axis, their weights, and which points are inside."""
         length = self.coefficients.shape[axis]
         inside = None
         if self.mode == "constant":
@@ -110,7 +110,7 @@ class Sampler:
 
 
 def contract(values: Any, along: Sequence[tuple[Any, Any]], points: tuple[int, ...]) -> Any:
-    """Return sums over neighbours: `along` has their indices [k, *points] and weights per axis.
+    """Sum over neighbours; `along` has their indices [k, *points] and weights per axis.
 
     >>> import tapegrad
     >>> index, half = tapegrad.constant([[0], [1]]), tapegrad.constant([[0.5], [0.5]])

@@ -1,8 +1,8 @@
-"""Splines on a grid: the weights of the neighbours of a point, and the filter for coefficients.
+"""B-splines on a grid: interpolation weights and the prefilter that computes coefficients.
 
-A spline of order n is a sum of bumps, one per grid point, times coefficients. Its values at the
-grid points are the coefficients smoothed by the bump; the filter here undoes that. It is linear,
-so gradients need no rule of their own.
+A spline of order n is a sum of B-splines, one per grid point, times coefficients. Its values at the
+grid points are the coefficients convolved with the sampled B-spline; the prefilter inverts this
+convolution.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.windows import remembered
+from tapegrad.ops.convolution.arguments import remembered
 from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.lines import filter_line
-from tapegrad.scipy.ndimage.results import by_parts, checked_order
+from tapegrad.scipy.ndimage.results import apply_to_parts, checked_order
 from tapegrad.scipy.vocabulary import cast, floor, numbers_like, reshape_p
 
 Array = np.ndarray
 
 _PERIOD = 512
-"""Points of the circle on which the filter is inverted; it falls below 1e-17 within fifty."""
+"""The period of the circular deconvolution; the filter falls below 1e-17 within 50 points."""
 
 
-def bump(order: int, x: Fraction) -> Fraction:
+def central_bspline(order: int, x: Fraction) -> Fraction:
     """Return the central B-spline of an order at a rational point.
 
-    >>> bump(3, Fraction(0)), bump(3, Fraction(1))
+    >>> central_bspline(3, Fraction(0)), central_bspline(3, Fraction(1))
     (Fraction(2, 3), Fraction(1, 6))
     """
     half = Fraction(order + 1, 2)
@@ -39,16 +39,16 @@ def bump(order: int, x: Fraction) -> Fraction:
     return total / math.factorial(order)
 
 
-def bump_polynomials(order: int) -> Array:
-    """Return, at [j, k], the coefficient of t^j in the weight of a point's neighbour k.
+def neighbour_weight_polynomials(order: int) -> Array:
+    """Return a matrix [j, k] with the coefficient of t^j in the weight of neighbour k.
 
-    Between two grid points (around one for even orders) each weight is a polynomial in the
-    distance t from the lower (nearest) one.
+    For odd orders t is the distance from the grid point below, for even orders from the nearest
+    one.
     """
     reach = order // 2
     rows = []
     for k in range(order + 1):
-        # The neighbour's bump at t, by its truncated powers that are switched on in this interval.
+        # Sum the truncated powers of the B-spline that are nonzero in this interval.
         row = [Fraction(0)] * (order + 1)
         middle = Fraction(1, 2) if order % 2 else Fraction(0)
         for j in range(order + 2):
@@ -62,7 +62,7 @@ def bump_polynomials(order: int) -> Array:
 
 
 def neighbours(x: Any, order: int) -> tuple[Any, Any]:
-    """Return the first of the neighbours of coordinates, and the weights of all, in front.
+    """Return the index of the first neighbour, and the weights of all along a new first axis.
 
     >>> import tapegrad
     >>> first, weights = neighbours(tapegrad.constant([1.25]), 1)
@@ -71,7 +71,7 @@ def neighbours(x: Any, order: int) -> tuple[Any, Any]:
     """
     base = floor(x) if order % 2 else floor(x + 0.5)
     shape = (order + 1, *[1] * x.ndim)
-    table = remembered(bump_polynomials, order)
+    table = remembered(neighbour_weight_polynomials, order)
     rows = [reshape_p(numbers_like(x, row), shape=shape) for row in table]
     weights = rows[-1]
     t = reshape_p(x - base, shape=(1, *x.shape))
@@ -83,19 +83,19 @@ def neighbours(x: Any, order: int) -> tuple[Any, Any]:
 
 
 def _response(order: int) -> Array:
-    """The filter that undoes the bump's smoothing, cut off where it no longer counts."""
-    bumps = np.zeros(_PERIOD)
+    """Return the inverse of the sampled B-spline as a filter, truncated where it is negligible."""
+    samples = np.zeros(_PERIOD)
     for k in range(-(order // 2), order // 2 + 1):
-        bumps[k] = float(bump(order, Fraction(k)))
-    inverse = np.fft.irfft(1.0 / np.fft.rfft(bumps).real, _PERIOD)
+        samples[k] = float(central_bspline(order, Fraction(k)))
+    inverse = np.fft.irfft(1.0 / np.fft.rfft(samples).real, _PERIOD)
     reach = int(np.flatnonzero(np.abs(inverse[: _PERIOD // 2]) > 1e-18)[-1])
-    # Rounding in the transform leaves about 1e-17 everywhere; the true filter decays geometrically.
+    # The FFT leaves rounding errors of about 1e-17; the exact filter decays geometrically.
     reach = min(reach, 48)
     return np.concatenate([inverse[-reach:], inverse[: reach + 1]])
 
 
-def filtered(x: Any, order: int, axis: int, mode: str) -> Any:
-    """Return spline coefficients along an axis of a real image."""
+def spline_coefficients(x: Any, order: int, axis: int, mode: str) -> Any:
+    """Return the spline coefficients of a real image along an axis."""
     if order < 2 or x.shape[axis] < 2:
         return x
     fold = {"reflect": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}.get(mode, "mirror")
@@ -107,7 +107,7 @@ def filtered(x: Any, order: int, axis: int, mode: str) -> Any:
 def spline_filter1d(
     input: Any, order: int = 3, axis: int = -1, output: Any = "float64", mode: str = "mirror"
 ) -> Any:
-    """Return the spline coefficients of lines along one axis.
+    """Return the spline coefficients of an image along one axis.
 
     >>> spline_filter1d([0.0, 1.0, 0.0], order=2).round(4).tolist()
     [-0.5, 1.5, -0.5]
@@ -116,13 +116,13 @@ def spline_filter1d(
     mode = checked_mode(mode, "spline_filter1d")
 
     def apply(x: Any, cval: Any) -> Any:
-        return filtered(cast(x, "float64"), order, range(x.ndim)[axis], mode)
+        return spline_coefficients(cast(x, "float64"), order, range(x.ndim)[axis], mode)
 
-    return by_parts(input, 0.0, output, apply, "spline_filter1d")
+    return apply_to_parts(input, 0.0, output, apply, "spline_filter1d")
 
 
 def spline_filter(input: Any, order: int = 3, output: Any = "float64", mode: str = "mirror") -> Any:
-    """Return the spline coefficients of an image, filtered along all axes.
+    """Return the spline coefficients of an image along all axes.
 
     >>> spline_filter([[1.0, 1.0], [1.0, 1.0]]).round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -133,7 +133,7 @@ def spline_filter(input: Any, order: int = 3, output: Any = "float64", mode: str
     def apply(x: Any, cval: Any) -> Any:
         x = cast(x, "float64")
         for axis in range(x.ndim):
-            x = filtered(x, order, axis, mode)
+            x = spline_coefficients(x, order, axis, mode)
         return x
 
-    return by_parts(input, 0.0, output, apply, "spline_filter")
+    return apply_to_parts(input, 0.0, output, apply, "spline_filter")

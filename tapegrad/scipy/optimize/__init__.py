@@ -1,9 +1,9 @@
-"""SciPy's optimisation on tensors: gradients by the tape, and derivatives of what is found.
+"""SciPy's optimization with gradients from the tape and differentiable solutions.
 
 minimizing    minimize; scalar_minima: minimize_scalar
 roots         root, fsolve; scalar_roots: root_scalar, newton, brentq, bisect
 fitting       least_squares, curve_fit
-implicit      how a tape around sees the derivatives of a solution
+implicit      derivatives of solutions by the implicit function theorem
 """
 
 from tapegrad.scipy.optimize.boxes import Bounds

@@ -1,8 +1,8 @@
-"""Bounds of variables, and descent within them: L-BFGS-B and TNC.
+"""Bounds on variables and minimization within them: L-BFGS-B and TNC.
 
-Variables at a bound, or about to reach it, move by their own gradient only; the rest by the
-method's direction among themselves. Steps are bent back into the box (Bertsekas' projection with
-two metrics). The host looks once at each evaluation.
+This is Bertsekas' two-metric projection. Variables at a bound or about to reach it move along their
+own gradient. The others follow the direction of the method. Steps are projected onto the box. The
+host reads one short vector per evaluation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.scipy.optimize.descending import LOOKING, Limits
-from tapegrad.scipy.optimize.directions import Memory
-from tapegrad.scipy.optimize.implicit import look
-from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher, dot, steepest
+from tapegrad.scipy.optimize.descending import READER, Limits
+from tapegrad.scipy.optimize.directions import DirectionRule
+from tapegrad.scipy.optimize.implicit import read_scalars
+from tapegrad.scipy.optimize.objective import Objective, Outcome, State, Watcher, dot, max_norm
 from tapegrad.scipy.vocabulary import cast, maximum, minimum, numbers_like, numpy_dtype_of
 
 _ENOUGH, _NEAR, _MOST_TRIALS = 1e-4, 1e-8, 25
@@ -25,7 +25,7 @@ _ENOUGH, _NEAR, _MOST_TRIALS = 1e-4, 1e-8, 25
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lowest and highest values of variables, as SciPy's class of that name.
+    """Lower and upper bounds of the variables, like `scipy.optimize.Bounds`.
 
     >>> Bounds([0.0, 0.0], 1.0).ub
     1.0
@@ -38,28 +38,28 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Box:
-    """Bounds beside a vector."""
+    """Bounds as tensors on the device of the variables."""
 
     low: Any
     high: Any
 
     def inside(self, x: Any) -> Any:
-        """Return the nearest point within."""
+        """Project a point onto the box."""
         return minimum(maximum(x, self.low), self.high)
 
     def free(self, x: Any, gradient: Any) -> Any:
-        """Return 1 for variables that may move, 0 for those that a bound holds."""
+        """Return 1 for variables that may move and 0 for those held by a bound."""
         below = (x <= self.low + _NEAR) & (gradient > 0.0)
         above = (x >= self.high - _NEAR) & (gradient < 0.0)
         return 1.0 - cast(below | above, numpy_dtype_of(x))
 
     def reach(self, x: Any, gradient: Any) -> Any:
-        """Return how far the gradient leads before the box ends, the largest element."""
-        return steepest(self.inside(x - gradient) - x)
+        """Return the maximum norm of the projected gradient."""
+        return max_norm(self.inside(x - gradient) - x)
 
 
 def as_box(bounds: Any, x: Any) -> Box | None:
-    """Read bounds as SciPy takes them: pairs, one for each variable, or `Bounds`; None for none.
+    """Convert SciPy's bounds, one pair per variable or `Bounds`, to a `Box`, or None if unbounded.
 
     >>> import tapegrad
     >>> box = as_box([(0, None), (None, 2)], tapegrad.constant([1.0, 1.0]))
@@ -72,8 +72,8 @@ def as_box(bounds: Any, x: Any) -> Box | None:
     if (low > high).any():
         place = int(np.argmax(low > high))
         raise ArgumentError(
-            f"A lower bound must not lie above the upper one. For variable {place} came "
-            f"{low[place]} and {high[place]}."
+            "A lower bound must not exceed the upper bound. "
+            f"Got {low[place]} and {high[place]} for variable {place}."
         )
     if not (np.isfinite(low).any() or np.isfinite(high).any()):
         return None
@@ -85,7 +85,7 @@ def _ends(bounds: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
         pair = [np.asarray(end, float).reshape(-1) for end in (bounds.lb, bounds.ub)]
         if any(len(end) not in (1, size) for end in pair):
             raise ShapeError(
-                f"Bounds of {size} variables need 1 or {size} numbers. "
+                f"Bounds of {size} variables need 1 or {size} values for lb and ub. "
                 f"Got {len(pair[0])} and {len(pair[1])}."
             )
         low, high = (np.broadcast_to(end, (size,)).copy() for end in pair)
@@ -99,60 +99,60 @@ def _ends(bounds: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def descend_within(
-    objective: Objective, x: Any, box: Box, memory: Memory, limits: Limits, watcher: Watcher
-) -> Ended:
-    """Search along arcs that bend at the bounds."""
+    objective: Objective, x: Any, box: Box, rule: DirectionRule, limits: Limits, watcher: Watcher
+) -> Outcome:
+    """Minimize by line searches along the projected direction."""
     x = box.inside(x)
     value, gradient = objective.both(x)
-    now, size, square = look(LOOKING, value, box.reach(x, gradient), dot(gradient, gradient))
-    seen = Seen(x, gradient, now, size)
+    now, size, square = read_scalars(READER, value, box.reach(x, gradient), dot(gradient, gradient))
+    state = State(x, gradient, now, size)
     first = min(1.0, 1.0 / math.sqrt(square)) if square > 0 and limits.guesses else 1.0
-    for rounds in range(limits.maxiter):
-        if seen.size <= limits.gtol:
-            return Ended(seen, rounds, 0)
+    for iterations in range(limits.maxiter):
+        if state.size <= limits.gtol:
+            return Outcome(state, iterations, 0)
         if objective.values >= limits.maxfun:
-            return Ended(seen, rounds, 3)
-        new, expected = _along_arc(objective, seen, box, memory, first)
+            return Outcome(state, iterations, 3)
+        new, expected = _along_arc(objective, state, box, rule, first)
         if new is None:
-            memory.forget()
-            new, expected = _along_arc(objective, seen, box, memory, first)
+            rule.reset()
+            new, expected = _along_arc(objective, state, box, rule, first)
         if new is None:
-            is_flat = expected <= limits.ftol * max(abs(seen.value), 1.0)
-            return Ended(seen, rounds, 0 if is_flat else 2)
-        memory.learn(new.x - seen.x, new.gradient - seen.gradient)
-        drop, seen, first = seen.value - new.value, new, 1.0
-        if watcher.stops(seen.x, seen.value):
-            return Ended(seen, rounds + 1, 99)
-        if drop <= limits.ftol * max(abs(seen.value), abs(seen.value + drop), 1.0):
-            return Ended(seen, rounds + 1, 0)
-    return Ended(seen, limits.maxiter, 0 if seen.size <= limits.gtol else 1)
+            is_flat = expected <= limits.ftol * max(abs(state.value), 1.0)
+            return Outcome(state, iterations, 0 if is_flat else 2)
+        rule.update(new.x - state.x, new.gradient - state.gradient)
+        drop, state, first = state.value - new.value, new, 1.0
+        if watcher.stops(state.x, state.value):
+            return Outcome(state, iterations + 1, 99)
+        if drop <= limits.ftol * max(abs(state.value), abs(state.value + drop), 1.0):
+            return Outcome(state, iterations + 1, 0)
+    return Outcome(state, limits.maxiter, 0 if state.size <= limits.gtol else 1)
 
 
 def _along_arc(
-    objective: Objective, seen: Seen, box: Box, memory: Memory, first: float
-) -> tuple[Seen | None, float]:
-    """Go back along the bent line until the value has fallen enough; None if it never does.
+    objective: Objective, state: State, box: Box, rule: DirectionRule, first: float
+) -> tuple[State | None, float]:
+    """Backtrack along the projected direction until the value decreases enough.
 
-    The number is by how much it should fall at most.
+    Return the new state, or None if there is none, and the largest expected decrease.
     """
-    free = box.free(seen.x, seen.gradient)
-    direction = memory.direction(seen.x, free * seen.gradient, free)
-    direction = free * direction - (1.0 - free) * seen.gradient
+    free = box.free(state.x, state.gradient)
+    direction = rule.direction(state.x, free * state.gradient, free)
+    direction = free * direction - (1.0 - free) * state.gradient
     step, most = first, 0.0
     for _ in range(_MOST_TRIALS):
-        point = box.inside(seen.x + step * direction)
+        point = box.inside(state.x + step * direction)
         value, gradient = objective.both(point)
-        expected = dot(seen.gradient, point - seen.x)
-        now, slope, size = look(LOOKING, value, expected, box.reach(point, gradient))
-        if slope < 0 and now <= seen.value + _ENOUGH * slope:
-            return Seen(point, gradient, now, size), -slope
+        expected = dot(state.gradient, point - state.x)
+        now, slope, size = read_scalars(READER, value, expected, box.reach(point, gradient))
+        if slope < 0 and now <= state.value + _ENOUGH * slope:
+            return State(point, gradient, now, size), -slope
         most = max(most, -slope)
-        step *= _shorter(seen.value, slope, now)
+        step *= _shorter(state.value, slope, now)
     return None, most
 
 
 def _shorter(start: float, slope: float, now: float) -> float:
-    """By how much to shorten a step: to the bottom of the parabola through what is known."""
+    """Return the factor that shortens a step to the minimum of the interpolating parabola."""
     bend = now - start - slope
     if not (math.isfinite(bend) and bend > 0 and slope < 0):
         return 0.25

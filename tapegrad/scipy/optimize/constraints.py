@@ -1,4 +1,4 @@
-"""Constraints in SciPy's forms, as one vector that must be zero and one that must not be negative.
+"""Convert SciPy's constraints to equality (c = 0) and inequality (c >= 0) vectors.
 
 {"type": "eq" or "ineq", "fun": c, "args": ()}    c(x) = 0, or c(x) >= 0
 LinearConstraint(A, lb, ub)                      lb <= A x <= ub
@@ -19,7 +19,7 @@ from tapegrad.scipy.vocabulary import concat, operand, operands, place_next_to, 
 
 @dataclass(frozen=True)
 class LinearConstraint:
-    """lb <= A x <= ub, with bounds that are equal where equality is meant.
+    """The constraint lb <= A x <= ub; equal bounds mean equality.
 
     >>> LinearConstraint([[1.0, 1.0]], 1.0, 1.0).lb
     1.0
@@ -33,7 +33,7 @@ class LinearConstraint:
 
 @dataclass(frozen=True)
 class NonlinearConstraint:
-    """lb <= fun(x) <= ub, with bounds that are equal where equality is meant.
+    """The constraint lb <= fun(x) <= ub; equal bounds mean equality.
 
     >>> NonlinearConstraint(lambda x: x[0] * x[1], 0.0, 1.0).ub
     1.0
@@ -51,7 +51,7 @@ Part = Callable[[Any], Any]
 
 
 def equal_and_positive(constraints: Any) -> tuple[list[Part], list[Part]]:
-    """Return functions of x whose vectors must be zero, and such that must not be negative.
+    """Return the functions of x that must be zero and those that must be non-negative.
 
     >>> equal, positive = equal_and_positive({"type": "ineq", "fun": lambda x: x - 1.0})
     >>> len(equal), len(positive)
@@ -69,14 +69,14 @@ def equal_and_positive(constraints: Any) -> tuple[list[Part], list[Part]]:
             _read_bounded(constraint.fun, constraint, equal, positive)
         else:
             raise ArgumentError(
-                "A constraint is a dict with 'type' and 'fun', a LinearConstraint or a "
+                "A constraint must be a dict with 'type' and 'fun', a LinearConstraint or a "
                 f"NonlinearConstraint. Got {type(constraint).__name__}."
             )
     return equal, positive
 
 
-def joined(parts: list[Part], x: Any, like: Any) -> Any:
-    """Return the values of several constraints as one vector."""
+def concat_constraints(parts: list[Part], x: Any, like: Any) -> Any:
+    """Concatenate the values of several constraints to one vector."""
     if not parts:
         return like[:0]
     values = [reshape_p(operands(part(x), like)[0], shape=(-1,)) for part in parts]
@@ -87,7 +87,7 @@ def _read_dict(constraint: dict[str, Any], equal: list[Part], positive: list[Par
     kind = str(constraint.get("type", "")).lower()
     if kind not in ("eq", "ineq") or not callable(constraint.get("fun")):
         raise ArgumentError(
-            "A constraint needs 'type', which is 'eq' or 'ineq', and 'fun', a function. "
+            "A constraint needs a 'type' of 'eq' or 'ineq' and a function 'fun'. "
             f"Got the type {constraint.get('type')!r}."
         )
     args = tuple(constraint.get("args", ()))
@@ -107,7 +107,9 @@ def _read_bounded(function: Part, ends: Any, equal: list[Part], positive: list[P
     low, high = np.atleast_1d(ends.lb).astype(float), np.atleast_1d(ends.ub).astype(float)
     low, high = (end.copy() for end in np.broadcast_arrays(low, high))
     if (low > high).any():
-        raise ArgumentError("A constraint's lower bound must not lie above its upper one.")
+        raise ArgumentError(
+            "The lower bound lb of a constraint must not exceed the upper bound ub."
+        )
     same = low == high
     for places, side, sign, into in (
         (same, low, 1.0, equal),
@@ -119,7 +121,7 @@ def _read_bounded(function: Part, ends: Any, equal: list[Part], positive: list[P
 
 
 def _side(function: Part, places: np.ndarray, ends: Any, sign: float) -> Part:
-    """sign * (function - end) where a constraint has that end."""
+    """Return a function for sign * (function - end) at the places that have this bound."""
 
     def part(x: Any) -> Any:
         value = reshape_p(operand(function(x)), shape=(-1,))

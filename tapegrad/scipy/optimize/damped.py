@@ -1,7 +1,6 @@
-"""Levenberg and Marquardt's method: Gauss and Newton's steps, damped as far as is needed.
+"""The Levenberg-Marquardt method for systems of equations and least squares, with optional bounds.
 
-Systems of equations and sums of squares are solved by it, within bounds where there are some. The
-Jacobian comes from the tape. The host looks once at each trial of a step.
+The tape provides the Jacobian. The host reads one short vector per trial step.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import jacobian
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.diagonal import diag
 from tapegrad.ops.linalg.decompositions import qr_p
 from tapegrad.ops.linalg.solve import triangular_solve
+from tapegrad.ops.shape.diagonal import diag
 from tapegrad.scipy.optimize.boxes import Box
-from tapegrad.scipy.optimize.implicit import look
-from tapegrad.scipy.optimize.objective import dot, steepest
+from tapegrad.scipy.optimize.implicit import read_scalars
+from tapegrad.scipy.optimize.objective import dot, max_norm
 from tapegrad.scipy.vocabulary import (
     cast,
     concat,
@@ -36,14 +35,14 @@ from tapegrad.scipy.vocabulary import (
 )
 
 Rho = Callable[[Any], tuple[Any, Any, Any]]
-"""A loss: its value and two derivatives at the squares of residuals."""
+"""A loss function: returns value, first and second derivative at squared residuals."""
 
 _FIRST, _LEAST, _MOST = 1e-3, 1e-24, 1e20
 
 
 @dataclass
 class System:
-    """Residuals along flat vectors and their Jacobian, with counts of evaluations."""
+    """Residuals as a function of a flat vector, their Jacobian, and evaluation counts."""
 
     fun: Callable[..., Any]
     shape: tuple[int, ...]
@@ -54,7 +53,7 @@ class System:
     matrices: int = 0
 
     def residual(self, x: Any) -> Any:
-        """Return the residuals as a vector, for tapes around to see."""
+        """Return the residuals as a vector that enclosing tapes record."""
         value = self.fun(reshape_p(x, shape=self.shape), *self.args, **self.options)
         return reshape_p(operands(value, x)[0], shape=(-1,))
 
@@ -73,7 +72,7 @@ class System:
 
 
 def check_jac(jac: Any) -> Any:
-    """Return a function for the Jacobian, or None where the tape is to find it.
+    """Return the user's Jacobian function, or None if the tape computes the Jacobian.
 
     >>> check_jac("2-point") is None
     True
@@ -81,13 +80,13 @@ def check_jac(jac: Any) -> Any:
     if callable(jac) or jac is None:
         return jac
     if jac in (False, "2-point", "3-point", "cs"):
-        return None  # ways to take differences, which the tape has no need for
+        return None  # names of finite-difference schemes; the tape is exact
     raise ArgumentError(f"jac must be None or a function. Got {jac!r}.")
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """When to stop: by the gradient, the cost, the step, or the number of evaluations."""
+    """Stopping criteria: cost, step, gradient and number of evaluations."""
 
     ftol: float
     xtol: float
@@ -97,7 +96,7 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class Fit:
-    """Where the search ended; the status has the meaning that least_squares gives it."""
+    """The final point; `status` is that of `least_squares`."""
 
     x: Any
     residual: Any
@@ -108,12 +107,12 @@ class Fit:
 
 
 def squares(z: Any) -> tuple[Any, Any, Any]:
-    """Return the plain sum of squares as a loss."""
+    """Return the linear loss: the plain sum of squares."""
     return z, None, None
 
 
 class _Point:
-    """A point with its residuals, scaled so that their squares are the loss to first order."""
+    """A point with residuals scaled so that their squares match the loss to first order."""
 
     def __init__(self, system: System, x: Any, rho: Rho) -> None:
         self.x, self._system, self._rho = x, system, rho
@@ -122,8 +121,8 @@ class _Point:
         self.cost = 0.5 * sum_over(self._z[0])
         self.matrix: Any = None
 
-    def linearise(self) -> None:
-        """Compute the Jacobian and the gradient (the loss after Triggs' correction)."""
+    def linearize(self) -> None:
+        """Compute the Jacobian and the gradient, with Triggs' correction for the loss."""
         matrix, residual = self._system.matrix(self.x), self.residual
         _, first, second = self._z
         self.plain = matrix
@@ -136,16 +135,16 @@ class _Point:
         self.gradient = matrix_transpose(matrix) @ residual
 
 
-def solve_damped(
+def levenberg_marquardt(
     system: System, x: Any, box: Box | None, stops: Tolerances, rho: Rho = squares
 ) -> Fit:
-    """Minimise half the sum of squares, damping each step until it descends."""
+    """Minimize half the sum of squares; increase the damping until a step descends."""
     x = x if box is None else box.inside(x)
     here = _Point(system, x, rho)
-    here.linearise()
+    here.linearize()
     widths = zeros_like(here.gradient)
     damping, status, optimality = _FIRST, 0, float("inf")
-    (cost,) = look("a step of least_squares", here.cost)
+    (cost,) = read_scalars("a step of least_squares", here.cost)
     rounding = 8.0 * eps_of(x)
     while system.values < stops.most:
         squared = sum_over(here.matrix * here.matrix, 0)
@@ -155,9 +154,9 @@ def solve_damped(
         move = there.x - here.x
         along = here.matrix @ move
         expected = -dot(here.gradient, move) - 0.5 * dot(along, along)
-        reach = steepest(here.gradient) if box is None else box.reach(here.x, here.gradient)
+        reach = max_norm(here.gradient) if box is None else box.reach(here.x, here.gradient)
         numbers = (there.cost, expected, dot(move, move), dot(here.x, here.x), reach)
-        new, gain, moved, size, optimality = look("a step of least_squares", *numbers)
+        new, gain, moved, size, optimality = read_scalars("a step of least_squares", *numbers)
         if optimality <= stops.gtol:
             status = 1
             break
@@ -166,7 +165,7 @@ def solve_damped(
         is_flat = cost - new <= stops.ftol * cost and ratio > 0.25
         if ratio > 0:
             here, cost = there, new
-            here.linearise()
+            here.linearize()
         damping = _next_damping(damping, ratio)
         if is_short or is_flat:
             status = 4 if is_short and is_flat else 3 if is_short else 2
@@ -178,7 +177,7 @@ def solve_damped(
 
 
 def _quality(cost: float, new: float, gain: float, rounding: float) -> float:
-    """How much of the expected descent came true; what rounding hides is believed."""
+    """Return the ratio of actual to predicted decrease; 1 if both are below rounding error."""
     if not gain > 0:
         return -1.0
     if gain <= rounding * cost and abs(cost - new) <= rounding * cost:
@@ -195,7 +194,7 @@ def _next_damping(damping: float, ratio: float) -> float:
 
 
 def _step(here: _Point, widths: Any, damping: float, box: Box | None) -> Any:
-    """The step that minimises |J p + r|² + damping |D p|², by an orthogonal decomposition."""
+    """Return the p that minimizes |J p + r|² + damping |D p|², by QR decomposition."""
     matrix = here.matrix
     if box is not None:
         matrix = matrix * reshape_p(box.free(here.x, here.gradient), shape=(1, -1))
@@ -207,9 +206,10 @@ def _step(here: _Point, widths: Any, damping: float, box: Box | None) -> Any:
 
 
 def check_square(system: System, x: Any, name: str) -> None:
-    """Refuse a system with more or fewer equations than unknowns."""
+    """Raise unless the system has as many equations as unknowns."""
     count = int(system.residual(x).shape[0])
     if count != x.shape[0]:
         raise ShapeError(
-            f"{name} needs as many equations as unknowns. Got {count} and {x.shape[0]}."
+            f"{name} needs as many equations as unknowns. Got {count} equations and "
+            f"{x.shape[0]} unknowns."
         )

@@ -1,7 +1,7 @@
-"""Descent along directions without bounds: BFGS, L-BFGS, CG and Newton-CG.
+"""Line-search methods without bounds: BFGS, L-BFGS, CG and Newton-CG.
 
-The host looks once at each evaluation, at one short vector: the value, two slopes, the size of the
-gradient and of the direction.
+The host reads one short vector per evaluation: the value, two slopes, and the norms of the gradient
+and of the direction.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.scipy.optimize.directions import Memory
-from tapegrad.scipy.optimize.implicit import look
+from tapegrad.scipy.optimize.directions import DirectionRule
+from tapegrad.scipy.optimize.implicit import read_scalars
 from tapegrad.scipy.optimize.line_search import Trial, search
-from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher, dot, steepest
+from tapegrad.scipy.optimize.objective import Objective, Outcome, State, Watcher, dot, max_norm
 from tapegrad.scipy.vocabulary import maximum, mean, minimum, where
 
-LOOKING = "an iteration of minimize"
+READER = "an iteration of minimize"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop."""
+    """Stopping criteria and line-search settings."""
 
     maxiter: int
     gtol: float = -1.0
@@ -33,66 +33,66 @@ class Limits:
 
 
 def descend(
-    objective: Objective, x: Any, memory: Memory, limits: Limits, watcher: Watcher
-) -> Ended:
-    """Search along one direction after the other."""
+    objective: Objective, x: Any, rule: DirectionRule, limits: Limits, watcher: Watcher
+) -> Outcome:
+    """Minimize by repeated line searches."""
     value, gradient = objective.both(x)
-    now, size, square = look(LOOKING, value, steepest(gradient), dot(gradient, gradient))
-    seen = Seen(x, gradient, now, size)
-    # As if the step before had gained half the length of the gradient.
+    now, size, square = read_scalars(READER, value, max_norm(gradient), dot(gradient, gradient))
+    state = State(x, gradient, now, size)
+    # SciPy's first step assumes that the previous decrease was half the norm of the gradient.
     gain = 0.5 * math.sqrt(square) if limits.guesses else 0.0
-    for rounds in range(limits.maxiter):
-        if seen.size <= limits.gtol:
-            return Ended(seen, rounds, 0)
+    for iterations in range(limits.maxiter):
+        if state.size <= limits.gtol:
+            return Outcome(state, iterations, 0)
         if objective.values >= limits.maxfun:
-            return Ended(seen, rounds, 3)
-        direction = memory.direction(seen.x, seen.gradient)
-        found, width = _along(objective, seen, direction, gain, limits)
+            return Outcome(state, iterations, 3)
+        direction = rule.direction(state.x, state.gradient)
+        found, width = _along(objective, state, direction, gain, limits)
         if found is None:
-            memory.forget()
-            direction = memory.direction(seen.x, seen.gradient)
-            found, width = _along(objective, seen, direction, gain, limits)
+            rule.reset()
+            direction = rule.direction(state.x, state.gradient)
+            found, width = _along(objective, state, direction, gain, limits)
         if found is None:
-            return Ended(seen, rounds, 2)
-        new: Seen = found.point
-        memory.learn(new.x - seen.x, new.gradient - seen.gradient)
-        drop, seen = seen.value - new.value, new
+            return Outcome(state, iterations, 2)
+        new: State = found.point
+        rule.update(new.x - state.x, new.gradient - state.gradient)
+        drop, state = state.value - new.value, new
         gain = drop if limits.guesses else 0.0
-        if watcher.stops(seen.x, seen.value):
-            return Ended(seen, rounds + 1, 99)
+        if watcher.stops(state.x, state.value):
+            return Outcome(state, iterations + 1, 99)
         is_still = found.step * width <= limits.xtol
-        if is_still or drop <= limits.ftol * max(abs(seen.value), abs(seen.value + drop), 1.0):
-            return Ended(seen, rounds + 1, 0)
-    return Ended(seen, limits.maxiter, 0 if seen.size <= limits.gtol else 1)
+        if is_still or drop <= limits.ftol * max(abs(state.value), abs(state.value + drop), 1.0):
+            return Outcome(state, iterations + 1, 0)
+    return Outcome(state, limits.maxiter, 0 if state.size <= limits.gtol else 1)
 
 
 def _along(
-    objective: Objective, seen: Seen, direction: Any, gain: float, limits: Limits
+    objective: Objective, state: State, direction: Any, gain: float, limits: Limits
 ) -> tuple[Trial | None, float]:
-    """Search on a line; return what was found there and the mean size of the direction."""
-    slope = dot(seen.gradient, direction)
+    """Search along a line; return the trial found and the mean magnitude of the direction."""
+    slope = dot(state.gradient, direction)
     known: list[float] = []
 
     def at(step: Any) -> Trial:
-        point = seen.x + step * direction
+        point = state.x + step * direction
         value, gradient = objective.both(point)
-        numbers = [value, dot(gradient, direction), steepest(gradient)]
-        if not known:  # the first trial also tells of the line as a whole
+        numbers = [value, dot(gradient, direction), max_norm(gradient)]
+        if not known:  # the first read also returns the numbers that belong to the whole line
             numbers += [step, slope, mean(abs(direction))]
-        now, along, size, *rest = look(LOOKING, *numbers)
+        now, along, size, *rest = read_scalars(READER, *numbers)
         known.extend(rest)
         taken = step if isinstance(step, float) else known[0]
-        return Trial(taken, now, along, Seen(point, gradient, now, size))
+        return Trial(taken, now, along, State(point, gradient, now, size))
 
     first = at(_first_step(slope, gain))
     if not known[1] < 0:
         return None, known[2]
-    start = Trial(0.0, seen.value, known[1])
+    start = Trial(0.0, state.value, known[1])
     return search(at, start, first, limits.flat), known[2]
 
 
 def _first_step(slope: Any, gain: float) -> Any:
-    """As far as would gain what the last step did, but not beyond one; nobody looks at it yet."""
+    """Return the step that would decrease the value by `gain`, at most 1, without a host read."""
     if not gain > 0:
         return 1.0
     return where(slope < 0.0, minimum(2.02 * gain / maximum(-slope, 1e-30), 1.0), 1.0)

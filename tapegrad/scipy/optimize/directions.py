@@ -1,4 +1,4 @@
-"""Directions of descent: what each method knows of the curvature. All of it stays on the device."""
+"""Search directions: BFGS, L-BFGS, nonlinear CG and Newton-CG. All state stays on the device."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapegrad.ops.products import outer
+from tapegrad.ops.products.functions import outer
 from tapegrad.scipy.optimize.objective import Objective, dot
 from tapegrad.scipy.optimize.truncated import newton_direction
 from tapegrad.scipy.sparse.linalg.krylov import ratio
 from tapegrad.scipy.vocabulary import maximum, numbers_like, where
 
 
-class Memory(Protocol):
-    """What a method knows of the curvature."""
+class DirectionRule(Protocol):
+    """Computes search directions from what it learned about the curvature."""
 
     def direction(self, x: Any, gradient: Any, free: Any = None) -> Any:
-        """Return the direction of descent; zero where `free` is, a mask for bounds."""
+        """Return the descent direction; 0 where the mask `free` is 0."""
 
-    def learn(self, step: Any, change: Any) -> None:
-        """Take note of a step and of how the gradient changed."""
+    def update(self, step: Any, change: Any) -> None:
+        """Record a step and the change of the gradient along it."""
 
-    def forget(self) -> None:
-        """Begin anew, with steepest descent."""
+    def reset(self) -> None:
+        """Restart with steepest descent."""
 
 
-class Dense:
-    """BFGS: an approximation of the inverse Hessian as a matrix."""
+class BFGS:
+    """BFGS with a dense approximation of the inverse Hessian."""
 
     def __init__(self, x: Any) -> None:
         self._unit = numbers_like(x, np.eye(x.shape[0]))
@@ -36,22 +36,22 @@ class Dense:
     def direction(self, x: Any, gradient: Any, free: Any = None) -> Any:
         return -(self.inverse @ gradient)
 
-    def learn(self, step: Any, change: Any) -> None:
+    def update(self, step: Any, change: Any) -> None:
         inner = dot(step, change)
-        share = ratio(where(inner > 0.0, 1.0, 0.0), inner)
+        rho = ratio(where(inner > 0.0, 1.0, 0.0), inner)
         pulled = self.inverse @ change
-        weight = (1.0 + dot(change, pulled) * share) * share
+        weight = (1.0 + dot(change, pulled) * rho) * rho
         mixed = outer(step, pulled) + outer(pulled, step)
-        self.inverse = self.inverse + weight * outer(step, step) - share * mixed
+        self.inverse = self.inverse + weight * outer(step, step) - rho * mixed
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.inverse = self._unit
 
 
-class Limited:
-    """L-BFGS: the last few steps and changes of the gradient, each with its weight.
+class LBFGS:
+    """L-BFGS with the last few steps and gradient changes.
 
-    A pair that bends down weighs nothing, so that nobody has to look at it to leave it out.
+    A pair with negative curvature gets weight 0, which avoids a host read to drop it.
     """
 
     def __init__(self, count: int) -> None:
@@ -65,35 +65,35 @@ class Limited:
             pairs, scale = [], 1.0
             for step, change, _ in self._pairs:
                 step, change = free * step, free * change
-                share, scale = _weights(step, change, scale)
-                pairs.append((step, change, share))
+                rho, scale = _weights(step, change, scale)
+                pairs.append((step, change, rho))
         weights = []
-        for step, change, share in reversed(pairs):
-            weights.append(share * dot(step, gradient))
+        for step, change, rho in reversed(pairs):
+            weights.append(rho * dot(step, gradient))
             gradient = gradient - weights[-1] * change
         gradient = scale * gradient
-        for (step, change, share), weight in zip(pairs, reversed(weights)):
-            gradient = gradient + (weight - share * dot(change, gradient)) * step
+        for (step, change, rho), weight in zip(pairs, reversed(weights)):
+            gradient = gradient + (weight - rho * dot(change, gradient)) * step
         return -gradient
 
-    def learn(self, step: Any, change: Any) -> None:
-        share, self._scale = _weights(step, change, self._scale)
-        self._pairs = [*self._pairs, (step, change, share)][-self.count :]
+    def update(self, step: Any, change: Any) -> None:
+        rho, self._scale = _weights(step, change, self._scale)
+        self._pairs = [*self._pairs, (step, change, rho)][-self.count :]
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._pairs, self._scale = [], 1.0
 
 
 def _weights(step: Any, change: Any, scale: Any) -> tuple[Any, Any]:
-    """1 / (step·change), and the curvature to begin with; 0 and the old one if it bends down."""
+    """Return 1 / (step·change) and the initial scale; 0 and the old one if step·change <= 0."""
     inner, square = dot(step, change), dot(change, change)
     bends_up = inner > np.finfo(float).eps * square
     safe = where(bends_up, inner, np.inf)
     return 1.0 / safe, where(bends_up, safe / maximum(square, 1e-30), scale)
 
 
-class Conjugate:
-    """Nonlinear conjugate gradients after Polak and Ribière, begun anew where they turn back."""
+class ConjugateGradient:
+    """Polak-Ribière conjugate gradients; restarts where the direction is no descent direction."""
 
     def __init__(self) -> None:
         self._last: Any = None
@@ -104,21 +104,21 @@ class Conjugate:
         if self._last is None:
             self._before, self._last = gradient, -gradient
             return self._last
-        share = ratio(dot(gradient, self._change), dot(self._before, self._before))
-        new = maximum(share, 0.0) * self._last - gradient
+        rho = ratio(dot(gradient, self._change), dot(self._before, self._before))
+        new = maximum(rho, 0.0) * self._last - gradient
         is_down = dot(new, gradient) <= -0.01 * dot(gradient, gradient)
         self._before, self._last = gradient, where(is_down, new, -gradient)
         return self._last
 
-    def learn(self, step: Any, change: Any) -> None:
+    def update(self, step: Any, change: Any) -> None:
         self._change = change
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._last = None
 
 
-class Newton:
-    """Newton's direction by conjugate gradients, with products of the Hessian from the tape."""
+class NewtonCG:
+    """Newton directions by conjugate gradients, with Hessian-vector products from the tape."""
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
@@ -129,8 +129,8 @@ class Newton:
             return newton_direction(apply, gradient)
         return newton_direction(lambda p: free * apply(free * p), free * gradient)
 
-    def learn(self, step: Any, change: Any) -> None:
-        """Nothing: each point is asked for its own curvature."""
+    def update(self, step: Any, change: Any) -> None:
+        """Do nothing: the curvature is computed at each point."""
 
-    def forget(self) -> None:
-        """Nothing is kept."""
+    def reset(self) -> None:
+        """Do nothing: there is no state."""

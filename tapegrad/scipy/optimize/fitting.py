@@ -1,4 +1,4 @@
-"""Sums of squares: least_squares and curve_fit, with derivatives of what they find."""
+"""least_squares and curve_fit with differentiable solutions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.transforms import grad
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.linalg.decompositions import cholesky_p
 from tapegrad.ops.linalg.solve import pinv, triangular_solve
@@ -20,10 +20,14 @@ from tapegrad.scipy.optimize.damped import (
     System,
     Tolerances,
     check_jac,
-    solve_damped,
+    levenberg_marquardt,
     squares,
 )
-from tapegrad.scipy.optimize.implicit import attached, is_recorded, quietly
+from tapegrad.scipy.optimize.implicit import (
+    is_recording,
+    with_implicit_derivatives,
+    without_recording,
+)
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
 from tapegrad.scipy.vocabulary import (
     arguments,
@@ -41,7 +45,7 @@ from tapegrad.scipy.vocabulary import (
 )
 
 _METHODS = ("trf", "dogbox", "lm")
-_WORDS = {
+_MESSAGES = {
     0: "Stopped at the maximum number of evaluations.",
     1: "The gradient is below gtol.",
     2: "The sum of squares falls by less than ftol.",
@@ -110,11 +114,12 @@ def least_squares(
     args: Any = (),
     kwargs: dict[str, Any] | None = None,
 ) -> OptimizeResult:
-    """Minimise half the sum of squares of the vector fun(x, *args), within bounds (lb, ub).
+    """Minimize half the sum of squares of the vector fun(x, *args) within bounds (lb, ub).
 
-    All methods ('trf', 'dogbox', 'lm') are Levenberg and Marquardt's here, with the Jacobian from
-    the tape unless `jac` is a function. `loss` tames outliers, from `f_scale` on. A tape around
-    sees the derivatives of the solution by all that `fun` reads.
+    All methods ('trf', 'dogbox', 'lm') use the Levenberg-Marquardt method. The tape provides the
+    Jacobian unless `jac` is a function. `loss` reduces the influence of residuals above `f_scale`.
+    Enclosing tapes record the derivatives of the solution with respect to everything that `fun`
+    reads.
 
     >>> import tapegrad
     >>> found = least_squares(lambda x: tapegrad.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]]), [2, 2])
@@ -125,7 +130,7 @@ def least_squares(
         raise ArgumentError(f"method must be one of {', '.join(_METHODS)}. Got {method!r}.")
     start = stop_gradient(operand(x0))
     if start.ndim > 1:
-        raise ShapeError(f"least_squares needs a vector to start. Got shape {start.shape}.")
+        raise ShapeError(f"least_squares needs a scalar or vector x0. Got shape {start.shape}.")
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac), dict(kwargs or {}))
@@ -133,13 +138,13 @@ def least_squares(
     most = 100 * max(x.shape[0], 1) if max_nfev is None else int(max_nfev)
     limits = [-1.0 if limit is None else float(limit) for limit in (ftol, xtol, gtol)]
     stops = Tolerances(limits[0], limits[1], limits[2], most)
-    with quietly():
-        fit = solve_damped(system, x, box, stops, rho)
+    with without_recording():
+        fit = levenberg_marquardt(system, x, box, stops, rho)
         slope = grad(lambda x: _cost(system, x, rho))(fit.x)
     held = fit.x * 0.0 if box is None else 1.0 - box.free(fit.x, slope)
     solution = fit.x
-    if is_recorded():
-        solution = attached(
+    if is_recording():
+        solution = with_implicit_derivatives(
             lambda x: (1.0 - held) * grad(lambda x: _cost(system, x, rho))(x) + held * (x - fit.x),
             fit.x,
             is_symmetric=box is None,
@@ -153,12 +158,12 @@ def _cost(system: System, x: Any, rho: Rho) -> Any:
 
 
 def _box(bounds: Any, x: Any) -> Box | None:
-    """SciPy's bounds of least_squares: a pair of numbers or vectors, or `Bounds`."""
+    """Convert the bounds of least_squares: a pair of numbers or vectors, or `Bounds`."""
     if bounds is None:
         return None
     if not hasattr(bounds, "lb"):
         if len(bounds) != 2:
-            raise ArgumentError(f"bounds must be a pair of ends or Bounds. Got {bounds!r}.")
+            raise ArgumentError(f"bounds must be a pair (lb, ub) or Bounds. Got {bounds!r}.")
         bounds = Bounds(*bounds)
     return as_box(bounds, x)
 
@@ -177,7 +182,7 @@ def _result(system: System, fit: Fit, solution: Any, slope: Any, held: Any) -> O
         njev=system.matrices,
         status=fit.status,
         success=fit.status > 0,
-        message=_WORDS[fit.status],
+        message=_MESSAGES[fit.status],
     )
 
 
@@ -198,8 +203,9 @@ def curve_fit(
 ) -> Any:
     """Fit f(xdata, *parameters) to ydata; return the parameters and their covariance.
 
-    `sigma` holds the errors of ydata, or their covariance matrix. Options go to least_squares.
-    A tape around sees the derivatives of the parameters by the data.
+    `sigma` holds the standard deviations of ydata or their covariance matrix. Other options go to
+    least_squares. Enclosing tapes record the derivatives of the parameters with respect to the
+    data.
 
     >>> import tapegrad
     >>> x = np.linspace(0.0, 2.0, 9)
@@ -209,7 +215,7 @@ def curve_fit(
     [2.5, 1.3]
     """
     if check_finite is not False:
-        _refuse_nan(xdata, ydata)
+        _check_finite(xdata, ydata)
     x, y = operand(xdata), operand(ydata)
     start = _first_guess(f, p0, bounds)
     weigh = _weights(sigma, y)
@@ -225,8 +231,7 @@ def curve_fit(
     found = least_squares(misfit, start, own, bounds, method or "trf", **options)
     if not found.success:
         raise OptimizeError(
-            f"curve_fit found no parameters. {found.message} Begin nearer with p0, or raise "
-            "max_nfev."
+            f"curve_fit found no parameters. {found.message} Pass a better p0 or a larger max_nfev."
         )
     covariance = _covariance(found, absolute_sigma)
     if not full_output:
@@ -234,27 +239,27 @@ def curve_fit(
     return found.x, covariance, {"fvec": found.fun, "nfev": found.nfev}, found.message, found.status
 
 
-def _refuse_nan(*arrays: Any) -> None:
-    """Look for holes in data that lies on the host; nobody waits for a device to see them."""
+def _check_finite(*arrays: Any) -> None:
+    """Raise for NaN or infinity in host data; data on a GPU is not checked."""
     for array in arrays:
         is_list = isinstance(array, list | tuple) and not holds_tensors(array)
         if not is_list and not isinstance(array, np.ndarray):
             continue
         if not np.isfinite(np.asarray(array)).all():
             raise ArgumentError(
-                "curve_fit needs finite data. Leave out what is NaN or infinite, or pass "
+                "curve_fit needs finite data. Remove NaN and infinite entries, or pass "
                 "check_finite=False."
             )
 
 
 def _first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
-    """The start: ones, or the middle of bounds; how many, the function's signature says."""
+    """Return p0, or ones or the centers of the bounds; the signature of f gives their number."""
     if p0 is not None:
         guess = operand(p0)
         return reshape_p(guess, shape=(-1,))
     names = list(inspect.signature(f).parameters.values())[1:]
     if not names or any(name.kind is inspect.Parameter.VAR_POSITIONAL for name in names):
-        raise ArgumentError("curve_fit cannot tell how many parameters there are. Give p0.")
+        raise ArgumentError("curve_fit cannot infer the number of parameters from f. Pass p0.")
     ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     low, high = (np.broadcast_to(np.asarray(end, float), (len(names),)) for end in ends)
     guess = np.ones(len(names))
@@ -267,7 +272,7 @@ def _first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
 
 
 def _weights(sigma: Any, y: Any) -> Callable[[Any], Any]:
-    """What makes residuals (or the rows of a Jacobian) independent, with an error of 1."""
+    """Return a function that whitens residuals or the rows of a Jacobian."""
     if sigma is None:
         return lambda rows: rows
     errors = operands(sigma, y)[0]
@@ -282,7 +287,7 @@ def _weights(sigma: Any, y: Any) -> Callable[[Any], Any]:
 
 
 def _covariance(found: OptimizeResult, is_absolute: bool) -> Any:
-    """(J^T J)^-1, scaled by what the residuals say of the errors; infinite if they say nothing."""
+    """Return (J^T J)^-1 scaled by the residual variance, or infinity if that is undefined."""
     count, size = found.jac.shape
     inverse = pinv(found.jac)
     covariance = inverse @ matrix_transpose(inverse)

@@ -1,9 +1,9 @@
 """Derivatives of solutions by the implicit function theorem.
 
-A root of F(x, θ) = 0 moves by -J^-1 F_θ dθ, J being the Jacobian of F in x. So F, which is zero, is
-computed once more where tapes see it, and a step back through J^-1 is put on top: it adds nothing
-to the value and everything to the derivative. Done twice, it gives second derivatives, too. How the
-root was found is forgotten.
+A root of F(x, θ) = 0 changes by -J^-1 F_θ dθ, where J is the Jacobian of F with respect to x. The
+search for the root is not recorded. Afterwards F is evaluated again at the root with recording on,
+and x - J^-1 F(x, θ) is returned: F is zero, so the value stays the same and the derivative is
+right. A second application gives second derivatives.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.transforms import jacobian, vjp
-from tapegrad.core.convert import read_on_host
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.ops.linalg.solve import solve
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.vocabulary import (
@@ -27,25 +27,25 @@ from tapegrad.scipy.vocabulary import (
 )
 
 Vectors = Callable[[Any], Any]
-"""A function from vectors to vectors."""
+"""A vector-valued function of a vector."""
 
 ORDERS = 2
-"""Derivatives that a solution has."""
+"""The number of derivative orders that a solution supports."""
 
 _LARGEST_MATRIX = 1024
-"""Unknowns up to which the Jacobian is made; beyond it only its products are."""
+"""Up to this many unknowns the Jacobian is formed; beyond, only products with it are used."""
 
 _PRECISION = 1e-10
 
 
-def quietly() -> using_stack:
-    """Return a block in which no tape records: for iterations, whose path has no derivative.
+def without_recording() -> using_stack:
+    """Return a context manager in which no tape records, for iterations of a solver.
 
     >>> import tapegrad
     >>> x = tapegrad.constant(2.0)
     >>> with tapegrad.GradientTape() as tape:
     ...     tape.watch(x)
-    ...     with quietly():
+    ...     with without_recording():
     ...         y = x * x
     >>> tape.gradient(y, x) is None
     True
@@ -53,37 +53,38 @@ def quietly() -> using_stack:
     return using_stack(EMPTY)
 
 
-def is_recorded() -> bool:
-    """Whether somebody would see the derivatives of what is computed now."""
+def is_recording() -> bool:
+    """Whether a tape or an accumulator is recording."""
     return bool(active_stack().recorders)
 
 
-def look(how: str, *numbers: Any) -> list[float]:
-    """Return several numbers with one look at the device.
+def read_scalars(how: str, *numbers: Any) -> list[float]:
+    """Read several scalars from the device in one transfer.
 
     >>> import tapegrad
-    >>> look("this example", tapegrad.constant(1.5), 2.0)
+    >>> read_scalars("this example", tapegrad.constant(1.5), 2.0)
     [1.5, 2.0]
     """
     alike = operands(*numbers)
     return [float(number) for number in read_on_host(stack(alike), how)]
 
 
-def attached(residual: Vectors, found: Any, is_symmetric: bool = False) -> Any:
-    """Return a root of `residual`, a vector, with the derivatives that the root has.
+def with_implicit_derivatives(residual: Vectors, found: Any, is_symmetric: bool = False) -> Any:
+    """Return a root of the vector function `residual` with its implicit derivatives.
 
-    They go to whatever the residual reads: arguments of a caller, variables, tensors.
+    They propagate to everything that the residual reads: arguments, variables, tensors.
 
     >>> import tapegrad
     >>> square = tapegrad.constant([4.0, 16.0])
     >>> with tapegrad.GradientTape() as tape:
     ...     tape.watch(square)
-    ...     root = attached(lambda x: x * x - square, tapegrad.constant([2.0, 4.0]))
+    ...     found = tapegrad.constant([2.0, 4.0])
+    ...     root = with_implicit_derivatives(lambda x: x * x - square, found)
     >>> tape.gradient(root, square).tolist()
     [0.25, 0.125]
     """
     x = stop_gradient(found)
-    if not is_recorded():
+    if not is_recording():
         return x
     for _ in range(ORDERS):
         back = custom_gradient(_zero_that_steps_back(residual, x, is_symmetric))
@@ -99,7 +100,7 @@ def _zero_that_steps_back(residual: Vectors, x: Any, is_symmetric: bool) -> Call
 
 
 def _solved_back(residual: Vectors, x: Any, upstream: Any, is_symmetric: bool) -> Any:
-    """The solution u of J^T u = upstream."""
+    """Solve J^T u = upstream."""
     if x.shape[0] <= _LARGEST_MATRIX:
         matrix = jacobian(residual, mode="reverse")(x)
         return solve(matrix, upstream, adjoint=True)
@@ -107,5 +108,5 @@ def _solved_back(residual: Vectors, x: Any, upstream: Any, is_symmetric: bool) -
     start = zeros_like(upstream)
     goal = krylov.length(upstream) * _PRECISION
     if is_symmetric:
-        return krylov.cg(pull, upstream, start, goal, None, krylov.nothing)[0]
-    return krylov.gmres(pull, upstream, start, goal, None, krylov.nothing, restart=50)[0]
+        return krylov.cg(pull, upstream, start, goal, None, krylov.no_preconditioner)[0]
+    return krylov.gmres(pull, upstream, start, goal, None, krylov.no_preconditioner, restart=50)[0]

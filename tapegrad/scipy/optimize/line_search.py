@@ -1,4 +1,4 @@
-"""A step along a direction that satisfies the strong Wolfe conditions."""
+"""Line search for a step that satisfies the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_TRIALS = 30
 
 @dataclass(frozen=True)
 class Trial:
-    """A point along the line: the step, the value and the slope there, and what belongs to it."""
+    """A point on the line: step, value, slope and attached data."""
 
     step: float
     value: float
@@ -24,10 +24,10 @@ class Trial:
 def search(
     at: Callable[[float], Trial], start: Trial, first: Trial, flat: float = 0.9
 ) -> Trial | None:
-    """Return a trial that descends enough and where the slope has flattened, or None.
+    """Return a trial that satisfies the strong Wolfe conditions, or None.
 
-    `first` is the trial to begin with. After Nocedal and Wright, Numerical Optimization,
-    algorithms 3.5 and 3.6.
+    The search begins with the trial `first`. It follows algorithms 3.5 and 3.6 of Nocedal and
+    Wright, Numerical Optimization.
 
     >>> def at(step):
     ...     return Trial(step, (step - 2) ** 2, 2 * (step - 2))
@@ -56,7 +56,7 @@ def _is_too_high(trial: Trial, start: Trial) -> bool:
 def _zoom(
     at: Callable[[float], Trial], start: Trial, low: Trial, high: Trial, flat: float
 ) -> Trial | None:
-    """Narrow an interval that holds a good step; `low` is the best trial so far."""
+    """Narrow an interval that contains an acceptable step; `low` is the best trial so far."""
     for _ in range(_MOST_TRIALS):
         trial = at(_between(low, high))
         if _is_too_high(trial, start) or not trial.value < low.value:
@@ -73,7 +73,7 @@ def _zoom(
 
 
 def _between(low: Trial, high: Trial) -> float:
-    """The minimum of the cubic through both ends, kept off them; the middle if it has none."""
+    """Return the minimum of the cubic through both ends, away from them, or the midpoint."""
     width = high.step - low.step
     middle = low.step + 0.5 * width
     if not math.isfinite(high.value) or not math.isfinite(high.slope):
@@ -86,5 +86,5 @@ def _between(low: Trial, high: Trial) -> float:
     bottom = high.slope - low.slope + 2 * root
     if bottom == 0:
         return middle
-    share = 1 - (high.slope + root - bend) / bottom
-    return low.step + min(max(share, 0.1), 0.9) * width if math.isfinite(share) else middle
+    fraction = 1 - (high.slope + root - bend) / bottom
+    return low.step + min(max(fraction, 0.1), 0.9) * width if math.isfinite(fraction) else middle

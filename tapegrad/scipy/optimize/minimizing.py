@@ -1,6 +1,6 @@
-"""SciPy's minimize: which method, with which options, and derivatives of what it finds.
+"""SciPy's minimize: methods, options, and derivatives of the minimum.
 
-The vectors stay on their device; the host reads one short vector per evaluation.
+The vectors stay on their device. The host reads one short vector per evaluation.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from tapegrad.errors import ArgumentError
 from tapegrad.scipy.optimize.boxes import Box, as_box, descend_within
 from tapegrad.scipy.optimize.constraints import equal_and_positive
 from tapegrad.scipy.optimize.descending import Limits, descend
-from tapegrad.scipy.optimize.directions import Conjugate, Dense, Limited, Newton
-from tapegrad.scipy.optimize.implicit import attached, is_recorded, quietly
-from tapegrad.scipy.optimize.lagrangian import Lagrangian, attached_constrained, descend_constrained
-from tapegrad.scipy.optimize.objective import Ended, Objective, Watcher
-from tapegrad.scipy.optimize.result import WORDS, OptimizeResult, chosen_options
-from tapegrad.scipy.optimize.simplex import Pace, Patience, descend_by_simplex
-from tapegrad.scipy.optimize.trust_region import Trust, descend_trusting
+from tapegrad.scipy.optimize.directions import BFGS, LBFGS, ConjugateGradient, NewtonCG
+from tapegrad.scipy.optimize.implicit import (
+    is_recording,
+    with_implicit_derivatives,
+    without_recording,
+)
+from tapegrad.scipy.optimize.lagrangian import Lagrangian, constrained_minimum, descend_constrained
+from tapegrad.scipy.optimize.objective import Objective, Outcome, Watcher
+from tapegrad.scipy.optimize.result import MESSAGES, OptimizeResult, merge_options
+from tapegrad.scipy.optimize.simplex import SimplexCoefficients, SimplexLimits, descend_by_simplex
+from tapegrad.scipy.optimize.trust_region import TrustRegion, descend_in_trust_region
 from tapegrad.scipy.vocabulary import arguments, operand, reshape_p, stop_gradient
 
 _TRUST = {
@@ -54,7 +58,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "trust-ncg": _TRUST,
     "trust-krylov": _TRUST,
 }
-"""The methods and their options; None stands for a number that depends on the variables."""
+"""The methods and the defaults of their options; None depends on the number of variables."""
 
 _BOUNDED = ("Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP")
 
@@ -73,17 +77,19 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     options: dict[str, Any] | None = None,
 ) -> OptimizeResult:
-    """Find a local minimum of fun(x, *args), a scalar; x may have any shape.
+    """Find a local minimum of the scalar fun(x, *args); x may have any shape.
 
-    The method is 'BFGS', with bounds 'L-BFGS-B' and with constraints 'SLSQP', or one of 'CG',
-    'Newton-CG', 'trust-ncg', 'TNC' (with bounds) and 'Nelder-Mead' (without gradients, bounds
-    allowed). 'SLSQP' is an augmented Lagrangian here, and 'trust-krylov' the same as 'trust-ncg'.
+    The default method is 'BFGS', with bounds 'L-BFGS-B', with constraints 'SLSQP'. Other methods
+    are 'CG', 'Newton-CG', 'trust-ncg', 'TNC' (supports bounds) and 'Nelder-Mead' (no gradients,
+    supports bounds). 'SLSQP' is implemented as an augmented Lagrangian, 'trust-krylov' as
+    'trust-ncg'.
 
-    Gradients and products with the Hessian come from the tape; `jac` may be a function for the
-    gradient instead, or True if `fun` returns both; `hess` or `hessp` likewise. `callback` gets
-    the point after each iteration and may raise StopIteration.
+    The tape provides gradients and Hessian-vector products. Alternatively `jac` is a function for
+    the gradient, or True if `fun` returns both; `hess` and `hessp` are functions. `callback`
+    receives the point after each iteration and may raise StopIteration.
 
-    A tape around sees the derivatives of the minimum by all that `fun` reads.
+    Enclosing tapes record the derivatives of the minimum with respect to everything that `fun`
+    reads.
 
     >>> import tapegrad
     >>> found = minimize(lambda x: tapegrad.reduce_sum((x - 2.0) ** 2), [0.0, 5.0])
@@ -105,17 +111,17 @@ def minimize(
     name = _named(method, box, bool(equal or positive))
     chosen = _options(name, x, tol, options)
     watcher = Watcher(callback, objective.shape)
-    with quietly():
+    with without_recording():
         lagrangian = Lagrangian(objective, equal, positive, x) if name == "SLSQP" else None
-        ended = _run(name, objective, x, box, chosen, watcher, lagrangian)
-    solution = ended.seen.x
-    if is_recorded():
-        solution = _attached(objective, ended, box, lagrangian)
-    return _result(objective, ended, solution)
+        outcome = _run(name, objective, x, box, chosen, watcher, lagrangian)
+    solution = outcome.state.x
+    if is_recording():
+        solution = _attached(objective, outcome, box, lagrangian)
+    return _result(objective, outcome, solution)
 
 
 def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
-    """The method's name as it is written here; what it cannot do is refused."""
+    """Return the canonical name of the method; raise if it does not support the arguments."""
     if method is None:
         return "SLSQP" if is_constrained else "BFGS" if box is None else "L-BFGS-B"
     known = {name.lower(): name for name in METHODS}
@@ -123,24 +129,24 @@ def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}. Got {method!r}.")
     name = known[method.lower()]
     if is_constrained and name != "SLSQP":
-        raise ArgumentError(f"{name} takes no constraints. Use method='SLSQP'.")
+        raise ArgumentError(f"{name} does not support constraints. Use method='SLSQP'.")
     if box is not None and name not in _BOUNDED:
-        raise ArgumentError(f"{name} takes no bounds. Use one of {', '.join(_BOUNDED)}.")
+        raise ArgumentError(f"{name} does not support bounds. Use one of {', '.join(_BOUNDED)}.")
     return name
 
 
 def _options(method: str, x: Any, tol: float | None, options: Any) -> dict[str, Any]:
     size = x.shape[0]
-    chosen = chosen_options(method, METHODS[method], tol, options)
+    chosen = merge_options(method, METHODS[method], tol, options)
     if method == "Nelder-Mead":
-        return _patience(chosen, size)
+        return _default_limits(chosen, size)
     if chosen["maxiter"] is None:
         chosen["maxiter"] = 200 * size
     return chosen
 
 
-def _patience(chosen: dict[str, Any], size: int) -> dict[str, Any]:
-    """One limit that is given leaves the other open, as in SciPy."""
+def _default_limits(chosen: dict[str, Any], size: int) -> dict[str, Any]:
+    """Fill in the default limits; as in SciPy, giving one limit removes the other."""
     maxiter, maxfev = chosen["maxiter"], chosen["maxfev"]
     if maxiter is None and maxfev is None:
         maxiter = maxfev = 200 * size
@@ -157,15 +163,21 @@ def _run(
     chosen: dict[str, Any],
     watcher: Watcher,
     lagrangian: Lagrangian | None,
-) -> Ended:
+) -> Outcome:
     if method == "Nelder-Mead":
-        pace = Pace.adapted(x.shape[0]) if chosen["adaptive"] else Pace()
+        coefficients = (
+            SimplexCoefficients.adapted(x.shape[0]) if chosen["adaptive"] else SimplexCoefficients()
+        )
         names = ("xatol", "fatol", "maxiter", "maxfev")
-        patience = Patience(**{name: chosen[name] for name in names}, pace=pace)
-        return descend_by_simplex(objective, x, box, patience, chosen["initial_simplex"], watcher)
+        simplex_limits = SimplexLimits(
+            **{name: chosen[name] for name in names}, coefficients=coefficients
+        )
+        return descend_by_simplex(
+            objective, x, box, simplex_limits, chosen["initial_simplex"], watcher
+        )
     if method.startswith("trust"):
-        trust = Trust(*(chosen[name] for name in _TRUST))
-        return descend_trusting(objective, x, trust, watcher)
+        trust = TrustRegion(*(chosen[name] for name in _TRUST))
+        return descend_in_trust_region(objective, x, trust, watcher)
     stops = {k: chosen[k] for k in ("gtol", "ftol", "xtol", "maxfun") if k in chosen}
     limits = Limits(
         int(chosen["maxiter"]),
@@ -176,52 +188,56 @@ def _run(
     if lagrangian is not None:
         return descend_constrained(lagrangian, x, box, limits, watcher)
     if method in ("L-BFGS-B", "TNC"):
-        inside = Limited(int(chosen["maxcor"])) if method == "L-BFGS-B" else Newton(objective)
+        inside = LBFGS(int(chosen["maxcor"])) if method == "L-BFGS-B" else NewtonCG(objective)
         if box is not None:
             return descend_within(objective, x, box, inside, limits, watcher)
         return descend(objective, x, inside, limits, watcher)
     if method == "BFGS":
-        memory = Dense(x)
-        ended = descend(objective, x, memory, limits, watcher)
-        ended.extra["hess_inv"] = memory.inverse
-        return ended
+        rule = BFGS(x)
+        outcome = descend(objective, x, rule, limits, watcher)
+        outcome.extra["hess_inv"] = rule.inverse
+        return outcome
     return descend(
-        objective, x, Conjugate() if method == "CG" else Newton(objective), limits, watcher
+        objective,
+        x,
+        ConjugateGradient() if method == "CG" else NewtonCG(objective),
+        limits,
+        watcher,
     )
 
 
 def _attached(
-    objective: Objective, ended: Ended, box: Box | None, lagrangian: Lagrangian | None
+    objective: Objective, outcome: Outcome, box: Box | None, lagrangian: Lagrangian | None
 ) -> Any:
-    """The minimum with derivatives; variables that a bound holds have none."""
-    x = ended.seen.x
+    """Return the minimum with derivatives; variables held by a bound have none."""
+    x = outcome.state.x
     held = x * 0.0
     if box is not None:
-        with quietly():
+        with without_recording():
             gradient = objective.slope(x) if lagrangian is None else grad(lagrangian)(x)
             held = 1.0 - box.free(x, gradient)
     if lagrangian is not None:
-        return attached_constrained(lagrangian, x, held)
+        return constrained_minimum(lagrangian, x, held)
 
-    def still(point: Any) -> Any:
+    def stationary(point: Any) -> Any:
         return (1.0 - held) * objective.slope(point) + held * (point - x)
 
-    return attached(still, x, is_symmetric=box is None)
+    return with_implicit_derivatives(stationary, x, is_symmetric=box is None)
 
 
-def _result(objective: Objective, ended: Ended, solution: Any) -> OptimizeResult:
-    seen = ended.seen
+def _result(objective: Objective, outcome: Outcome, solution: Any) -> OptimizeResult:
+    state = outcome.state
     fields: dict[str, Any] = {
-        "x": objective.shaped(solution),
-        "fun": seen.value,
-        "nit": ended.rounds,
+        "x": objective.reshaped(solution),
+        "fun": state.value,
+        "nit": outcome.iterations,
         "nfev": objective.values,
         "njev": objective.gradients,
         "nhev": objective.products,
-        "status": ended.status,
-        "success": ended.status == 0,
-        "message": WORDS[ended.status],
+        "status": outcome.status,
+        "success": outcome.status == 0,
+        "message": MESSAGES[outcome.status],
     }
-    if seen.gradient is not None:
-        fields["jac"] = objective.shaped(seen.gradient)
-    return OptimizeResult(**fields, **ended.extra)
+    if state.gradient is not None:
+        fields["jac"] = objective.reshaped(state.gradient)
+    return OptimizeResult(**fields, **outcome.extra)

@@ -1,6 +1,6 @@
-"""The function to minimise, over flat vectors: value, gradient and curvature, each counted.
+"""The objective as a function of flat vectors: value, gradient and curvature with call counts.
 
-Nothing here looks at a value; `Seen` keeps what a search has looked at.
+Nothing here reads a value on the host. `State` holds the numbers that a search has read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tapegrad.scipy.vocabulary import (
 )
 
 Product = Callable[[Any], Any]
-"""What the Hessian at a point does to a vector."""
+"""A Hessian-vector product at a fixed point."""
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -33,14 +33,14 @@ def dot(a: Any, b: Any) -> Any:
     return sum_over(a * b)
 
 
-def steepest(gradient: Any) -> Any:
-    """Return the size of a gradient: its largest element."""
+def max_norm(gradient: Any) -> Any:
+    """Return the maximum norm of a vector."""
     return largest(abs(gradient))
 
 
 @dataclass
 class Objective:
-    """The function along flat vectors, with counts of its evaluations."""
+    """The objective as a function of flat vectors, with evaluation counts."""
 
     fun: Callable[..., Any]
     shape: tuple[int, ...]
@@ -67,50 +67,52 @@ class Objective:
             raise ArgumentError(f"jac must be None, True or a function. Got {self.jac!r}.")
 
     def scalar(self, x: Any, *args: Any) -> Any:
-        """Return the value at a point as the caller knows it, for tapes around to see."""
+        """Return the value at a point in the user's shape; enclosing tapes record it."""
         found = self.fun(x, *args)
         return _as_scalar(found[0] if self.jac is True else found)
 
-    def shaped(self, x: Any) -> Any:
-        """Return a flat vector as the caller knows it."""
+    def reshaped(self, x: Any) -> Any:
+        """Return a flat vector in the user's shape."""
         return reshape_p(x, shape=self.shape)
 
     def value(self, x: Any) -> Any:
-        """Return the value, a tensor."""
+        """Return the value as a constant tensor."""
         self.values += 1
-        return cast(stop_gradient(self.scalar(self.shaped(x), *self.args)), numpy_dtype_of(x))
+        return cast(stop_gradient(self.scalar(self.reshaped(x), *self.args)), numpy_dtype_of(x))
 
     def both(self, x: Any) -> tuple[Any, Any]:
-        """Return the value and the gradient, both as tensors."""
+        """Return the value and the gradient as constant tensors."""
         self.values += 1
         self.gradients += 1
-        value, gradient = self._both(self.shaped(x), *self.args)
+        value, gradient = self._both(self.reshaped(x), *self.args)
         value, gradient = _as_scalar(value), reshape_p(operand(gradient), shape=(-1,))
         if gradient.shape != x.shape:
             raise ShapeError(
                 f"The gradient must have the shape {self.shape} of the point. "
-                f"It has {gradient.shape[0]} elements."
+                f"Got {gradient.shape[0]} elements."
             )
         dtype = numpy_dtype_of(x)
         return cast(stop_gradient(value), dtype), cast(stop_gradient(gradient), dtype)
 
     def slope(self, x: Any) -> Any:
-        """Return the gradient for tapes around to see; a `jac` by hand need not be seen by them."""
-        return reshape_p(grad(self.scalar)(self.shaped(x), *self.args), shape=(-1,))
+        """Return the gradient that enclosing tapes record; a user's `jac` may not be recordable."""
+        return reshape_p(grad(self.scalar)(self.reshaped(x), *self.args), shape=(-1,))
 
     def curvature(self, x: Any) -> Product:
-        """Return what the Hessian at x does to a vector.
+        """Return the Hessian-vector product at x.
 
-        The gradient is recorded once; each product is a sweep back over it.
+        The gradient is recorded once; each product is a reverse sweep over it.
         """
         if self.hessp is not None:
-            return lambda p: self._counted(self.hessp(self.shaped(x), self.shaped(p), *self.args))
+            return lambda p: self._counted(
+                self.hessp(self.reshaped(x), self.reshaped(p), *self.args)
+            )
         if self.hess is not None:
             size = x.shape[0]
-            matrix = operand(self.hess(self.shaped(x), *self.args))
+            matrix = operand(self.hess(self.reshaped(x), *self.args))
             matrix = reshape_p(matrix, shape=(size, size))
             return lambda p: self._counted(matrix @ p)
-        pull = vjp(lambda x: grad(self.scalar)(self.shaped(x), *self.args), x)[1]
+        pull = vjp(lambda x: grad(self.scalar)(self.reshaped(x), *self.args), x)[1]
         return lambda p: self._counted(pull(p))
 
     def _counted(self, product: Any) -> Any:
@@ -122,14 +124,14 @@ def _as_scalar(value: Any) -> Any:
     value = operand(value)
     if math.prod(value.shape) != 1:
         raise ShapeError(
-            f"The function to minimise must return one number. It returned shape {value.shape}."
+            f"The function to minimize must return one number. Got shape {value.shape}."
         )
     return reshape_p(value, shape=())
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Where a search stands: the point and its gradient, and what the host knows of them."""
+class State:
+    """The current point and gradient, with the value and the gradient norm read on the host."""
 
     x: Any
     gradient: Any
@@ -138,24 +140,24 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a search ended."""
+class Outcome:
+    """The final state, iteration count and status of a search."""
 
-    seen: Seen
-    rounds: int
+    state: State
+    iterations: int
     status: int
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Watcher:
-    """Calls the user after each iteration; StopIteration from there ends the search."""
+    """Calls the user's callback after each iteration; StopIteration ends the search."""
 
     def __init__(self, callback: Callable[..., Any] | None, shape: tuple[int, ...]) -> None:
         self._callback, self._shape = callback, shape
         self._takes_result = callback is not None and _takes_result(callback)
 
     def stops(self, x: Any, value: float) -> bool:
-        """Tell the user of a point; return whether to stop there."""
+        """Call the callback with a point and return whether to stop."""
         if self._callback is None:
             return False
         point = reshape_p(x, shape=self._shape)
@@ -170,7 +172,7 @@ class Watcher:
 
 
 def _takes_result(callback: Callable[..., Any]) -> bool:
-    """SciPy tells the two kinds of callbacks apart by the name of their one parameter."""
+    """Whether the callback takes an OptimizeResult; SciPy decides by the parameter name."""
     try:
         return list(inspect.signature(callback).parameters) == ["intermediate_result"]
     except (TypeError, ValueError):

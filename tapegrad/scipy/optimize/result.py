@@ -1,4 +1,4 @@
-"""What a search hands back: SciPy's results, whose fields are attributes and keys."""
+"""SciPy's OptimizeResult and OptimizeError, and the options of a method."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tapegrad.errors import ArgumentError, TapegradError
 
 
 class OptimizeError(TapegradError, RuntimeError):
-    """A function that returns no report of its search has found nothing."""
+    """A function that returns only the solution did not find one."""
 
 
 class OptimizeResult(dict[str, Any]):
-    """Where a search ended and how it went; fields are keys and attributes, as SciPy's are.
+    """The result of an optimization; fields are keys and attributes, as in SciPy.
 
-    x         the point, a tensor where the start lay; with derivatives if a tape is open
-    fun, jac  the value, a number, and the gradient
-    nit, nfev, njev, nhev    iterations, and evaluations of the function and its derivatives
-    success, status, message    whether it went well, as a number and in words
+    x         the solution, a tensor on the device of x0; differentiable if a tape is recording
+    fun, jac  the value as a Python float, and the gradient
+    nit, nfev, njev, nhev    numbers of iterations and of evaluations of fun and its derivatives
+    success, status, message    whether the search converged, as a bool, a code and a text
 
     >>> found = OptimizeResult(x=1.0, success=True)
     >>> found.x, found["success"]
@@ -29,7 +29,7 @@ class OptimizeResult(dict[str, Any]):
             return self[name]
         except KeyError as error:
             raise AttributeError(
-                f"This result has no field {name!r}; it has {', '.join(self)}."
+                f"OptimizeResult has no field {name!r}. It has {', '.join(self)}."
             ) from error
 
     def __dir__(self) -> list[str]:
@@ -43,26 +43,26 @@ class OptimizeResult(dict[str, Any]):
 _TOLERANCES = ("gtol", "ftol", "xtol", "xatol", "fatol")
 
 
-def chosen_options(
+def merge_options(
     method: str, known: dict[str, Any], tol: float | None, options: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return all options of a method: `known` holds the defaults, `tol` is for its tolerances."""
+    """Merge the user's options into the defaults `known`; `tol` sets all tolerances."""
     own = options or {}
     unknown = sorted(own.keys() - known.keys())
     if unknown:
         raise ArgumentError(
-            f"{method} takes the options {', '.join(known)}. Got {', '.join(unknown)}."
+            f"{method} accepts the options {', '.join(known)}. Got {', '.join(unknown)}."
         )
     default = {} if tol is None else {name: tol for name in _TOLERANCES if name in known}
     return {**known, **default, **own}
 
 
-WORDS = {
+MESSAGES = {
     0: "Found a minimum within the tolerances.",
     1: "Stopped at the maximum number of iterations.",
-    2: "Stopped where rounding hides any further descent; the tolerances may not be met.",
+    2: "Stopped because rounding errors prevent further descent. The tolerances may not be met.",
     3: "Stopped at the maximum number of evaluations.",
-    4: "Stopped: no point that keeps the constraints was found.",
+    4: "Stopped without finding a point that satisfies the constraints.",
     99: "Stopped by the callback.",
 }
-"""What a status means."""
+"""Messages by status."""

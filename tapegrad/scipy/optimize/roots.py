@@ -1,4 +1,4 @@
-"""Systems of equations: root and fsolve, with derivatives of the roots."""
+"""Systems of equations: root and fsolve with differentiable roots."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.autodiff.transforms import jvp
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.linalg.solve import pinv
-from tapegrad.ops.products import outer
-from tapegrad.scipy.optimize.damped import System, Tolerances, check_jac, check_square, solve_damped
-from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
-from tapegrad.scipy.optimize.objective import dot, steepest
-from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, chosen_options
+from tapegrad.ops.products.functions import outer
+from tapegrad.scipy.optimize.damped import (
+    System,
+    Tolerances,
+    check_jac,
+    check_square,
+    levenberg_marquardt,
+)
+from tapegrad.scipy.optimize.implicit import (
+    is_recording,
+    read_scalars,
+    with_implicit_derivatives,
+    without_recording,
+)
+from tapegrad.scipy.optimize.objective import dot, max_norm
+from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, merge_options
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.vocabulary import (
     arguments,
@@ -24,7 +35,7 @@ from tapegrad.scipy.vocabulary import (
     zeros_like,
 )
 
-_LOOKING = "an iteration of root"
+_READER = "an iteration of root"
 _METHODS: dict[str, dict[str, Any]] = {
     "hybr": {"xtol": 1.49012e-8, "maxfev": None},
     "lm": {"xtol": 1.49012e-8, "maxfev": None},
@@ -32,8 +43,8 @@ _METHODS: dict[str, dict[str, Any]] = {
     "krylov": {"ftol": 1e-9, "maxiter": 100},
 }
 _FOUND = "Found a root within the tolerances."
-_LOST = "The search came to rest where the equations do not hold: begin nearer to a root."
-_TIRED = "Stopped at the maximum number of iterations."
+_NOT_A_ROOT = "The search converged to a point that is not a root. Start closer to a root."
+_MAX_ITERATIONS = "Stopped at the maximum number of iterations."
 
 
 def root(
@@ -46,12 +57,12 @@ def root(
     callback: None = None,
     options: dict[str, Any] | None = None,
 ) -> OptimizeResult:
-    """Find x, of any shape, with fun(x, *args) = 0, as many equations as unknowns.
+    """Find x of any shape with fun(x, *args) = 0, for as many equations as unknowns.
 
-    The methods: 'hybr' and 'lm', damped Newton steps with the Jacobian from the tape (or from
-    `jac`, a function); 'krylov', Newton steps by GMRES on products with it; 'broyden1', which
-    takes the Jacobian once and learns the rest. A tape around sees the derivatives of the root by
-    all that `fun` reads.
+    'hybr' and 'lm' take damped Newton steps with the Jacobian from the tape or from the function
+    `jac`. 'krylov' solves the Newton steps by GMRES with Jacobian-vector products. 'broyden1'
+    computes the Jacobian once and updates it. Enclosing tapes record the derivatives of the root
+    with respect to everything that `fun` reads.
 
     >>> import tapegrad
     >>> def both(x, a):
@@ -65,17 +76,17 @@ def root(
     """
     check_choice("method", method, _METHODS)
     if callback is not None:
-        raise ArgumentError("root takes no callback.")
-    chosen = chosen_options(method, _METHODS[method], tol, options)
+        raise ArgumentError("root does not support callback. Got a function; pass callback=None.")
+    chosen = merge_options(method, _METHODS[method], tol, options)
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac))
-    with quietly():
+    with without_recording():
         check_square(system, x, "root")
         search = _broyden if method == "broyden1" else _krylov if method == "krylov" else _damped
         x, rest, status = search(system, x, chosen)
-    solution = attached(system.residual, x) if is_recorded() else x
+    solution = with_implicit_derivatives(system.residual, x) if is_recording() else x
     return OptimizeResult(
         x=reshape_p(solution, shape=system.shape),
         fun=reshape_p(rest, shape=system.shape),
@@ -83,7 +94,7 @@ def root(
         njev=system.matrices,
         status=status,
         success=status == 1,
-        message={1: _FOUND, 2: _TIRED}.get(status, _LOST),
+        message={1: _FOUND, 2: _MAX_ITERATIONS}.get(status, _NOT_A_ROOT),
         method=method,
     )
 
@@ -91,22 +102,22 @@ def root(
 def _damped(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, int]:
     size = x.shape[0]
     most = 100 * (size + 1) if chosen["maxfev"] is None else int(chosen["maxfev"])
-    (before,) = look(_LOOKING, dot(start := system.at(x), start))
-    fit = solve_damped(system, x, None, Tolerances(-1.0, float(chosen["xtol"]), 0.0, most))
-    # A minimum of the squares that is no root has residuals of the size of those at the start.
+    (before,) = read_scalars(_READER, dot(start := system.at(x), start))
+    fit = levenberg_marquardt(system, x, None, Tolerances(-1.0, float(chosen["xtol"]), 0.0, most))
+    # At a minimum that is not a root, the residuals are as large as those at the start.
     small = 10.0 * eps_of(x) ** 0.5
     is_root = (2.0 * fit.cost) ** 0.5 <= small * (1.0 + before**0.5)
     return fit.x, fit.residual, 1 if is_root else 2 if fit.status == 0 else 5
 
 
 def _broyden(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Broyden's first method: the inverse Jacobian, corrected after each step by what it missed."""
+    """Broyden's first method: update the inverse Jacobian after each step."""
     rest, inverse = system.at(x), pinv(system.matrix(x))
-    size, square = look(_LOOKING, steepest(rest), dot(rest, rest))
+    size, square = read_scalars(_READER, max_norm(rest), dot(rest, rest))
     for _ in range(int(chosen["maxiter"])):
         if size <= chosen["ftol"]:
             return x, rest, 1
-        found = _backtracked(system, x, -(inverse @ rest), square)
+        found = _backtrack(system, x, -(inverse @ rest), square)
         if found is None:
             return x, rest, 5
         point, new, size, square = found
@@ -120,9 +131,9 @@ def _broyden(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, 
 
 
 def _krylov(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Newton's steps, each solved by GMRES on products with the Jacobian."""
+    """Take Newton steps solved by GMRES with Jacobian-vector products."""
     rest = system.at(x)
-    size, square = look(_LOOKING, steepest(rest), dot(rest, rest))
+    size, square = read_scalars(_READER, max_norm(rest), dot(rest, rest))
     for _ in range(int(chosen["maxiter"])):
         if size <= chosen["ftol"]:
             return x, rest, 1
@@ -133,26 +144,26 @@ def _krylov(system: System, x: Any, chosen: dict[str, Any]) -> tuple[Any, Any, i
 
         goal = krylov.length(rest) * 1e-4
         start = zeros_like(rest)
-        step, _ = krylov.gmres(apply, -rest, start, goal, 10, krylov.nothing, restart=20)
-        found = _backtracked(system, x, step, square)
+        step, _ = krylov.gmres(apply, -rest, start, goal, 10, krylov.no_preconditioner, restart=20)
+        found = _backtrack(system, x, step, square)
         if found is None:
             return x, rest, 5
         x, rest, size, square = found
     return x, rest, 1 if size <= chosen["ftol"] else 2
 
 
-def _backtracked(
+def _backtrack(
     system: System, x: Any, step: Any, square: float
 ) -> tuple[Any, Any, float, float] | None:
-    """Shorten a step until the equations are nearer to holding; None if they never are."""
-    share = 1.0
+    """Shorten a step until the residual decreases; return None if it never does."""
+    factor = 1.0
     for _ in range(30):
-        point = x + share * step
+        point = x + factor * step
         rest = system.at(point)
-        size, new = look(_LOOKING, steepest(rest), dot(rest, rest))
-        if new <= (1.0 - 1e-4 * share) * square:
+        size, new = read_scalars(_READER, max_norm(rest), dot(rest, rest))
+        if new <= (1.0 - 1e-4 * factor) * square:
             return point, rest, size, new
-        share *= 0.5
+        factor *= 0.5
     return None
 
 
@@ -166,7 +177,7 @@ def fsolve(
     xtol: float = 1.49012e-8,
     maxfev: int | None = None,
 ) -> Any:
-    """Return x with func(x, *args) = 0, or raise; with `full_output` also how it went.
+    """Return x with func(x, *args) = 0 or raise; `full_output` also returns the diagnostics.
 
     >>> fsolve(lambda x: x * x - 2.0, [1.0]).round(6).tolist()
     [1.414214]

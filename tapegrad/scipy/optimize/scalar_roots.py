@@ -1,7 +1,7 @@
-"""Roots of functions of one number: root_scalar, newton, brentq, bisect, with their derivatives.
+"""Differentiable roots of functions of one variable: root_scalar, newton, brentq, bisect.
 
-The searches run on Python's numbers: the host reads each value. `newton` also takes arrays, whose
-elements are solved together on their device.
+The searches run on Python floats, so the host reads each value. `newton` also takes arrays and
+solves all elements together on their device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Any
 
 from tapegrad.autodiff.transforms import grad, value_and_grad
 from tapegrad.errors import ArgumentError
-from tapegrad.scipy.optimize.implicit import attached, is_recorded, look, quietly
+from tapegrad.scipy.optimize.implicit import (
+    is_recording,
+    read_scalars,
+    with_implicit_derivatives,
+    without_recording,
+)
 from tapegrad.scipy.optimize.result import OptimizeError
 from tapegrad.scipy.vocabulary import (
     arguments,
@@ -25,14 +30,14 @@ from tapegrad.scipy.vocabulary import (
     where,
 )
 
-_LOOKING = "an iteration of root_scalar"
+_READER = "an iteration of root_scalar"
 _EPS = 8.881784197001252e-16
 Real = Callable[[float], float]
 
 
 @dataclass(frozen=True)
 class RootResults:
-    """What root_scalar found: the root, a tensor, and how it went.
+    """The result of root_scalar: the root as a tensor, and diagnostics.
 
     >>> root_scalar(lambda x: x * x - 4.0, bracket=[0.0, 3.0]).converged
     True
@@ -47,19 +52,19 @@ class RootResults:
 
 
 class _Counted:
-    """A function of a number with a count of its calls."""
+    """A function of a float that counts its calls."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], like: Any) -> None:
         self._function, self._args, self._like = function, args, like
         self.calls = 0
 
     def tensor(self, x: float) -> Any:
-        """Return a number as the function gets it."""
+        """Return a float as the tensor that the function receives."""
         return self._like * 0.0 + x
 
     def __call__(self, x: float) -> float:
         self.calls += 1
-        return look(_LOOKING, self._function(self.tensor(x), *self._args))[0]
+        return read_scalars(_READER, self._function(self.tensor(x), *self._args))[0]
 
 
 def root_scalar(
@@ -75,11 +80,11 @@ def root_scalar(
     rtol: float | None = None,
     maxiter: int | None = None,
 ) -> RootResults:
-    """Find a root of f(x, *args), a function of one number.
+    """Find a root of f(x, *args), a function of one variable.
 
-    Within a `bracket` by 'brentq' or 'bisect', from `x0` on by 'newton', 'halley' or 'secant'.
-    Derivatives that are not given come from the tape. A tape around sees the derivatives of the
-    root by all that `f` reads.
+    'brentq' and 'bisect' search within a `bracket`; 'newton', 'halley' and 'secant' start at `x0`.
+    The tape provides derivatives that are not given. Enclosing tapes record the derivatives of the
+    root with respect to everything that `f` reads.
 
     >>> import tapegrad
     >>> c = tapegrad.constant(4.0)
@@ -92,7 +97,7 @@ def root_scalar(
     name = method or ("brentq" if bracket is not None else "newton" if x1 is None else "secant")
     if name in ("brentq", "bisect"):
         if bracket is None or len(bracket) != 2:
-            raise ArgumentError(f"{name} needs bracket=[a, b], between which the sign changes.")
+            raise ArgumentError(f"{name} needs bracket=[a, b] with a sign change between a and b.")
         search = _bisected if name == "bisect" else _brent
         ends = (float(bracket[0]), float(bracket[1]))
         return _bracketed(search, name, f, *ends, args, xtol, rtol, maxiter)
@@ -101,7 +106,7 @@ def root_scalar(
             f"method must be one of brentq, bisect, newton, halley, secant. Got {method!r}."
         )
     if x0 is None:
-        raise ArgumentError(f"{name} needs x0, where to begin.")
+        raise ArgumentError(f"{name} needs a starting point x0.")
     second = fprime2 or (True if name == "halley" else None)
     start = 1.0001 * operand(x0) + 1e-4 if name == "secant" and x1 is None else x1
     tolerances = (1.48e-8 if xtol is None else xtol, rtol or 0.0, maxiter or 50)
@@ -123,31 +128,39 @@ def _bracketed(
     like = operand(a)
     counted = _Counted(f, values, like)
     goal = (2e-12 if xtol is None else xtol, _EPS if rtol is None else rtol)
-    with quietly():
+    with without_recording():
         fa, fb = counted(a), counted(b)
         if not fa * fb <= 0:
             raise ArgumentError(
-                f"{name} needs values of opposite signs at the ends of its bracket. "
+                f"{name} needs values of opposite sign at the ends of the bracket. "
                 f"Got {fa} at {a} and {fb} at {b}."
             )
-        x, rounds, is_found = search(counted, (a, fa), (b, fb), *goal, maxiter or 100)
+        x, iterations, is_found = search(counted, (a, fa), (b, fb), *goal, maxiter or 100)
         found = counted.tensor(x)
-    return _results(f, found, values, rounds, counted.calls, is_found, name)
+    return _results(f, found, values, iterations, counted.calls, is_found, name)
 
 
 def _results(
-    f: Callable[..., Any], found: Any, args: Any, rounds: int, calls: int, is_found: bool, name: str
+    f: Callable[..., Any],
+    found: Any,
+    args: Any,
+    iterations: int,
+    calls: int,
+    is_found: bool,
+    name: str,
 ) -> RootResults:
-    """What was found, with derivatives if somebody records."""
+    """Return the result; the root has derivatives if a tape is recording."""
     shape = tuple(found.shape)
 
     def residual(x: Any) -> Any:
         return reshape_p(operand(f(reshape_p(x, shape=shape), *args)), shape=(-1,))
 
-    if is_recorded():
-        found = reshape_p(attached(residual, reshape_p(found, shape=(-1,))), shape=shape)
+    if is_recording():
+        found = reshape_p(
+            with_implicit_derivatives(residual, reshape_p(found, shape=(-1,))), shape=shape
+        )
     flag = "converged" if is_found else "stopped at the maximum number of iterations"
-    return RootResults(found, rounds, calls, is_found, flag, name)
+    return RootResults(found, iterations, calls, is_found, flag, name)
 
 
 Point = tuple[float, float]
@@ -158,11 +171,11 @@ def _bisected(
 ) -> tuple[float, int, bool]:
     if low[1] == 0 or high[1] == 0:
         return (low if low[1] == 0 else high)[0], 0, True
-    for rounds in range(1, most + 1):
+    for iterations in range(1, most + 1):
         middle = 0.5 * (low[0] + high[0])
         value = f(middle)
         if value == 0 or 0.5 * abs(high[0] - low[0]) < xtol + rtol * abs(middle):
-            return middle, rounds, True
+            return middle, iterations, True
         low, high = ((middle, value), high) if value * high[1] < 0 else (low, (middle, value))
     return 0.5 * (low[0] + high[0]), most, False
 
@@ -170,13 +183,13 @@ def _bisected(
 def _brent(
     f: Real, before: Point, best: Point, xtol: float, rtol: float, most: int
 ) -> tuple[float, int, bool]:
-    """Brent's method: inverse interpolation while it gets on well, halving otherwise.
+    """Brent's method: inverse interpolation while it converges, bisection otherwise.
 
-    The root lies between `best` and `other`, `before` is where the search came from.
+    The root lies between `best` and `other`; `before` is the previous point.
     """
     other = before
     last_step = step = best[0] - before[0]
-    for rounds in range(most):
+    for iterations in range(most):
         if before[1] * best[1] < 0:
             other = before
             last_step = step = best[0] - before[0]
@@ -185,7 +198,7 @@ def _brent(
         half = 0.5 * (other[0] - best[0])
         least = 0.5 * (xtol + rtol * abs(best[0]))
         if best[1] == 0 or abs(half) < least:
-            return best[0], rounds, True
+            return best[0], iterations, True
         guess = _interpolated(before, other, best)
         is_falling = abs(last_step) > least and abs(best[1]) < abs(before[1])
         if is_falling and 2.0 * abs(guess) < min(abs(last_step), 3.0 * abs(half) - least):
@@ -199,7 +212,7 @@ def _brent(
 
 
 def root_between(f: Real, a: float, b: float) -> float:
-    """Return where a function of a number changes its sign between a and b.
+    """Return the point between a and b where a function changes sign.
 
     >>> round(root_between(lambda x: x * x - 2.0, 0.0, 2.0), 6)
     1.414214
@@ -211,7 +224,7 @@ def root_between(f: Real, a: float, b: float) -> float:
 
 
 def _interpolated(before: Point, other: Point, best: Point) -> float:
-    """The step to the root of a line, or of the parabola in the value, through what is known."""
+    """Return the step of the secant method or of inverse quadratic interpolation."""
     if best[1] == before[1]:
         return math.inf
     if before[0] in (other[0], best[0]) or other[1] in (before[1], best[1]):
@@ -235,7 +248,7 @@ def brentq(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """Return a root of f between a and b, where its values have opposite signs.
+    """Return a root of f between a and b by Brent's method; f(a) and f(b) must differ in sign.
 
     >>> round(float(brentq(lambda x: x * x * x - 2.0, 0.0, 2.0)), 6)
     1.259921
@@ -255,7 +268,7 @@ def bisect(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """Return a root of f between a and b, by halving.
+    """Return a root of f between a and b by bisection.
 
     >>> round(float(bisect(lambda x: x - 0.3, 0.0, 1.0)), 6)
     0.3
@@ -267,8 +280,8 @@ def bisect(
 def _answer(found: RootResults, is_full: bool, raises: bool) -> Any:
     if raises and not found.converged:
         raise OptimizeError(
-            f"{found.method} found no root in {found.iterations} iterations. Begin nearer to one, "
-            "or raise maxiter."
+            f"{found.method} found no root in {found.iterations} iterations. Start closer to a "
+            "root or increase maxiter."
         )
     return (found.root, found) if is_full else found.root
 
@@ -286,10 +299,10 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """Return a root near x0 by Newton's method, for each element of an array by itself.
+    """Return a root near x0 by Newton's method, elementwise for arrays.
 
-    The derivative comes from the tape unless `fprime` is given. With `x1` it is the secant
-    method; with `fprime2`, a function or True for the tape's, Halley's.
+    The tape provides the derivative unless `fprime` is given. `x1` selects the secant method.
+    `fprime2`, a function or True for a derivative from the tape, selects Halley's method.
 
     >>> newton(lambda x: x * x - [4.0, 9.0], [1.0, 1.0]).round(6).tolist()
     [2.0, 3.0]
@@ -313,21 +326,21 @@ def _newton(
 ) -> RootResults:
     values = arguments(args)
     x = stop_gradient(operand(x0))
-    with quietly():
+    with without_recording():
         steps = _secant_steps(f, x, operand(x1), values) if x1 is not None else None
-        rounds, is_found = 0, False
-        while rounds < maxiter and not is_found:
-            rounds += 1
+        iterations, is_found = 0, False
+        while iterations < maxiter and not is_found:
+            iterations += 1
             if steps is None:
                 new = x + _newton_step(f, x, fprime, fprime2, values)
             else:
                 new = next(steps)
-            # How far each element is beyond its tolerance; one look at the worst.
+            # One host read of the element that exceeds its tolerance most.
             excess = largest(abs(new - x) - rtol * abs(new))
             x = new
-            is_found = look(_LOOKING, excess)[0] <= tol
-    calls = rounds + (1 if steps is not None else 0)
-    return _results(f, x, values, rounds, calls, is_found, name)
+            is_found = read_scalars(_READER, excess)[0] <= tol
+    calls = iterations + (1 if steps is not None else 0)
+    return _results(f, x, values, iterations, calls, is_found, name)
 
 
 def _newton_step(
@@ -348,8 +361,10 @@ def _newton_step(
             if callable(fprime2)
             else grad(lambda x: sum_over(grad(together)(x)))(x)
         )
-        share = 1.0 + 0.5 * step * bend / where(slope == 0.0, 1.0, slope)
-        step = where(abs(share - 1.0) < 1.0, step / where(share == 0.0, 1.0, share), step)
+        correction = 1.0 + 0.5 * step * bend / where(slope == 0.0, 1.0, slope)
+        step = where(
+            abs(correction - 1.0) < 1.0, step / where(correction == 0.0, 1.0, correction), step
+        )
     return stop_gradient(step)
 
 

@@ -1,6 +1,6 @@
-"""Nelder and Mead's search with a simplex, which needs no gradient.
+"""The Nelder-Mead simplex method, which needs no gradient.
 
-The corners stay on their device; the host looks at each value, for it decides by comparing them.
+The vertices stay on their device. The host reads and compares the values.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 
 from tapegrad.errors import ShapeError
 from tapegrad.scipy.optimize.boxes import Box
-from tapegrad.scipy.optimize.descending import LOOKING
-from tapegrad.scipy.optimize.implicit import look
-from tapegrad.scipy.optimize.objective import Ended, Objective, Seen, Watcher
+from tapegrad.scipy.optimize.descending import READER
+from tapegrad.scipy.optimize.implicit import read_scalars
+from tapegrad.scipy.optimize.objective import Objective, Outcome, State, Watcher
 from tapegrad.scipy.vocabulary import largest, numbers_like, operand, stack, where
 
-Corner = tuple[float, Any]
+Vertex = tuple[float, Any]
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How far a simplex is reflected, expanded, contracted and shrunk."""
+class SimplexCoefficients:
+    """The reflection, expansion, contraction and shrink coefficients."""
 
     reflect: float = 1.0
     expand: float = 2.0
@@ -30,108 +30,115 @@ class Pace:
     shrink: float = 0.5
 
     @classmethod
-    def adapted(cls, size: int) -> Pace:
-        """Return what suits many variables (Gao and Han)."""
+    def adapted(cls, size: int) -> SimplexCoefficients:
+        """Return coefficients adapted to the number of variables (Gao and Han)."""
         return cls(1.0, 1 + 2 / size, 0.75 - 1 / (2 * size), 1 - 1 / size)
 
 
 @dataclass(frozen=True)
-class Patience:
-    """When to stop."""
+class SimplexLimits:
+    """Stopping criteria and coefficients."""
 
     xatol: float
     fatol: float
     maxiter: float
     maxfev: float
-    pace: Pace
+    coefficients: SimplexCoefficients
 
 
 class Simplex:
-    """Corners with their values, the best first."""
+    """Vertices with their values, the best first."""
 
-    def __init__(self, objective: Objective, points: list[Any], box: Box | None, pace: Pace):
-        self._objective, self._box, self._pace = objective, box, pace
-        self.corners: list[Corner] = sorted(
-            (self._corner(point) for point in points), key=lambda corner: corner[0]
+    def __init__(
+        self,
+        objective: Objective,
+        points: list[Any],
+        box: Box | None,
+        coefficients: SimplexCoefficients,
+    ):
+        self._objective, self._box, self._coefficients = objective, box, coefficients
+        self.vertices: list[Vertex] = sorted(
+            (self._vertex(point) for point in points), key=lambda vertex: vertex[0]
         )
 
-    def _corner(self, point: Any) -> Corner:
+    def _vertex(self, point: Any) -> Vertex:
         point = point if self._box is None else self._box.inside(point)
-        return look(LOOKING, self._objective.value(point))[0], point
+        return read_scalars(READER, self._objective.value(point))[0], point
 
-    def is_small(self, patience: Patience) -> bool:
-        """Whether the corners and their values lie close together."""
-        best, *rest = self.corners
-        if max(abs(value - best[0]) for value, _ in rest) > patience.fatol:
+    def is_small(self, limits: SimplexLimits) -> bool:
+        """Whether the vertices and their values are close together."""
+        best, *rest = self.vertices
+        if max(abs(value - best[0]) for value, _ in rest) > limits.fatol:
             return False
         widest = largest(abs(stack([point for _, point in rest]) - best[1]))
-        return look(LOOKING, widest)[0] <= patience.xatol
+        return read_scalars(READER, widest)[0] <= limits.xatol
 
     def move(self) -> None:
-        """Replace the worst corner by a better one, or shrink."""
-        *others, (worst, far) = self.corners
+        """Replace the worst vertex by a better one, or shrink."""
+        *others, (worst, far) = self.vertices
         centre = others[0][1]
         for _, point in others[1:]:
             centre = centre + point
         centre = centre / float(len(others))
-        pace = self._pace
+        coefficients = self._coefficients
 
-        def beyond(share: float) -> Corner:
-            return self._corner((1.0 + share) * centre - share * far)
+        def beyond(factor: float) -> Vertex:
+            return self._vertex((1.0 + factor) * centre - factor * far)
 
-        new = beyond(pace.reflect)
+        new = beyond(coefficients.reflect)
         if new[0] < others[0][0]:
-            further = beyond(pace.reflect * pace.expand)
-            self._replace(min(further, new, key=lambda corner: corner[0]))
+            further = beyond(coefficients.reflect * coefficients.expand)
+            self._replace(min(further, new, key=lambda vertex: vertex[0]))
         elif new[0] < others[-1][0]:
             self._replace(new)
         else:
             is_outside = new[0] < worst
-            near = beyond(pace.contract * pace.reflect if is_outside else -pace.contract)
+            contract = coefficients.contract
+            near = beyond(contract * coefficients.reflect if is_outside else -contract)
             if near[0] <= new[0] if is_outside else near[0] < worst:
                 self._replace(near)
             else:
                 self._shrink()
 
-    def _replace(self, corner: Corner) -> None:
-        self.corners = sorted([*self.corners[:-1], corner], key=lambda corner: corner[0])
+    def _replace(self, vertex: Vertex) -> None:
+        self.vertices = sorted([*self.vertices[:-1], vertex], key=lambda vertex: vertex[0])
 
     def _shrink(self) -> None:
-        best, *rest = self.corners
-        moved = [self._corner(best[1] + self._pace.shrink * (p - best[1])) for _, p in rest]
-        self.corners = sorted([best, *moved], key=lambda corner: corner[0])
+        best, *rest = self.vertices
+        moved = [self._vertex(best[1] + self._coefficients.shrink * (p - best[1])) for _, p in rest]
+        self.vertices = sorted([best, *moved], key=lambda vertex: vertex[0])
 
 
 def descend_by_simplex(
     objective: Objective,
     x: Any,
     box: Box | None,
-    patience: Patience,
+    limits: SimplexLimits,
     initial: Any,
     watcher: Watcher,
-) -> Ended:
-    """Move a simplex until it is small."""
-    simplex = Simplex(objective, _first_points(x, initial), box, patience.pace)
-    rounds, status = 0, 0
-    while not simplex.is_small(patience):
-        if rounds >= patience.maxiter or objective.values >= patience.maxfev:
-            status = 1 if rounds >= patience.maxiter else 3
+) -> Outcome:
+    """Move the simplex until it is small."""
+    simplex = Simplex(objective, _first_points(x, initial), box, limits.coefficients)
+    iterations, status = 0, 0
+    while not simplex.is_small(limits):
+        if iterations >= limits.maxiter or objective.values >= limits.maxfev:
+            status = 1 if iterations >= limits.maxiter else 3
             break
         simplex.move()
-        rounds += 1
-        value, point = simplex.corners[0]
+        iterations += 1
+        value, point = simplex.vertices[0]
         if watcher.stops(point, value):
             status = 99
             break
-    value, point = simplex.corners[0]
-    corners = stack([point for _, point in simplex.corners])
-    values = numbers_like(x, [value for value, _ in simplex.corners])
-    extra = {"final_simplex": (corners, values)}
-    return Ended(Seen(point, None, value), rounds, status, extra)
+    value, point = simplex.vertices[0]
+    vertices = stack([point for _, point in simplex.vertices])
+    values = numbers_like(x, [value for value, _ in simplex.vertices])
+    extra = {"final_simplex": (vertices, values)}
+    return Outcome(State(point, None, value), iterations, status, extra)
 
 
 def _first_points(x: Any, initial: Any) -> list[Any]:
-    """The start, and beside it one corner along each axis: 5 % away, 0.00025 where it is 0."""
+    """Return x0 and one vertex along each axis: 5 % away, or 0.00025 where x0 is 0."""
     size = x.shape[0]
     if initial is not None:
         given = operand(initial)

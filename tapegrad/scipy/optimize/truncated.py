@@ -1,7 +1,7 @@
-"""Conjugate gradients on the quadratic model of a function, cut off early.
+"""Truncated conjugate gradients on the quadratic model of a function.
 
-Nothing is looked at while they run: what is over changes no more, so further rounds do no harm. On
-the CPU the loop ends as soon as that is seen; on a device when the answer has come.
+The loop does not wait for the device. Once converged, further iterations change nothing. On the CPU
+the loop stops at convergence, on a GPU as soon as the flag has arrived on the host.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tapegrad.scipy.optimize.objective import dot
-from tapegrad.scipy.sparse.linalg.krylov import Watch, length, ratio
+from tapegrad.scipy.sparse.linalg.krylov import ConvergenceFlag, length, ratio
 from tapegrad.scipy.vocabulary import minimum, sqrt, where, zeros_like
 
 
 class Model(NamedTuple):
-    """A step, how much the model descends by it, and whether it ends on the border."""
+    """A step, the decrease of the model, and whether the step ends on the boundary."""
 
     step: Any
     descent: Any
     is_on_border: Any
 
 
-def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
-    """Minimise g·p + p·Hp / 2 over |p| <= radius, as Steihaug does.
+def steihaug_step(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
+    """Minimize g·p + p·Hp / 2 over |p| <= radius by Steihaug's method.
 
     >>> import tapegrad
-    >>> found = within(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0]), 10.0)
+    >>> found = steihaug_step(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0]), 10.0)
     >>> found.step.tolist(), bool(found.is_on_border)
     ([-0.5, 0.0], False)
     """
@@ -34,18 +34,18 @@ def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
     goal = minimum(sqrt(size), 0.5) * size
     p, r, d = zeros_like(gradient), gradient, -gradient
     border = is_over = size <= 0.0
-    watch = Watch()
+    converged = ConvergenceFlag()
     for _ in range(max(2 * gradient.shape[0], 4)):
-        if watch.has_ended(is_over):
+        if converged.is_known_true(is_over):
             break
         bent = apply(d)
         curve, rest = dot(d, bent), dot(r, r)
-        pace = ratio(rest, curve)
-        far = length(p + pace * d) >= radius
+        alpha = ratio(rest, curve)
+        far = length(p + alpha * d) >= radius
         leaves = ((curve <= 0.0) | far) & ~is_over
-        pace = where(leaves, _to_border(p, d, radius), pace)
-        pace = where(is_over, 0.0, pace)
-        p, r = p + pace * d, r + pace * bent
+        alpha = where(leaves, _to_border(p, d, radius), alpha)
+        alpha = where(is_over, 0.0, alpha)
+        p, r = p + alpha * d, r + alpha * bent
         border = border | leaves
         is_over = is_over | leaves | (length(r) < goal)
         d = ratio(dot(r, r), rest) * d - r
@@ -53,13 +53,15 @@ def within(apply: Callable[[Any], Any], gradient: Any, radius: float) -> Model:
 
 
 def _to_border(p: Any, d: Any, radius: float) -> Any:
-    """How far along d it is from p to the sphere."""
+    """Return the distance from p along d to the sphere."""
     a, b, c = dot(d, d), dot(p, d), dot(p, p) - radius * radius
     return ratio(sqrt(where(b * b - a * c > 0.0, b * b - a * c, 0.0)) - b, a)
 
 
-def newton_direction(apply: Callable[[Any], Any], gradient: Any, rounds: int | None = None) -> Any:
-    """Return a direction of descent near Newton's; where the curvature is negative it stops.
+def newton_direction(
+    apply: Callable[[Any], Any], gradient: Any, iterations: int | None = None
+) -> Any:
+    """Return an approximate Newton direction; stop at negative curvature.
 
     >>> import tapegrad
     >>> newton_direction(lambda p: 2.0 * p, tapegrad.constant([1.0, 0.0])).tolist()
@@ -69,17 +71,17 @@ def newton_direction(apply: Callable[[Any], Any], gradient: Any, rounds: int | N
     goal = minimum(sqrt(size), 0.5) * size
     p, r, d = zeros_like(gradient), gradient, -gradient
     is_over = size <= 0.0
-    watch = Watch()
-    for count in range(rounds or max(2 * gradient.shape[0], 4)):
-        if watch.has_ended(is_over):
+    converged = ConvergenceFlag()
+    for count in range(iterations or max(2 * gradient.shape[0], 4)):
+        if converged.is_known_true(is_over):
             break
         bent = apply(d)
         curve, rest = dot(d, bent), dot(r, r)
         is_flat = curve <= 3e-16 * dot(d, d)
-        # The first direction is that of steepest descent, good enough by itself.
+        # If the first direction has negative curvature, use steepest descent.
         otherwise = 1.0 if count == 0 else 0.0
-        pace = where(is_over, 0.0, where(is_flat, otherwise, ratio(rest, curve)))
-        p, r = p + pace * d, r + pace * bent
+        alpha = where(is_over, 0.0, where(is_flat, otherwise, ratio(rest, curve)))
+        p, r = p + alpha * d, r + alpha * bent
         is_over = is_over | is_flat | (length(r) <= goal)
         d = ratio(dot(r, r), rest) * d - r
     return p

@@ -1,4 +1,4 @@
-"""SciPy's signal processing on tensors, with gradients: convolution, filters, spectra."""
+"""SciPy's signal processing with gradients: convolution, filters, spectra."""
 
 from tapegrad.scipy.signal.convolving import (
     convolve,

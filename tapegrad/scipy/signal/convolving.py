@@ -1,17 +1,17 @@
-"""Convolution and correlation over any number of axes, and recursive filters."""
+"""N-dimensional convolution and correlation, the Hilbert transform, and recursive filters."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.convolve import convolve_p
-from tapegrad.ops.fft import fftn, ifftn, irfftn, rfftn
+from tapegrad.ops.convolution.sequences import convolve_p
+from tapegrad.ops.fourier.transforms import fftn, ifftn, irfftn, rfftn
 from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.padding import pad
-from tapegrad.ops.recurrence import recurrence_p
+from tapegrad.ops.reduction.recurrence import recurrence_p
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.vocabulary import (
     broadcast_p,
@@ -30,10 +30,10 @@ _MODES = ("full", "same", "valid")
 
 
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """Return the convolution of two arrays over all their axes.
+    """Return the convolution of two arrays over all axes.
 
-    The mode is 'full', 'same' (as large as `in1`) or 'valid' (where they overlap wholly). The
-    method is 'direct' (for sequences) or 'fft'; 'auto' takes the first it can.
+    The mode is 'full', 'same' (as large as `in1`) or 'valid' (full overlap only). The method is
+    'direct' (1-D only) or 'fft'; 'auto' uses 'direct' where possible.
 
     >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -42,59 +42,61 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     check_choice("method", method, ("auto", "direct", "fft"))
     axes = tuple(range(x.ndim))
     if len(axes) == 1 and method != "fft":
-        return _part(convolve_p(x, w), x, w, mode, axes, "convolve")
+        return _crop(convolve_p(x, w), x, w, mode, axes, "convolve")
     if method == "direct":
-        raise ArgumentError(f"The direct method is for sequences. Got {len(axes)} axes.")
-    return _part(_by_fft(x, w, axes), x, w, mode, axes, "convolve")
+        raise ArgumentError(
+            f"method='direct' needs 1-D arrays. Got {len(axes)} axes. Use method='fft'."
+        )
+    return _crop(_by_fft(x, w, axes), x, w, mode, axes, "convolve")
 
 
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """Return the convolution over some axes (None: all) by Fourier transforms.
-
-    Other axes broadcast.
+    """Return the convolution over `axes` (default: all) by FFT; other axes broadcast.
 
     >>> fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0], "same").round(6).tolist()
     [0.0, 1.0, 2.0]
     """
     x, w = _pair(in1, in2, "fftconvolve")
     over = normalize_axes(axes, x.ndim, "fftconvolve")
-    return _part(_by_fft(x, w, over), x, w, mode, over, "fftconvolve")
+    return _crop(_by_fft(x, w, over), x, w, mode, over, "fftconvolve")
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """Return the cross-correlation of two arrays: sums of in1[n + k] conj(in2[k]).
+    """Return the cross-correlation of two arrays: the sums of in1[n + k] conj(in2[k]).
 
     >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0], "valid").tolist()
     [2.0, 3.0]
     """
     x, w = _pair(in1, in2, "correlate")
-    return convolve(x, _turned(w), mode, method)
+    return convolve(x, _reversed_conjugate(w), mode, method)
 
 
 def convolve2d(in1: Any, in2: Any, mode: str = "full") -> Any:
-    """Return the convolution of two matrices, with zeros around them.
+    """Return the convolution of two matrices with zero padding.
 
     >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]]).round(6).tolist()
     [[1.0, 3.0, 2.0]]
     """
     x, w = _pair(in1, in2, "convolve2d")
-    _refuse_other_ranks(x, "convolve2d")
+    _check_matrices(x, "convolve2d")
     return convolve(x, w, mode)
 
 
 def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
-    """Return the cross-correlation of two matrices, with zeros around them.
+    """Return the cross-correlation of two matrices with zero padding.
 
     >>> correlate2d([[1.0, 2.0]], [[1.0, 0.0]], "valid").round(6).tolist()
     [[1.0]]
     """
     x, w = _pair(in1, in2, "correlate2d")
-    _refuse_other_ranks(x, "correlate2d")
-    # SciPy takes the later of two middles here, unlike in `correlate`.
-    return _part(_by_fft(x, _turned(w), (0, 1)), x, w, mode, (0, 1), "correlate2d", later=True)
+    _check_matrices(x, "correlate2d")
+    # Where the crop cannot be centered, SciPy starts one element later here than in `correlate`.
+    return _crop(
+        _by_fft(x, _reversed_conjugate(w), (0, 1)), x, w, mode, (0, 1), "correlate2d", later=True
+    )
 
 
-def _refuse_other_ranks(x: Any, name: str) -> None:
+def _check_matrices(x: Any, name: str) -> None:
     if x.ndim != 2:
         raise ShapeError(f"{name} needs matrices. Got {x.ndim} axes.")
 
@@ -103,13 +105,13 @@ def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
     x, w = operands(in1, in2)
     if x.ndim != w.ndim or not x.shape or 0 in (*x.shape, *w.shape):
         raise ShapeError(
-            f"{name} needs two arrays with the same number of axes, at least one, none empty. "
+            f"{name} needs two non-empty arrays with the same number of axes, at least one. "
             f"Got shapes {x.shape} and {w.shape}."
         )
     return x, w
 
 
-def _turned(w: Any) -> Any:
+def _reversed_conjugate(w: Any) -> Any:
     return conjugate(w)[(slice(None, None, -1),) * w.ndim]
 
 
@@ -120,10 +122,10 @@ def _by_fft(x: Any, w: Any, axes: tuple[int, ...]) -> Any:
     return irfftn(rfftn(x, lengths, axes) * rfftn(w, lengths, axes), lengths, axes)
 
 
-def _part(
+def _crop(
     whole: Any, x: Any, w: Any, mode: str, axes: tuple[int, ...], name: str, later: bool = False
 ) -> Any:
-    """Cut the part that the mode names out of the middle of the full result."""
+    """Crop the full result to the part that the mode selects."""
     check_choice(f"The mode of {name}", mode, _MODES)
     if mode == "full":
         return whole
@@ -149,9 +151,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     """
     x = operand(x)
     if is_complex(x):
-        raise ArgumentError(
-            "hilbert takes real numbers. Got complex ones: give it their real part."
-        )
+        raise ArgumentError("hilbert needs a real signal. Got a complex one; pass its real part.")
     axis = normalize_axis(axis, x.ndim, "hilbert")
     n = x.shape[axis] if N is None else int(N)
     if n < 1:
@@ -168,10 +168,10 @@ def _analytic_weights(n: int) -> Any:
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
-    """Return x filtered by the rational transfer function b / a, along one axis.
+    """Filter x along one axis by the rational transfer function b / a.
 
-    Without feedback (one number in `a`) it is a convolution, with one term of feedback a linear
-    recurrence, and with more a triangular system of the length of the signal.
+    Without feedback (`a` has one entry) this is a convolution, with one feedback term a linear
+    recurrence, and with more terms a triangular system of the length of the signal.
 
     >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
@@ -189,10 +189,10 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
     forward = broadcast_p(b / lead, shape=(*rows.shape[:-1], b.shape[0]))
     y = convolve_p(rows, forward)[..., :n]
     back = a[1:] / lead
-    return moveaxis(_fed_back(back, y, n), -1, axis)
+    return moveaxis(_apply_feedback(back, y, n), -1, axis)
 
 
-def _fed_back(back: Any, y: Any, n: int) -> Any:
+def _apply_feedback(back: Any, y: Any, n: int) -> Any:
     """Return z with z[i] + back[0] z[i - 1] + back[1] z[i - 2] + ... = y[i]."""
     order = back.shape[0]
     if not order or not n:

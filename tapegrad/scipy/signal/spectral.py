@@ -1,4 +1,4 @@
-"""Spectra of signals cut into windowed segments: stft, istft, csd, welch, periodogram, detrend."""
+"""Spectral analysis with windowed segments: stft, istft, csd, welch, periodogram, detrend."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.operand import normalize_axis
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.fft import fft, ifft, irfft, rfft
-from tapegrad.ops.padding import pad
-from tapegrad.ops.signal import frame, overlap_and_add
+from tapegrad.ops.fourier.frames import frame, overlap_and_add
+from tapegrad.ops.fourier.transforms import fft, ifft, irfft, rfft
+from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.signal.windows import host_window
 from tapegrad.scipy.vocabulary import (
     as_constant,
@@ -31,7 +31,7 @@ from tapegrad.scipy.vocabulary import (
 
 @dataclass(frozen=True)
 class Segments:
-    """How a signal is cut: the window, the length of a segment, its overlap and its transform."""
+    """The segmentation of a signal: window, segment length, overlap and transform length."""
 
     window: np.ndarray
     length: int
@@ -44,7 +44,7 @@ class Segments:
         return self.length - self.overlap
 
     def frequencies(self, fs: float) -> Any:
-        """The frequency of each bin."""
+        """Return the frequency of each bin."""
         make = np.fft.rfftfreq if self.onesided else np.fft.fftfreq
         return as_constant(make(self.bins, 1 / fs))
 
@@ -72,7 +72,7 @@ def _like(x: Any, values: np.ndarray) -> Any:
 
 
 def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
-    """Return the signal less its mean ('constant') or the line that fits it best ('linear').
+    """Subtract the mean ('constant') or the best fitting line ('linear') from a signal.
 
     >>> detrend([1.0, 2.0, 3.0]).round(6).tolist()
     [0.0, 0.0, 0.0]
@@ -101,7 +101,7 @@ def _transforms(x: Any, cut: Segments, trend: Any) -> Any:
 
 
 def _scale(cut: Segments, fs: float, scaling: str, names: tuple[str, str]) -> float:
-    """The factor of a power spectrum: per frequency, or of a whole line."""
+    """Return the scale of a power spectrum: a density, or the power of a spectral line."""
     check_choice("scaling", scaling, names)
     if scaling == names[0]:
         return 1 / (fs * float((cut.window**2).sum()))
@@ -124,7 +124,7 @@ def stft(
 ) -> tuple[Any, Any, Any]:
     """Return frequencies, times and the short-time Fourier transform `[..., bins, times]`.
 
-    The boundary is 'zeros' (half a segment of them on either side) or None.
+    The boundary is 'zeros', which pads half a segment on both sides, or None.
 
     >>> f, t, z = stft([0.0] * 8, nperseg=4)
     >>> z.shape
@@ -159,7 +159,7 @@ def istft(
     freq_axis: int = -2,
     scaling: str = "spectrum",
 ) -> tuple[Any, Any]:
-    """Return the times and the signal whose `stft` this is.
+    """Return the times and the inverse of `stft`.
 
     >>> f, t, z = stft([1.0, 2.0, 3.0, 4.0], nperseg=2)
     >>> istft(z, nperseg=2)[1].round(6).tolist()
@@ -170,7 +170,7 @@ def istft(
     bins = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]
     length = bins if nperseg is None else int(nperseg)
     if input_onesided and nfft is None and length == bins + 1:
-        bins = length  # half of an odd number of bins
+        bins = length  # `bins` comes from a one-sided transform of odd length
     cut = _segments(window, length, noverlap, nfft or bins, length, input_onesided)
     pieces = irfft(z, cut.bins) if input_onesided else ifft(z, cut.bins)
     pieces = pieces[..., : cut.length]
@@ -200,14 +200,14 @@ def csd(
     scaling: str = "density",
     axis: int = -1,
 ) -> tuple[Any, Any]:
-    """Return frequencies and the cross spectral density of two signals, by Welch's method.
+    """Return frequencies and the cross spectral density of two signals by Welch's method.
 
     >>> f, p = csd([1.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 1.0], nperseg=4)
     >>> p.shape
     (3,)
     """
     x, y = operands(x, y)
-    # Signals of fewer axes broadcast, so the axis is that of each.
+    # Signals with fewer axes broadcast, so each has its own axis number.
     x, y = (moveaxis(s, normalize_axis(axis, s.ndim, "csd"), -1) for s in (x, y))
     axis = normalize_axis(axis, max(x.ndim, y.ndim), "csd")
     longest = max(x.shape[-1], y.shape[-1])
@@ -242,7 +242,7 @@ def welch(
     scaling: str = "density",
     axis: int = -1,
 ) -> tuple[Any, Any]:
-    """Return frequencies and the power spectral density, averaged over segments.
+    """Return frequencies and the power spectral density by Welch's method.
 
     >>> f, p = welch([1.0, -1.0, 1.0, -1.0], nperseg=4, window="boxcar")
     >>> p.round(6).tolist()
@@ -273,7 +273,7 @@ def periodogram(
     place = normalize_axis(axis, x.ndim, "periodogram")
     length = x.shape[place]
     if nfft is not None and nfft < length:
-        # Too few bins for the whole signal: the rest is left out, as in SciPy.
+        # As in SciPy, nfft below the length of the signal truncates it.
         x = x[(slice(None),) * place + (slice(0, int(nfft)),)]
         length = int(nfft)
     return welch(x, fs, window, length, 0, nfft, detrend, return_onesided, scaling, axis)

@@ -1,4 +1,4 @@
-"""Windows by name, as constants."""
+"""Window functions by name, as constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OTHER_NAMES = {"ones": "boxcar", "rect": "boxcar", "hann_periodic": "hann"}
 
 
 def host_window(window: Any, length: int, periodic: bool = True) -> Host:
-    """Return the weights of a window given by name, by (name, parameter), or by its values.
+    """Return the values of a window given by name, by (name, parameter), or as an array.
 
     >>> host_window("hann", 4).round(9).tolist()
     [0.0, 0.5, 1.0, 0.5]
@@ -50,26 +50,26 @@ def host_window(window: Any, length: int, periodic: bool = True) -> Host:
     elif name == "bartlett":
         values = np.bartlett(size)
     elif name == "general_hamming" and len(rest) == 1:
-        share = float(rest[0])
-        values = share - (1 - share) * np.cos(2 * np.pi * place / max(size - 1, 1))
+        alpha = float(rest[0])
+        values = alpha - (1 - alpha) * np.cos(2 * np.pi * place / max(size - 1, 1))
     elif name == "kaiser" and len(rest) == 1:
         values = np.kaiser(size, float(rest[0]))
     elif name == "gaussian" and len(rest) == 1:
         values = np.exp(-0.5 * ((place - 0.5 * (size - 1)) / float(rest[0])) ** 2)
     else:
         known = ", ".join([*_COSINES, "bartlett", "cosine", *_WITH_PARAMETERS])
-        raise ArgumentError(f"The window must be one of {known}, or its values. Got {window!r}.")
+        raise ArgumentError(f"The window must be one of {known}, or an array. Got {window!r}.")
     return np.ones(1) if length == 1 else values[:length]
 
 
 def get_window(window: Any, Nx: int, fftbins: bool = True) -> Any:
-    """Return a window of Nx weights: periodic by default, symmetric without `fftbins`.
+    """Return a window of length Nx, periodic by default and symmetric with `fftbins=False`.
 
     >>> get_window("hann", 5, fftbins=False).round(9).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     if int(Nx) != Nx or Nx < 1:
-        raise ArgumentError(f"get_window needs a positive whole number as Nx. Got {Nx!r}.")
+        raise ArgumentError(f"get_window needs a positive integer Nx. Got {Nx!r}.")
     if isinstance(window, float | int):
         window = ("kaiser", window)
     return as_constant(host_window(window, int(Nx), fftbins))

@@ -1,8 +1,8 @@
-"""SciPy's sparse matrices on tensors: gradients go to the entries and to what they multiply.
+"""SciPy's sparse matrices with gradients for the stored entries and for dense operands.
 
-arrays      coo_array, csr_array, csc_array; base: what they share
-construct   matrices from diagonals and stacks; blocks: from blocks, triangles, random ones
-linalg      systems of equations, eigenvalues
+arrays      coo_array, csr_array, csc_array; their base class is in base
+construct   matrices from diagonals and stacks; blocks, triangles and random matrices in blocks
+linalg      linear systems, eigenvalues
 """
 
 from tapegrad.scipy.sparse import linalg

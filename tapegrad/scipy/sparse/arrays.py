@@ -1,22 +1,22 @@
-"""The three formats of sparse matrices: coo_array, csr_array and csc_array.
+"""The sparse formats coo_array, csr_array and csc_array.
 
-All keep a tensor of entries and for each its row and column; they differ in the order of the
-entries and in how they are given.
+All store a tensor of entries with the row and the column of each. They differ in the order of the
+entries and in their constructors.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.convert import register_tensor_conversion_function
+from tapegrad.core.values.convert import register_tensor_conversion_function
 from tapegrad.scipy.sparse.base import SparseArray
-from tapegrad.scipy.sparse.structure import pointers_from_rows, sorting
+from tapegrad.scipy.sparse.structure import lexsort, pointers_from_rows
 
 
 class coo_array(SparseArray):  # noqa: N801  # SciPy's name
-    """A sparse matrix by coordinates: entries, their rows and their columns, in any order.
+    """A sparse matrix in coordinate format: entries, rows and columns in any order.
 
-    Made from (data, (row, col)), from a dense matrix, a shape, or a sparse array of SciPy or CuPy.
+    It is made from (data, (row, col)), a dense matrix, a shape, or a sparse array of SciPy or CuPy.
 
     >>> a = coo_array(([1.0, 2.0, 3.0], ([0, 1, 1], [0, 0, 2])), shape=(2, 3))
     >>> a.toarray().tolist(), (a @ [1.0, 1.0, 2.0]).tolist()
@@ -27,15 +27,15 @@ class coo_array(SparseArray):  # noqa: N801  # SciPy's name
 
     @property
     def coords(self) -> tuple[Any, Any]:
-        """Rows and columns."""
+        """The rows and columns of the entries."""
         return self.row, self.col
 
 
 class csr_array(SparseArray):  # noqa: N801  # SciPy's name
-    """A sparse matrix sorted by rows.
+    """A sparse matrix in compressed row format.
 
-    Made from (data, indices, indptr), from (data, (row, col)), from a dense matrix, a shape, or a
-    sparse array of SciPy or CuPy; entries at the same place are not summed up.
+    It is made from (data, indices, indptr), (data, (row, col)), a dense matrix, a shape, or a
+    sparse array of SciPy or CuPy. Duplicate entries are not summed.
 
     >>> a = csr_array(([1.0, 2.0, 3.0], [0, 0, 2], [0, 1, 3]), shape=(2, 3))
     >>> a.toarray().tolist(), a.indptr.tolist()
@@ -51,16 +51,16 @@ class csr_array(SparseArray):  # noqa: N801  # SciPy's name
 
     @property
     def indptr(self) -> Any:
-        """Where each row begins among the entries, and the end."""
+        """The start of each row among the entries, followed by the end."""
         return pointers_from_rows(self.row, self.shape[0])
 
     def _sort(self) -> None:
-        order = sorting(self.row, self.col, self.shape[1])
+        order = lexsort(self.row, self.col, self.shape[1])
         self.data, self.row, self.col = self._picked(order)
 
 
 class csc_array(SparseArray):  # noqa: N801  # SciPy's name
-    """A sparse matrix sorted by columns; made as csr_array is.
+    """A sparse matrix in compressed column format, with the constructors of csr_array.
 
     >>> a = csc_array([[1.0, 0.0], [2.0, 3.0]])
     >>> a.indices.tolist(), a.indptr.tolist()
@@ -76,20 +76,20 @@ class csc_array(SparseArray):  # noqa: N801  # SciPy's name
 
     @property
     def indptr(self) -> Any:
-        """Where each column begins among the entries, and the end."""
+        """The start of each column among the entries, followed by the end."""
         return pointers_from_rows(self.col, self.shape[1])
 
     def _sort(self) -> None:
-        order = sorting(self.col, self.row, self.shape[0])
+        order = lexsort(self.col, self.row, self.shape[0])
         self.data, self.row, self.col = self._picked(order)
 
 
-# `tensor @ sparse` and the like: a tensor's operators turn what stands beside it into a tensor.
+# Operators of tensors convert the other operand to a tensor; this supports `tensor @ sparse`.
 register_tensor_conversion_function(SparseArray, SparseArray.toarray)
 
 
 def issparse(x: Any) -> bool:
-    """Return whether a value is one of our sparse arrays.
+    """Return whether a value is a sparse array of this package.
 
     >>> issparse(coo_array((2, 2))), issparse([[1.0]])
     (True, False)
@@ -98,7 +98,7 @@ def issparse(x: Any) -> bool:
 
 
 def as_sparse(value: Any) -> SparseArray:
-    """Return a sparse array as it is, and anything else as one by coordinates.
+    """Return sparse arrays as they are and convert anything else to a coo_array.
 
     >>> as_sparse([[0.0, 2.0]])
     <coo_array of 1 x 2, 1 entries, float64>

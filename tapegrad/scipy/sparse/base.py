@@ -1,7 +1,7 @@
-"""What the formats of sparse matrices share: entries and their places, arithmetic, products.
+"""The base class of sparse arrays: entries, positions, arithmetic and products.
 
-Entries may share a place and then count together; only functions that are not linear in them need
-them summed up first, which takes a look at the places.
+Entries with the same position are added. Only functions that are not linear in the entries sum
+duplicates first, which reads the positions on the host.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import NUMBERS
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.segment import segment_sum_p
+from tapegrad.ops.indexing.segment import segment_sum_p
 from tapegrad.scipy.sparse import parts, selecting
-from tapegrad.scipy.sparse.structure import flat_places, groups, on_host, product_pairs
+from tapegrad.scipy.sparse.structure import flat_places, on_host, product_pairs, unique_places
 from tapegrad.scipy.vocabulary import (
     cast,
     concat,
@@ -35,11 +35,11 @@ from tapegrad.scipy.vocabulary import (
 
 
 class SparseArray:
-    """What the three formats share: entries, their places, arithmetic and products."""
+    """The base class of the three formats: entries, positions, arithmetic and products."""
 
     format: ClassVar[str] = ""
     formats: ClassVar[dict[str, type[SparseArray]]] = {}
-    # NumPy leaves `array @ sparse` to us; CuPy likewise.
+    # Makes NumPy and CuPy defer `array @ sparse` to this class.
     __array_priority__ = 200
     __array_ufunc__ = None
 
@@ -70,23 +70,23 @@ class SparseArray:
     def from_parts(
         cls, data: Any, row: Any, col: Any, shape: tuple[int, int], is_canonical: bool
     ) -> Any:
-        """Return an array of tensors that fit, sorted as the format wants it."""
+        """Return an array from matching tensors, sorted for the format."""
         made = cls.__new__(cls)
         made._set(data, row, col, shape, is_canonical)
         return made
 
     def _sort(self) -> None:
-        """Bring the entries into the order of the format; COO takes any."""
+        """Sort the entries for the format; COO allows any order."""
 
     def _picked(self, places: Any) -> tuple[Any, Any, Any]:
         data, row, col = (take(x, places) for x in (self.data, self.row, self.col))
         return data, row, col
 
     def _like(self, data: Any) -> Any:
-        """The same places with other entries."""
+        """Return an array with the same positions and other entries."""
         return self.from_parts(data, self.row, self.col, self.shape, self.has_canonical_format)
 
-    # What it is
+    # Attributes
 
     @property
     def dtype(self) -> Any:
@@ -95,12 +95,12 @@ class SparseArray:
 
     @property
     def ndim(self) -> int:
-        """Two: these are matrices."""
+        """Always 2."""
         return 2
 
     @property
     def nnz(self) -> int:
-        """The number of entries that are kept, zeros among them."""
+        """The number of stored entries, including explicit zeros."""
         return int(self.data.shape[0])
 
     size = nnz
@@ -109,10 +109,10 @@ class SparseArray:
         rows, columns = self.shape
         return f"<{self.format}_array of {rows} x {columns}, {self.nnz} entries, {self.dtype.name}>"
 
-    # Other forms
+    # Conversions
 
     def toarray(self, order: Any = None) -> Any:
-        """Return the dense tensor, with a gradient for every entry."""
+        """Return the dense tensor; gradients flow to the stored entries."""
         rows, columns = self.shape
         places = flat_places(self.row, self.col, columns)
         flat = take_add_p(self.data, places, axis=0, size=rows * columns)
@@ -121,15 +121,15 @@ class SparseArray:
     todense = toarray
 
     def tocoo(self, copy: bool = True) -> Any:
-        """Return the same entries without an order."""
+        """Return the array in COO format."""
         return self._in_format("coo")
 
     def tocsr(self, copy: bool = False) -> Any:
-        """Return the entries sorted by rows."""
+        """Return the array in CSR format."""
         return self._in_format("csr")
 
     def tocsc(self, copy: bool = False) -> Any:
-        """Return the entries sorted by columns."""
+        """Return the array in CSC format."""
         return self._in_format("csc")
 
     def asformat(self, format: str | None, copy: bool = False) -> Any:
@@ -147,7 +147,7 @@ class SparseArray:
         return made
 
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
-        """Return rows as columns; CSR becomes CSC and the other way round."""
+        """Return the transpose; CSR becomes CSC and vice versa."""
         kind = self.formats[{"csr": "csc", "csc": "csr"}.get(self.format, "coo")]
         shape = (self.shape[1], self.shape[0])
         return kind.from_parts(self.data, self.col, self.row, shape, self.has_canonical_format)
@@ -166,7 +166,7 @@ class SparseArray:
         return self._like(cast(self.data, dtype))
 
     def nonzero(self) -> tuple[Any, Any]:
-        """Return rows and columns of the elements that are not zero; the host looks at them."""
+        """Return rows and columns of the nonzero elements, which are read on the host."""
         single = self.sum_duplicates()
         values = on_host(single.data, "nonzero")
         rows, columns = on_host(single.row, "nonzero"), on_host(single.col, "nonzero")
@@ -175,13 +175,13 @@ class SparseArray:
         return take(single.row, kept), take(single.col, kept)
 
     def count_nonzero(self) -> int:
-        """Return how many elements are not zero; the host looks at them."""
+        """Return the number of nonzero elements, which are read on the host."""
         return int(np.count_nonzero(on_host(self.sum_duplicates().data, "count_nonzero")))
 
     def eliminate_zeros(self) -> Any:
-        """Return an array without entries that are zero; the host looks at them.
+        """Return an array without explicit zeros, which are found on the host.
 
-        SciPy's method changes the array itself.
+        Unlike SciPy's method it does not modify the array.
         """
         kept = np.flatnonzero(on_host(self.data, "eliminate_zeros"))
         order = place_next_to(self.row, kept)
@@ -192,10 +192,10 @@ class SparseArray:
         return self._like(self.data)
 
     def sum_duplicates(self) -> Any:
-        """Return an array in which each place has one entry; this reads the places on the host."""
+        """Return an array without duplicates; the positions are read on the host."""
         if self.has_canonical_format:
             return self
-        rows, columns, inverse = groups(self.row, self.col, self.shape[1], "sum_duplicates")
+        rows, columns, inverse = unique_places(self.row, self.col, self.shape[1], "sum_duplicates")
         data = segment_sum_p(self.data, place_next_to(self.row, inverse), num=len(rows))
         row, column = place_next_to(self.row, rows), place_next_to(self.row, columns)
         made = self.from_parts(data, row, column, self.shape, True)
@@ -203,8 +203,8 @@ class SparseArray:
         return made
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an element, or rows and columns by slices and lists as a sparse matrix."""
-        return selecting.part(self, index)
+        """Return an element, or a sparse matrix of rows and columns given by slices or lists."""
+        return selecting.select(self, index)
 
     # Products
 
@@ -226,7 +226,9 @@ class SparseArray:
         if x.ndim == 1:
             return self.transpose() @ x
         if x.ndim != 2:
-            raise ShapeError(f"Matrices and vectors have 1 or 2 axes. Got {x.shape}.")
+            raise ShapeError(
+                f"A sparse array can be multiplied by a vector or a matrix. Got shape {x.shape}."
+            )
         return matrix_transpose(self.transpose() @ matrix_transpose(x))
 
     def dot(self, other: Any) -> Any:
@@ -234,7 +236,7 @@ class SparseArray:
         return self * other if type(other) in NUMBERS else self @ other
 
     def _times_sparse(self, other: SparseArray) -> Any:
-        """The product of two sparse arrays, whose places are found on the host."""
+        """Multiply two sparse arrays; the positions of the result are found on the host."""
         if self.shape[1] != other.shape[0]:
             raise ShapeError(
                 f"A sparse array of shape {self.shape} cannot be multiplied by one of shape "
@@ -290,20 +292,22 @@ class SparseArray:
         return self._like(-self.data)
 
     def __abs__(self) -> Any:
-        return self._by_entry(abs)
+        return self._map_entries(abs)
 
     def __pow__(self, power: Any) -> Any:
         return self.power(power)
 
     def power(self, n: Any, dtype: Any = None) -> Any:
-        """Return the powers of the elements; n is above 0, so that zeros stay."""
+        """Return the powers of the elements; n must be positive, so that zeros stay zero."""
         if type(n) in NUMBERS and not n > 0:
-            raise ArgumentError(f"Elements of a sparse array take powers above 0. Got {n}.")
-        made = self._by_entry(lambda x: x**n)
+            raise ArgumentError(
+                f"Elements of a sparse array need powers above 0. Got {n}. Convert it by toarray()."
+            )
+        made = self._map_entries(lambda x: x**n)
         return made if dtype is None else made.astype(dtype)
 
-    def _by_entry(self, function: Callable[[Any], Any]) -> Any:
-        """A function of elements that keeps zeros."""
+    def _map_entries(self, function: Callable[[Any], Any]) -> Any:
+        """Apply an elementwise function that maps 0 to 0."""
         single = self.sum_duplicates()
         return single._like(function(single.data))
 
@@ -319,9 +323,10 @@ class SparseArray:
         return self.multiply(1.0 / operand(other))
 
     def multiply(self, other: Any) -> Any:
-        """Return the products of elements with those of a number, a dense or a sparse array.
+        """Multiply elementwise by a number, a dense array or a sparse array.
 
-        With a sparse array the result has the entries of the first, zeros where the other has none.
+        For a sparse array the result stores the positions of this array, with zeros where the other
+        has no entry.
         """
         if isinstance(other, SparseArray):
             return self._multiply_sparse(other)
@@ -331,7 +336,7 @@ class SparseArray:
         shape = tuple(x.shape)
         full = (1, *shape) if len(shape) == 1 else shape
         if len(full) != 2 or any(n not in (1, m) for n, m in zip(full, self.shape, strict=True)):
-            raise ShapeError(f"Shapes {self.shape} and {shape} cannot be multiplied by element.")
+            raise ShapeError(f"Shapes {self.shape} and {shape} cannot be multiplied elementwise.")
         row = self.row if full[0] > 1 else self.row * 0
         column = self.col if full[1] > 1 else self.col * 0
         flat = reshape_p(x, shape=(math.prod(full),))
@@ -344,12 +349,12 @@ class SparseArray:
         data, entries = operands(one.data, two.data)
         if two.row is one.row and two.col is one.col:
             return one._like(data * entries)
-        return one._like(data * parts.found_at(one, two, entries))
+        return one._like(data * parts.values_at(one, two, entries))
 
     # Sums
 
     def sum(self, axis: Any = None, dtype: Any = None) -> Any:
-        """Return the sum of all elements, or of each column (axis 0) or row (axis 1), dense."""
+        """Return the sum of all elements, or of each column (axis 0) or row (axis 1)."""
         data = self.data if dtype is None else cast(self.data, dtype)
         if axis is None:
             return sum_over(data)
@@ -359,12 +364,12 @@ class SparseArray:
         return segment_sum_p(data, index, num=count)
 
     def mean(self, axis: Any = None, dtype: Any = None) -> Any:
-        """Return the mean of all elements, zeros included, or of each column or row."""
+        """Return the mean of all elements including zeros, or of each column or row."""
         count = math.prod(self.shape) if axis is None else self.shape[axis]
         return self.sum(axis, dtype) / float(count)
 
     def diagonal(self, k: int = 0) -> Any:
-        """Return the elements of a diagonal, dense."""
+        """Return the elements of a diagonal as a dense vector."""
         rows, columns = self.shape
         length = max(0, min(rows + min(k, 0), columns - max(k, 0)))
         inside = self.col - self.row == k

@@ -1,4 +1,4 @@
-"""Sparse matrices made from blocks, triangles of them, and random ones."""
+"""Sparse block matrices, triangles and random matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
 from tapegrad.scipy.sparse.base import SparseArray
@@ -17,7 +17,7 @@ from tapegrad.scipy.vocabulary import as_constant, place_next_to
 
 
 def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
-    """Return the identity as a sparse matrix.
+    """Return the identity matrix as a sparse array.
 
     >>> identity(2).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -26,14 +26,16 @@ def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
 
 
 def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None) -> Any:
-    """Return a sparse matrix made of a table of blocks; None stands for zeros.
+    """Return a sparse matrix from a table of blocks; None stands for a zero block.
 
     >>> block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
     table = [[None if block is None else as_sparse(block) for block in row] for row in blocks]
     if not table or len({len(row) for row in table}) != 1:
-        raise ShapeError("block_array needs rows with as many blocks each.")
+        raise ShapeError(
+            "block_array needs rows with as many blocks each. Use None for a zero block."
+        )
     heights = [_side(row, 0) for row in table]
     widths = [_side(column, 1) for column in zip(*table, strict=True)]
     some = next(block for row in table for block in row if block is not None)
@@ -51,18 +53,18 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None) -
 
 
 def _side(blocks: Sequence[SparseArray | None], axis: int) -> int:
-    """The one height of a row of blocks, or width of a column."""
+    """Return the common height of a row of blocks, or the width of a column."""
     sizes = {block.shape[axis] for block in blocks if block is not None}
     if len(sizes) != 1:
         raise ShapeError(
-            "block_array needs a block in each row and column, and blocks that fit. Got sizes "
+            "block_array needs a block in each row and column, of matching sizes. Got sizes "
             f"{sorted(sizes)} along axis {axis}."
         )
     return sizes.pop()
 
 
 def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None) -> Any:
-    """Return `block_array` by SciPy's older name.
+    """Return a sparse matrix from a table of blocks; the older name of `block_array`.
 
     >>> bmat([[[[1.0]], [[2.0]]]]).toarray().tolist()
     [[1.0, 2.0]]
@@ -83,7 +85,7 @@ def block_diag(mats: Sequence[Any], format: str | None = None) -> Any:
 
 
 def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """Return the entries on and below diagonal k; the host looks at their places.
+    """Return the entries on and below diagonal k; the positions are read on the host.
 
     >>> tril([[1.0, 2.0], [3.0, 4.0]]).toarray().tolist()
     [[1.0, 0.0], [3.0, 4.0]]
@@ -92,7 +94,7 @@ def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
 
 
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """Return the entries on and above diagonal k; the host looks at their places.
+    """Return the entries on and above diagonal k; the positions are read on the host.
 
     >>> triu([[1.0, 2.0], [3.0, 4.0]]).toarray().tolist()
     [[1.0, 2.0], [0.0, 4.0]]
@@ -111,14 +113,14 @@ def _triangle(matrix: SparseArray, k: int, sign: int, format: str | None, name: 
 def random_array(
     shape: Any, *, density: float = 0.01, format: str = "coo", dtype: Any = None, rng: Any = None
 ) -> Any:
-    """Return a sparse matrix with entries between 0 and 1 at random places, drawn on the host.
+    """Return a random sparse matrix with entries from [0, 1), drawn on the host.
 
     >>> random_array((10, 10), density=0.2, rng=0).nnz
     20
     """
     rows, columns = (int(n) for n in shape)
     if not 0 <= density <= 1:
-        raise ArgumentError(f"density must lie between 0 and 1. Got {density}.")
+        raise ArgumentError(f"density must be between 0 and 1. Got {density}.")
     draw = np.random.default_rng(rng)
     count = round(density * rows * columns)
     places = draw.choice(rows * columns, size=count, replace=False)

@@ -1,4 +1,4 @@
-"""Sparse matrices made from diagonals and from other sparse matrices."""
+"""Sparse matrices from diagonals and from other sparse matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.sparse.arrays import as_sparse, coo_array
 from tapegrad.scipy.vocabulary import (
@@ -46,9 +46,9 @@ def diags_array(
     format: str | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Return a sparse matrix with the given diagonals; differentiable in their values.
+    """Return a sparse matrix with the given diagonals, differentiable in their values.
 
-    A diagonal of one number is repeated along its whole length, if a shape is given.
+    If a shape is given, a diagonal with one element is repeated.
 
     >>> diags_array([[1.0, 2.0], [3.0]], offsets=[0, 1]).toarray().tolist()
     [[1.0, 3.0], [0.0, 2.0]]
@@ -57,7 +57,7 @@ def diags_array(
     lines = _diagonals(diagonals, np.ndim(offsets) == 0)
     if len(lines) != len(places) or len(set(places)) < len(places):
         raise ArgumentError(
-            f"diags_array needs a diagonal for each offset, no offset twice. Got {len(lines)} "
+            f"diags_array needs one diagonal for each distinct offset. Got {len(lines)} "
             f"diagonals and offsets {places}."
         )
     if shape is None:
@@ -81,7 +81,7 @@ def diags(
     format: str | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Return `diags_array` by SciPy's older signature.
+    """Return a sparse matrix with the given diagonals; the older form of `diags_array`.
 
     >>> diags([1.0, 2.0], 0).toarray().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
@@ -117,7 +117,7 @@ def _fitted(x: Any, length: int, k: int, shape: tuple[int, int]) -> Any:
 
 
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
-    """Return sparse matrices one below the other.
+    """Stack sparse matrices vertically.
 
     >>> vstack([eye_array(1, 2), eye_array(1, 2, k=1)]).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -126,7 +126,7 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
 
 
 def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
-    """Return sparse matrices side by side.
+    """Stack sparse matrices horizontally.
 
     >>> hstack([eye_array(2), eye_array(2)]).toarray().tolist()
     [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]
@@ -137,7 +137,7 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
 def _stacked(blocks: Sequence[Any], axis: int, format: str | None, dtype: Any, name: str) -> Any:
     arrays = [as_sparse(block) for block in blocks]
     if len({block.shape[1 - axis] for block in arrays}) != 1:
-        raise ShapeError(f"{name} needs blocks that fit. Got {[b.shape for b in arrays]}.")
+        raise ShapeError(f"{name} needs blocks of matching shape. Got {[b.shape for b in arrays]}.")
     data = concat(operands(*[block.data for block in arrays]))
     starts = np.cumsum([0, *[block.shape[axis] for block in arrays]])
     moved, kept = [], []

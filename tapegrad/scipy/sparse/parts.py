@@ -1,4 +1,4 @@
-"""What a sparse array is made from: tuples of arrays, dense matrices, other libraries' arrays."""
+"""Constructor arguments of sparse arrays: tuples, dense matrices, arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ShapeError
-from tapegrad.ops.sorting import argsort_p
+from tapegrad.ops.indexing.sorting import argsort_p
 from tapegrad.scipy.sparse.structure import (
     all_different,
     as_index,
     check_range,
     flat_places,
-    known,
+    host_indices,
     rows_from_pointers,
 )
 from tapegrad.scipy.vocabulary import clip, concat, operand, place_next_to, reshape_p, take, where
 
 
 class Entries(NamedTuple):
-    """Entries with their places, the format whose order they have ("" for any), and a promise.
+    """Entries with their positions and the format that they are sorted for ("" for none).
 
-    `is_canonical` says that no two entries share a place.
+    `is_canonical` means that no two entries have the same position.
     """
 
     data: Any
@@ -35,7 +35,7 @@ class Entries(NamedTuple):
 
 
 def read(given: Any, shape: Any, format: str, kind: type[Any]) -> Entries:
-    """Return the entries of whatever a sparse array can be made from."""
+    """Convert a constructor argument of a sparse array to entries."""
     size = None if shape is None else _checked_shape(shape)
     if isinstance(given, kind):
         entries: Any = given
@@ -43,7 +43,7 @@ def read(given: Any, shape: Any, format: str, kind: type[Any]) -> Entries:
         parts = (given.data, given.row, given.col)
         return Entries(*parts, own, entries.format, entries.has_canonical_format)
     if isinstance(given, tuple) and len(given) == 2 and _is_shape(given):
-        empty, none = operand(np.zeros(0)), as_index([], operand(np.zeros(0)), "indices")
+        empty, none = operand(np.zeros(0)), as_index([], operand(np.zeros(0)), "Indices")
         return Entries(empty, none, none, _checked_shape(given), "", True)
     if isinstance(given, tuple) and len(given) == 2:
         return _from_coordinates(given[0], given[1], size)
@@ -61,15 +61,17 @@ def _is_shape(given: tuple[Any, ...]) -> bool:
 def _checked_shape(shape: Any) -> tuple[int, int]:
     sizes = tuple(int(n) for n in shape)
     if len(sizes) != 2 or min(sizes) < 0:
-        raise ShapeError(f"A sparse array is a matrix: its shape has two sizes. Got {sizes}.")
+        raise ShapeError(f"The shape of a sparse array must have two sizes. Got {sizes}.")
     return sizes[0], sizes[1]
 
 
 def _from_coordinates(data: Any, coordinates: Any, shape: tuple[int, int] | None) -> Entries:
     if len(coordinates) != 2:
-        raise ShapeError(f"A sparse array needs rows and columns. Got {len(coordinates)} indices.")
+        raise ShapeError(
+            f"A sparse array needs (row, col) coordinates. Got {len(coordinates)} index arrays."
+        )
     data = operand(data)
-    row, col = (as_index(index, data, "rows and columns") for index in coordinates)
+    row, col = (as_index(index, data, "Rows and columns") for index in coordinates)
     _check_lengths(data, row, col)
     if shape is None:
         ends = [
@@ -87,7 +89,7 @@ def _from_pointers(
 ) -> Entries:
     data = operand(data)
     minor = as_index(indices, data, "indices")
-    starts = as_index(pointers, data, "pointers")
+    starts = as_index(pointers, data, "indptr")
     _check_lengths(data, minor, minor)
     major = rows_from_pointers(starts, data.shape[0])
     lines = starts.shape[0] - 1
@@ -96,25 +98,25 @@ def _from_pointers(
         shape = (lines, most) if format == "csr" else (most, lines)
     if shape[0 if format == "csr" else 1] != lines:
         raise ShapeError(
-            f"A {format} array of shape {shape} needs a pointer more than "
+            f"indptr of a {format} array of shape {shape} needs one more element than "
             f"{'rows' if format == 'csr' else 'columns'}. Got {lines + 1}."
         )
-    check_range(minor, indices, shape[1 if format == "csr" else 0], "places in a line")
+    check_range(minor, indices, shape[1 if format == "csr" else 0], "indices per line")
     row, col = (major, minor) if format == "csr" else (minor, major)
-    is_canonical = all_different(known(starts, pointers), known(minor, indices))
+    is_canonical = all_different(host_indices(starts, pointers), host_indices(minor, indices))
     return Entries(data, row, col, shape, format, is_canonical)
 
 
 def _check_lengths(data: Any, row: Any, col: Any) -> None:
     if data.ndim != 1 or not data.shape[0] == row.shape[0] == col.shape[0]:
         raise ShapeError(
-            "A sparse array needs as many entries as rows and columns. Got shapes "
+            "A sparse array needs as many entries as row and column indices. Got shapes "
             f"{data.shape}, {row.shape} and {col.shape}."
         )
 
 
 def _from_library(given: Any, shape: tuple[int, int] | None) -> Entries:
-    """SciPy's and CuPy's own sparse arrays, by their attributes; CuPy's stay on the device."""
+    """Convert sparse arrays of SciPy and CuPy; CuPy's stay on the device."""
     if given.format in ("csr", "csc"):
         own = _checked_shape(given.shape) if shape is None else shape
         return _from_pointers(given.data, given.indices, given.indptr, own, given.format)
@@ -125,12 +127,12 @@ def _from_library(given: Any, shape: tuple[int, int] | None) -> Entries:
 
 
 def _from_dense(given: Any, shape: tuple[int, int] | None) -> Entries:
-    """A dense matrix: where it is not zero is looked up on the host."""
+    """Convert a dense matrix; its nonzero positions are found on the host."""
     dense = operand(given)
     if dense.ndim != 2:
-        raise ShapeError(f"A sparse array is a matrix. Got a value of shape {dense.shape}.")
+        raise ShapeError(f"A sparse array must be a matrix. Got a value of shape {dense.shape}.")
     if shape is not None and shape != dense.shape:
-        raise ShapeError(f"A matrix of shape {dense.shape} has not the shape {shape}.")
+        raise ShapeError(f"A matrix of shape {dense.shape} does not match the shape {shape}.")
     rows, columns = np.nonzero(read_on_host(dense, "a sparse array from a dense one"))
     row, col = (place_next_to(dense, index.astype(np.int64)) for index in (rows, columns))
     size = (dense.shape[0], dense.shape[1])
@@ -139,10 +141,10 @@ def _from_dense(given: Any, shape: tuple[int, int] | None) -> Entries:
     return Entries(data, row, col, size, "csr", True)
 
 
-def found_at(one: Any, two: Any, entries: Any) -> Any:
-    """Return for each entry of a sparse array what another has at its place, or 0.
+def values_at(one: Any, two: Any, entries: Any) -> Any:
+    """Return the elements of `two` at the positions of the entries of `one`.
 
-    Sorted together, an entry of the other stands right before ours at the same place.
+    After a joint sort, an entry of `two` directly precedes the entry of `one` at its position.
     """
     count, others, columns = one.nnz, two.nnz, one.shape[1]
     if not count or not others:

@@ -1,4 +1,4 @@
-"""Parts of sparse matrices: elements, and rows and columns by slices and lists."""
+"""Indexing of sparse matrices: elements, and rows and columns by slices and lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
 from tapegrad.scipy.sparse.structure import on_host, product_pairs
 from tapegrad.scipy.vocabulary import place_next_to, sum_over, take, where
@@ -25,11 +25,11 @@ def element(matrix: Any, row: int, column: int) -> Any:
     return sum_over(where(hits, matrix.data, 0.0))
 
 
-def part(matrix: Any, index: Any) -> Any:
-    """Return an element, or a sparse matrix of rows and columns, whose places the host finds."""
+def select(matrix: Any, index: Any) -> Any:
+    """Return an element, or a sparse matrix of rows and columns, which are selected on the host."""
     given = index if isinstance(index, tuple) else (index,)
     if any(i is Ellipsis for i in given) or len(given) > 2:
-        raise ArgumentError(f"A sparse matrix takes one or two indices. Got {index!r}.")
+        raise ArgumentError(f"A sparse matrix needs one or two indices. Got {index!r}.")
     rows, columns = (*given, slice(None))[:2]
     if isinstance(rows, int | np.integer) and isinstance(columns, int | np.integer):
         return element(matrix, int(rows), int(columns))
@@ -52,13 +52,15 @@ def part(matrix: Any, index: Any) -> Any:
 def _positions(index: Any, length: int) -> Array:
     if isinstance(index, int | np.integer):
         raise ArgumentTypeError(
-            f"One row or column of a sparse matrix is taken by a slice, {index}:{int(index) + 1}: "
-            "the result is a matrix."
+            f"Select one row or column of a sparse matrix by a slice, {index}:{int(index) + 1}; "
+            f"the result is a matrix. Got {index!r}."
         )
     if not isinstance(index, slice):
         index = np.asarray(read_on_host(index, "an index of a sparse array"))
         if index.dtype.kind not in "iub" or index.ndim != 1:
-            raise ArgumentTypeError("Rows and columns are chosen by slices or lists of numbers.")
+            raise ArgumentTypeError(
+                "Rows and columns must be selected by slices or lists of integers."
+            )
     try:
         found: Array = np.arange(length)[index]
     except IndexError as error:

@@ -1,7 +1,7 @@
-"""Where the entries of a sparse array stand: index tensors, and the sorting and joining of them.
+"""Index tensors of sparse arrays: conversion, sorting and matching.
 
-Everything here has shapes that depend on numbers of entries only, and so runs on a device without
-a look at it, with one exception: entries at the same place can be counted on the host alone.
+All shapes depend only on the number of entries, so the functions run on a device without reading
+it. The exception is the search for duplicate positions, which runs on the host.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.operand import as_operand
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.indexing.sorting import argsort_p
 from tapegrad.ops.kinds import is_integer
-from tapegrad.ops.sorting import argsort_p
 from tapegrad.scipy.vocabulary import (
     concat,
     cumsum,
@@ -35,16 +35,16 @@ def as_index(value: Any, like: Any, what: str) -> Any:
     else:
         index = as_operand(value)
     if not is_integer(index):
-        raise ArgumentTypeError(f"A sparse array needs whole numbers as {what}. Got {index.dtype}.")
+        raise ArgumentTypeError(f"{what} of a sparse array must be integers. Got {index.dtype}.")
     if index.ndim != 1:
-        raise ShapeError(f"A sparse array needs {what} along one axis. Got {index.shape}.")
+        raise ShapeError(f"{what} of a sparse array must be a vector. Got shape {index.shape}.")
     return in_dtype(index, "int64")
 
 
-def known(index: Any, given: Any) -> np.ndarray | None:
-    """Return indices that are on the host, or were when they were given; else None.
+def host_indices(index: Any, given: Any) -> np.ndarray | None:
+    """Return the indices if they are on the host or were given as host data, else None.
 
-    >>> known(None, [0, 2])
+    >>> host_indices(None, [0, 2])
     array([0, 2])
     """
     array = index.array if isinstance(index, Tensor) else index
@@ -55,18 +55,18 @@ def known(index: Any, given: Any) -> np.ndarray | None:
 
 
 def check_range(index: Any, given: Any, length: int, what: str) -> None:
-    """Refuse places beyond the shape, where they can be seen without waiting."""
-    array = known(index, given)
+    """Raise for indices out of range if the host has them without a transfer."""
+    array = host_indices(index, given)
     if array is None or not array.size:
         return
     if array.min() < 0 or array.max() >= length:
         raise ArgumentError(
-            f"A sparse array of {length} {what} got places from {array.min()} to {array.max()}."
+            f"A sparse array with {length} {what} got indices from {array.min()} to {array.max()}."
         )
 
 
 def all_different(pointers: np.ndarray | None, minor: np.ndarray | None) -> bool:
-    """Whether no two entries share a place; for indices unknown here that is taken for granted.
+    """Whether no two entries have the same position; True if the host does not have the indices.
 
     >>> all_different(np.array([0, 1, 3]), np.array([0, 0, 1]))
     True
@@ -79,7 +79,7 @@ def all_different(pointers: np.ndarray | None, minor: np.ndarray | None) -> bool
 
 
 def rows_from_pointers(pointers: Any, count: int) -> Any:
-    """Return the row of each of `count` entries, given where the rows begin.
+    """Return the row of each of `count` entries, given the row pointers.
 
     >>> import tapegrad
     >>> rows_from_pointers(tapegrad.constant(np.array([0, 2, 2, 3])), 3).tolist()
@@ -91,7 +91,7 @@ def rows_from_pointers(pointers: Any, count: int) -> Any:
 
 
 def pointers_from_rows(rows: Any, count: int) -> Any:
-    """Return where each of `count` rows begins among sorted entries, and the end.
+    """Return the row pointers of `count` rows for sorted entries.
 
     >>> import tapegrad
     >>> pointers_from_rows(tapegrad.constant(np.array([0, 0, 2])), 3).tolist()
@@ -101,20 +101,20 @@ def pointers_from_rows(rows: Any, count: int) -> Any:
     return concat([zeros_like(sizes[:1]), cumsum(sizes)]) if count else rows[:0]
 
 
-def sorting(major: Any, minor: Any, length: int) -> Any:
-    """Return the order of entries by a first and then by a second index below `length`."""
+def lexsort(major: Any, minor: Any, length: int) -> Any:
+    """Return the order that sorts entries by `major`, then by `minor`, which is below `length`."""
     return argsort_p(major * max(length, 1) + minor, axis=0, descending=False, stable=True)
 
 
 def on_host(index: Any, what: str) -> np.ndarray:
-    """Return indices as an array of NumPy; on a device this waits."""
+    """Return indices as a NumPy array; on a GPU this synchronizes."""
     return read_on_host(index, what)
 
 
-def groups(
+def unique_places(
     row: Any, column: Any, columns: int, what: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the places without repetition, in order, and the number of each entry's place."""
+    """Return the sorted unique positions, and the index of each entry's position among them."""
     rows, places = on_host(row, what), on_host(column, what)
     keys, inverse = np.unique(rows * max(columns, 1) + places, return_inverse=True)
     return keys // max(columns, 1), keys % max(columns, 1), inverse.reshape(-1)
@@ -123,9 +123,9 @@ def groups(
 def product_pairs(
     rows: np.ndarray, columns: np.ndarray, other: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which entries of two matrices meet in their product, as pairs of numbers.
+    """Return the pairs of entries that a matrix product multiplies.
 
-    Entry i of the first meets entry j of the second if its column is the row of that.
+    Entry i of the first matrix is paired with entry j of the second if its column is the row of j.
 
     >>> first, second = product_pairs(np.array([0, 1]), np.array([1, 0]), np.array([0, 0, 1]))
     >>> first.tolist(), second.tolist()
@@ -140,5 +140,5 @@ def product_pairs(
 
 
 def flat_places(row: Any, column: Any, columns: int) -> Any:
-    """Return positions in the flat dense array."""
+    """Return the positions in the flattened dense array."""
     return row * columns + column

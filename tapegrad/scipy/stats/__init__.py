@@ -1,10 +1,22 @@
-"""SciPy's distributions on tensors: densities, tails, quantiles and samples with gradients.
+"""SciPy's distributions and statistics with gradients.
 
-norm.logpdf(x, loc=0, scale=1)        the parameters with each call
-norm(loc, scale).logpdf(x)            or held
+norm.logpdf(x, loc=0, scale=1)        parameters in each call
+norm(loc, scale).logpdf(x)            a frozen distribution
 """
 
 from tapegrad.scipy.stats.circular import vonmises, wrapcauchy
+from tapegrad.scipy.stats.correlation_and_tests import (
+    energy_distance,
+    f_oneway,
+    linregress,
+    pearsonr,
+    rankdata,
+    spearmanr,
+    ttest_1samp,
+    ttest_ind,
+    ttest_rel,
+    wasserstein_distance,
+)
 from tapegrad.scipy.stats.counts import bernoulli, betabinom, binom
 from tapegrad.scipy.stats.exponential import (
     gumbel_l,
@@ -46,18 +58,6 @@ from tapegrad.scipy.stats.powers import (
     triang,
 )
 from tapegrad.scipy.stats.ratios import betaprime, f, halfcauchy, invgamma, levy
-from tapegrad.scipy.stats.relations import (
-    energy_distance,
-    f_oneway,
-    linregress,
-    pearsonr,
-    rankdata,
-    spearmanr,
-    ttest_1samp,
-    ttest_ind,
-    ttest_rel,
-    wasserstein_distance,
-)
 from tapegrad.scipy.stats.shares import beta, uniform
 from tapegrad.scipy.stats.sizes import chi, halfnorm, maxwell, nakagami, rayleigh
 from tapegrad.scipy.stats.skewed import exponnorm, invgauss, johnsonsu, skewnorm

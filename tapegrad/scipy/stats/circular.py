@@ -1,15 +1,15 @@
-"""Distributions of angles: von Mises and the wrapped Cauchy distribution."""
+"""Circular distributions: von Mises and wrapped Cauchy."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.along_axis import take_along_axis
-from tapegrad.ops.bessel import bessel_i0e, bessel_i1e
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.reduction import argmax
-from tapegrad.ops.special import spence
+from tapegrad.ops.elementwise.bessel import bessel_i0e, bessel_i1e
+from tapegrad.ops.elementwise.special_functions import spence
+from tapegrad.ops.indexing.along_axis import take_along_axis
+from tapegrad.ops.random.primitives import Shape, Source
+from tapegrad.ops.reduction.primitives import argmax
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import uniform
 from tapegrad.scipy.stats.inverse import quantile
@@ -41,12 +41,12 @@ def _vonmises_log_density(x: Any, kappa: Any) -> Any:
 
 
 def _vonmises_draw(source: Source, shape: Shape, dtype: Any, kappa: Any) -> Any:
-    """Best and Fisher's rejection from a wrapped Cauchy distribution.
+    """Draw by Best and Fisher's rejection from a wrapped Cauchy distribution.
 
-    A proposal is accepted in at least 65 of 100 rounds, so that all rounds, drawn at once, fail
-    with a probability below 1e-18. The gradient by kappa is not followed.
+    A proposal is accepted with a probability of at least 65 %, so that all rounds, drawn at once,
+    fail with a probability below 1e-18. There is no gradient for kappa.
     """
-    # Written with 1 - rho, s - 1 and 1 - w, which keep their digits where kappa is large.
+    # The formulas use 1 - rho, s - 1 and 1 - w, which are accurate for large kappa.
     kappa = maximum(stop_gradient(kappa), 1e-6)
     r = 1 + sqrt(1 + 4 * kappa * kappa)
     denominator = r + sqrt(2 * r)
@@ -64,14 +64,14 @@ def _vonmises_draw(source: Source, shape: Shape, dtype: Any, kappa: Any) -> Any:
 
 
 def _vonmises_tail(x: Any, kappa: Any) -> Any:
-    """The probability between x >= 0 and π; far from the peak of a large kappa nothing is left."""
+    """Return the probability between x >= 0 and π; for large kappa it is cut off far out."""
     (kappa_,) = column(kappa)
     end = minimum(x + 14 / sqrt(maximum(kappa, 1e-6)), math.pi)
     return integral_between(x, stop_gradient(end), lambda u: exp(_vonmises_log_density(u, kappa_)))
 
 
 def _vonmises_cdf(x: Any, kappa: Any) -> Any:
-    """As in SciPy it goes on beyond the circle: it grows by 1 with each turn."""
+    """Return the CDF, which as in SciPy continues beyond the circle and grows by 1 per turn."""
     turns = rint(stop_gradient(x) / (2 * math.pi))
     angle = x - 2 * math.pi * turns
     tail = _vonmises_tail(where(angle < 0, -angle, angle), kappa)

@@ -1,4 +1,4 @@
-"""Continuous distributions: densities, and how a sample is shifted and scaled."""
+"""Continuous distributions: densities, expectations, fits and samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tapegrad.scipy.vocabulary import is_number, log, where
 
 
 def symmetric(cdf: Formula, ppf: Formula, logcdf: Formula | None = None) -> dict[str, Any]:
-    """Return the formulas of both tails of a density that is the same on either side of 0.
+    """Return the formulas of both tails of a density that is symmetric about 0.
 
     >>> sorted(symmetric(lambda x: x, lambda q: q))
     ['cdf', 'isf', 'ppf', 'sf']
@@ -34,8 +34,8 @@ def symmetric(cdf: Formula, ppf: Formula, logcdf: Formula | None = None) -> dict
 class Continuous(Family):
     """A continuous distribution with shape parameters, `loc` and `scale`.
 
-    Outside the support densities are 0 and have the gradient 0. All parameters get gradients;
-    those that are outside their domain give NaN.
+    Outside the support, densities are 0 with gradient 0. All parameters are differentiable. Invalid
+    parameters give NaN.
 
     >>> from tapegrad.scipy.stats.positive import gamma
     >>> round(float(gamma.pdf(1.0, a=2.0, scale=0.5)), 4)
@@ -63,11 +63,11 @@ class Continuous(Family):
         return low
 
     def __call__(self, *args: Any, **kwargs: Any) -> FrozenContinuous:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenContinuous(self, args, kwargs)
 
     def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the logarithm of the density at x: -inf outside the support."""
+        """Return the logarithm of the density at x, which is -inf outside the support."""
         given = self._given(x, args, kwargs)
         z = standardized(given.x, given.loc, given.scale)
         z, is_below, is_above = self._place(given, z, self._is_past)
@@ -76,15 +76,15 @@ class Continuous(Family):
         return given.checked(where(is_below | is_above, -math.inf, y))
 
     def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the density at x: 0 outside the support."""
+        """Return the density at x, which is 0 outside the support."""
         return exp_or_infinite(self.logpdf(x, *args, **kwargs))
 
     def expect(
         self, func: Any = None, args: tuple[Any, ...] = (), loc: Any = 0.0, scale: Any = 1.0
     ) -> Any:
-        """Return the mean of a function of tensors, over the quantiles of the distribution.
+        """Return the expectation of a function, integrated over the quantiles of the distribution.
 
-        The last share of 1e-16 of either tail is left out, which heavy tails may be felt by.
+        The last 1e-16 of both tails is cut off, which matters for heavy tails.
 
         >>> from tapegrad.scipy.stats.normal import norm
         >>> round(float(norm.expect(lambda x: x * x, loc=1.0, scale=2.0)), 9)
@@ -102,7 +102,7 @@ class Continuous(Family):
         return given.checked(mean_over_shares(given.loc, value))
 
     def moment(self, order: int, *args: Any, **kwargs: Any) -> Any:
-        """Return the mean of a power (not around the mean): by formulas up to 2, else by `expect`.
+        """Return a raw moment: by formulas up to order 2, beyond that by `expect`.
 
         >>> from tapegrad.scipy.stats.normal import norm
         >>> round(float(norm.moment(4)), 9)
@@ -116,11 +116,10 @@ class Continuous(Family):
         return self._low_moment(power, args, kwargs)
 
     def fit(self, data: Any, *args: Any, **kwds: Any) -> tuple[Any, ...]:
-        """Return the shapes, loc and scale that make the data likeliest; without gradients.
+        """Return the maximum likelihood estimates of shapes, loc and scale, without gradients.
 
-        `args` are where the search for the shapes starts, `loc` and `scale` where theirs does;
-        `floc`, `fscale`, `f0`, `fa`, `fix_a`, ... hold parameters fixed. The host looks at numbers
-        as the search goes on.
+        `args`, `loc` and `scale` are starting values. `floc`, `fscale`, `f0`, `fa`, `fix_a`, ...
+        fix parameters. The search reads numbers on the host.
 
         >>> from tapegrad.scipy.stats.normal import norm
         >>> [round(float(x), 4) for x in norm.fit([1.0, 2.0, 6.0], floc=2.0)]
@@ -129,7 +128,7 @@ class Continuous(Family):
         return fit(self, data, args, kwds)
 
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
-        """Draw a sample of shape `size`; parameters get gradients through it where they can.
+        """Draw a sample of shape `size`; it is differentiable where reparametrization is possible.
 
         >>> from tapegrad.scipy.stats.normal import norm
         >>> norm.rvs(loc=[0.0, 10.0], size=(3, 2), random_state=1).shape
@@ -139,7 +138,7 @@ class Continuous(Family):
 
 
 OnPositive = partial(Continuous, support=(0.0, math.inf), inside=1.0)
-"""A distribution of positive numbers."""
+"""The support of positive numbers."""
 
 OnUnit = partial(Continuous, support=(0.0, 1.0), inside=0.5)
-"""A distribution of numbers between 0 and 1."""
+"""The support between 0 and 1."""

@@ -1,13 +1,11 @@
-"""How many of a number of trials succeed: Bernoulli, binomial, beta-binomial."""
+"""Distributions of successes in n trials: Bernoulli, binomial, beta-binomial."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.special import entr
-from tapegrad.scipy.special.factorials import log_choose
-from tapegrad.scipy.special.incomplete import betainc
+from tapegrad.ops.elementwise.special_functions import entr
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
@@ -30,6 +28,8 @@ from tapegrad.scipy.vocabulary import (
     stop_gradient,
     where,
 )
+from tapegrad.special_functions.gamma_functions import log_choose
+from tapegrad.special_functions.incomplete_gamma_beta import betainc
 
 
 def _is_share(p: Any) -> Any:
@@ -75,12 +75,12 @@ def _binom_isf(q: Any, n: Any, p: Any) -> Any:
 
 
 def draw_binomial(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
-    """Draw counts of successes as floating numbers, by the quantiles of uniform draws."""
+    """Draw counts of successes as floats, by the quantiles of uniform draws."""
     return _binom_ppf(draws.uniform(source, shape, dtype), n, p)
 
 
 def _positive(x: Any) -> Any:
-    """What stands in for n - k where k is n, which the support masks."""
+    """Replace n - k by 1 where k is n; the support masks the result."""
     return where(x > 0, x, 1.0)
 
 
@@ -111,31 +111,33 @@ binom = Discrete(
 )
 
 
-def _mixed(a: Any, b: Any, places: list[Any], value: Any) -> Any:
-    """The mean of value(u) over logits u of a beta variable; it changes fast at the places."""
+def _beta_expectation(a: Any, b: Any, places: list[Any], value: Any) -> Any:
+    """Return the mean of value(u) over logits u of a beta variable; it is steep at `places`."""
     a_, b_, log_total = column(a, b, betaln(a, b))
     wide = sqrt(1 / maximum(a, 1.0) + 1 / maximum(b, 1.0))
 
-    def share(u: Any) -> Any:
+    def integrand(u: Any) -> Any:
         return exp(a_ * log_sigmoid(u) + b_ * log_sigmoid(-u) - log_total) * value(u)
 
     center = log(maximum(a, 1.0)) - log(maximum(b, 1.0))
     scales = wide / minimum(a, 1.0), wide / minimum(b, 1.0)
-    return integral_over_all([center, *places], scales, share)
+    return integral_over_all([center, *places], scales, integrand)
 
 
 def _betabinom_sf(k: Any, n: Any, a: Any, b: Any) -> Any:
-    """The mean of the binomial tail, over the probability of success."""
+    """Return the mean of the binomial tail over the probability of success."""
     n = n + 0.0 * k
     k = maximum(minimum(k + 0.0 * n, n - 1), 0.0)
     k_, n_ = column(stop_gradient(k), stop_gradient(n))
     step = log(k + 1) - log(_positive(n - k))
     peak = log(a + k + 1) - log(b + maximum(n - k - 1, 0.0))
-    return _mixed(a, b, [step, peak], lambda u: betainc(k_ + 1, _positive(n_ - k_), sigmoid(u)))
+    return _beta_expectation(
+        a, b, [step, peak], lambda u: betainc(k_ + 1, _positive(n_ - k_), sigmoid(u))
+    )
 
 
 def _betabinom_cdf(k: Any, n: Any, a: Any, b: Any) -> Any:
-    """The other tail: that of failures."""
+    """Return the CDF as the upper tail of the number of failures."""
     return _betabinom_sf(n - k - 1, n, b, a)
 
 
@@ -145,7 +147,7 @@ def _betabinom_ppf(q: Any, n: Any, a: Any, b: Any) -> Any:
 
 
 def _betabinom_entropy(n: Any, a: Any, b: Any) -> Any:
-    """By the means of four log-gamma functions: of successes, of failures, and with a and b."""
+    """Compute the entropy from the means of four log-gamma functions."""
 
     def mean(a: Any, b: Any, start: Any) -> Any:
         n_, a_, b_ = column(n, a, b)
@@ -153,7 +155,7 @@ def _betabinom_entropy(n: Any, a: Any, b: Any) -> Any:
         def rest(drop: Any) -> Any:
             (wide,) = column(drop + 0.0 * n_)
             (wide_n,) = column(n_)
-            return _mixed(
+            return _beta_expectation(
                 a_ + 0.0 * drop, b_, [], lambda u: -expm1(wide_n * log1p(sigmoid(u) * wide))
             )
 

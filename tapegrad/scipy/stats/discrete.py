@@ -1,21 +1,21 @@
-"""Discrete distributions: probabilities of whole numbers."""
+"""Discrete distributions: probabilities of integers."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.comparison import greater
+from tapegrad.ops.elementwise.comparison import greater
 from tapegrad.scipy.stats.family import Family, standardized
 from tapegrad.scipy.stats.frozen import FrozenDiscrete
 from tapegrad.scipy.vocabulary import cast, exp, floor, isnan, where
 
 
 class Discrete(Family):
-    """A distribution of whole numbers with shape parameters and `loc`.
+    """A distribution of integers with shape parameters and `loc`.
 
-    Probabilities are 0 outside the support and between whole numbers. Continuous parameters get
-    gradients.
+    Probabilities are 0 outside the support and at non-integers. Continuous parameters are
+    differentiable.
 
     >>> from tapegrad.scipy.stats.waiting import poisson
     >>> round(float(poisson.pmf(2, mu=1.5)), 4)
@@ -38,11 +38,11 @@ class Discrete(Family):
         return low - 1
 
     def __call__(self, *args: Any, **kwargs: Any) -> FrozenDiscrete:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenDiscrete(self, args, kwargs)
 
     def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the logarithm of the probability of k: -inf outside the support."""
+        """Return the logarithm of the probability of k, which is -inf outside the support."""
         given = self._given(k, args, kwargs)
         z = standardized(given.x, given.loc, 1)
         is_between = floor(z) != z
@@ -52,11 +52,11 @@ class Discrete(Family):
         return given.checked(where(isnan(given.x), given.x, y))
 
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the probability of k: 0 outside the support."""
+        """Return the probability of k, which is 0 outside the support."""
         return exp(self.logpmf(k, *args, **kwargs))
 
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
-        """Draw a sample of shape `size`, of int64; it has no gradient.
+        """Draw an int64 sample of shape `size`; it has no gradient.
 
         >>> from tapegrad.scipy.stats.waiting import poisson
         >>> poisson.rvs(3.0, size=4, random_state=1).dtype

@@ -1,7 +1,7 @@
-"""Where samples come from: the sources behind `random_state`, and draws that several families use.
+"""Random sources for `random_state`, and draws that several families use.
 
-A draw is a function of a source, a shape and a dtype. Parameters get gradients wherever the draw
-can be written as a smooth function of them and of noise that does not depend on them.
+A draw is a function of a source, a shape and a dtype. It is differentiable in its parameters where
+it can be written as a smooth function of them and of parameter-free noise.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import random_draws
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.random_generator import Generator, get_global_generator
+from tapegrad.ops.random import primitives as random_draws
+from tapegrad.ops.random.generator import Generator, get_global_generator
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.vocabulary import maximum
 
 _WORD = 1 << 64
 
 
 class Seeded:
-    """The stream of one integer seed: the same numbers whenever it is made anew."""
+    """The random stream of an integer seed, which always starts with the same numbers."""
 
     spreads = False
 
@@ -37,9 +37,9 @@ class Seeded:
 
 
 def source_of(random_state: Any) -> Source:
-    """Return the source that SciPy's `random_state` names: None, an int, or a Generator.
+    """Return the source for SciPy's `random_state`: None, an int, or a Generator.
 
-    An int gives the same numbers in every call; None stands for the global generator.
+    An int gives the same numbers in every call; None uses the global generator.
 
     >>> source_of(3).take().tolist()
     [3, 0]
@@ -98,7 +98,7 @@ def normal(source: Source, shape: Shape, dtype: Any) -> Any:
 
 
 def gamma(source: Source, shape: Shape, dtype: Any, a: Any) -> Any:
-    """Draw from gamma distributions of scale 1; `a` gets gradients.
+    """Draw from gamma distributions of scale 1, differentiable in `a`.
 
     >>> gamma(source_of(1), (3,), np.dtype("float64"), 2.0).shape
     (3,)
@@ -107,7 +107,7 @@ def gamma(source: Source, shape: Shape, dtype: Any, a: Any) -> Any:
 
 
 def beta(source: Source, shape: Shape, dtype: Any, a: Any, b: Any) -> Any:
-    """Draw from beta distributions as a share of two gamma draws; `a` and `b` get gradients.
+    """Draw from beta distributions as a ratio of gamma draws, differentiable in `a` and `b`.
 
     >>> beta(source_of(1), (3,), np.dtype("float64"), 2.0, 1.0).shape
     (3,)

@@ -1,14 +1,11 @@
-"""Distributions with exponential tails or made from them: Laplace, logistic, Gumbel, Pareto.
-
-And the hyperbolic secant distribution, and half of the logistic one.
-"""
+"""Distributions with exponential tails: Laplace, logistic, Gumbel, Pareto, hyperbolic secant."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.sigmoids import logit
+from tapegrad.ops.elementwise.sigmoids import logit
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive, symmetric
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import bounded_exp, log_complement
@@ -30,11 +27,11 @@ from tapegrad.scipy.vocabulary import (
 _EULER = 0.57721566490153286
 
 
-# Laplace: an exponential distribution on either side
+# Laplace distribution
 
 
 def _fold(x: Any) -> Any:
-    """-|x|, whose exponential cannot overflow."""
+    """Return -|x|, whose exponential cannot overflow."""
     return where(x < 0, x, -x)
 
 
@@ -107,11 +104,11 @@ hypsecant = Continuous(
 )
 
 
-# Gumbel: the largest, or the smallest, of many
+# Gumbel distributions
 
 
 def gumbel_log_tail(x: Any) -> Any:
-    """Return log(1 - exp(-exp(-x))): far out it is -x itself.
+    """Return log(1 - exp(-exp(-x))), which approaches -x for large x.
 
     >>> import tapegrad
     >>> float(gumbel_log_tail(tapegrad.constant(200.0)))
@@ -150,7 +147,7 @@ gumbel_l = Continuous(
 )
 
 
-# Pareto: the exponential of an exponential distribution
+# Pareto distribution
 
 
 pareto = Continuous(

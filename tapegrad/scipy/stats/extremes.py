@@ -1,7 +1,6 @@
-"""The largest and smallest of many, and what lies beyond a threshold.
+"""Extreme value distributions: Weibull, generalized extreme value, generalized Pareto.
 
-Weibull's distributions, the generalised extreme value and the generalised Pareto distribution. The
-last two go over into others at c = 0, and are smooth there.
+The last two become the Gumbel and the exponential distribution at c = 0, and are smooth there.
 """
 
 from __future__ import annotations
@@ -11,23 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.scipy.special.ratios import SMALL, expm1_ratio, log1p_ratio, power_series
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.exponential import gumbel_log_tail
 from tapegrad.scipy.stats.heavy_tails import finite_above
 from tapegrad.scipy.stats.logarithms import beyond_zero, bounded_exp, log_complement, times_log
 from tapegrad.scipy.vocabulary import exp, expm1, lgamma, log, log1p, where
+from tapegrad.special_functions.removable_singularities import (
+    SMALL,
+    expm1_ratio,
+    log1p_ratio,
+    power_series,
+)
 
 _EULER = 0.57721566490153286
 _ZETA = [math.nan, math.nan, 1.6449340668482264, 1.2020569031595942, 1.0823232337111381]
 _ZETA += [float(np.sum(np.arange(1.0, 4000.0) ** -k)) for k in range(5, 14)]
 
 
-# Weibull: the smallest of many positive numbers, mirrored, and turned upside down
+# Weibull distributions: minimum, maximum and inverted
 
 
 def _power(x: Any, c: Any) -> Any:
-    """x ** c, without a gradient at 0."""
+    """Return x ** c, without a gradient at 0."""
     is_zero = x == 0
     return where(is_zero, 0.0, bounded_exp(c * log(where(is_zero, 1.0, x))))
 
@@ -111,18 +115,18 @@ invweibull = OnPositive(
 )
 
 
-# Generalised extreme values: a bent Gumbel distribution
+# Generalized extreme value distribution
 
 
 def _gumbel_of(x: Any, c: Any) -> Any:
-    """What has Gumbel's distribution: -log(1 - c x) / c, far out at the end of the support."""
+    """Transform x to a Gumbel variable, -log(1 - c x) / c; large at the end of the support."""
     step = -c * x
     is_end = step <= -1
     return where(is_end, where(c > 0, 1e5, -1e5), x * log1p_ratio(where(is_end, 0.0, step)))
 
 
-def _bent(y: Any, c: Any) -> Any:
-    """The x of such a y."""
+def _from_gumbel(y: Any, c: Any) -> Any:
+    """Invert `_gumbel_of`."""
     return y * expm1_ratio(-c * y)
 
 
@@ -138,12 +142,12 @@ def _genextreme_log_density(x: Any, c: Any) -> Any:
 
 
 def _at_end(x: Any, c: Any, y: Any, is_end: Any) -> Any:
-    """The logarithm y of a tail, of which nothing is left at the end of the support."""
+    """Return the logarithm y of a tail, and -inf at the end of the support."""
     return where(is_end & (c * x >= 1), -math.inf, y)
 
 
 def _lgamma_ratio(c: Any, n: int) -> Any:
-    """(log Γ(1 + 2c) - 2 log Γ(1 + c)) / c² for n = 2, log Γ(1 + c) / c for n = 1: also at 0."""
+    """Return (log Γ(1 + 2c) - 2 log Γ(1 + c)) / c² for n = 2 and log Γ(1 + c) / c for n = 1."""
     is_small = (c < SMALL) & (c > -SMALL)
     far, near = where(is_small, 0.25, c), where(is_small, c, 0.0)
     if n == 1:
@@ -178,19 +182,19 @@ genextreme = Continuous(
     sf=lambda x, c: -expm1(-bounded_exp(-_gumbel_of(x, c))),
     logcdf=lambda x, c: _at_end(x, c, -bounded_exp(-_gumbel_of(x, c)), c < 0),
     logsf=lambda x, c: _at_end(x, c, gumbel_log_tail(_gumbel_of(x, c)), c > 0),
-    ppf=lambda q, c: _bent(-log(-log(q)), c),
-    isf=lambda q, c: _bent(-log(-log1p(-q)), c),
+    ppf=lambda q, c: _from_gumbel(-log(-log(q)), c),
+    isf=lambda q, c: _from_gumbel(-log(-log1p(-q)), c),
     entropy=lambda c: 1 + _EULER * (1 - c),
     mean=_genextreme_mean,
     var=_genextreme_var,
 )
 
 
-# Generalised Pareto: a bent exponential distribution
+# Generalized Pareto distribution
 
 
 def _exponential_of(x: Any, c: Any) -> Any:
-    """What has the exponential distribution: log(1 + c x) / c, far out at the end."""
+    """Transform x to an exponential variable, log(1 + c x) / c; large at the end."""
     step = c * x
     is_end = step <= -1
     return where(is_end, 1e5, x * log1p_ratio(where(is_end, 0.0, step)))

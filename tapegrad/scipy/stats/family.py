@@ -1,7 +1,7 @@
-"""What distributions of one variable share: parameters, tails, quantiles, moments, samples.
+"""The base class of univariate distributions: parameters, tails, quantiles, moments, samples.
 
-A distribution is a table of formulas for its standard form (loc 0, scale 1). Everything else
-follows here: shifting and scaling, what lies outside the support, parameters that make no sense.
+A distribution is a table of formulas for its standard form (loc 0, scale 1). The base class adds
+loc and scale, the values outside of the support, and the handling of invalid parameters.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.comparison import isinf
+from tapegrad.ops.elementwise.comparison import isinf
 from tapegrad.scipy.stats.draws import full_shape, source_of, uniform
-from tapegrad.scipy.stats.logarithms import log_or_nothing
+from tapegrad.scipy.stats.logarithms import log_or_minus_infinity
 from tapegrad.scipy.vocabulary import (
     broadcast_p,
     is_number,
@@ -38,22 +38,22 @@ FORMULAS = frozenset(
 
 
 class Given(NamedTuple):
-    """The arguments of a call: the parameters are such that formulas can be computed."""
+    """The arguments of a call; invalid parameters are replaced by valid ones."""
 
     x: Any
     shapes: list[Any]
     loc: Any
     scale: Any
     is_valid: Any
-    """Where the parameters are those that were given, or None for everywhere."""
+    """Where the given parameters are valid, or None for everywhere."""
 
     def checked(self, y: Any) -> Any:
-        """Return y, and NaN where a parameter was outside its domain."""
+        """Return y, and NaN where a parameter is invalid."""
         return y if self.is_valid is None else where(self.is_valid, y, math.nan)
 
 
 class Standard(NamedTuple):
-    """A value in standard form, and where it lies; outside the support it is an inner point."""
+    """A standardized value and its side; values outside the support are replaced by inner ones."""
 
     z: Any
     is_below: Any
@@ -61,7 +61,7 @@ class Standard(NamedTuple):
 
 
 def standardized(x: Any, loc: Any, scale: Any) -> Any:
-    """Return (x - loc) / scale, with 0 for an infinite x, whose gradient would be NaN.
+    """Return (x - loc) / scale, and 0 for infinite x, whose gradient would be NaN.
 
     >>> [float(standardized(x, 1.0, 2.0)) for x in operands(5.0, math.inf)]
     [2.0, -0.5]
@@ -72,11 +72,11 @@ def standardized(x: Any, loc: Any, scale: Any) -> Any:
 
 
 class Family(ABC):
-    """A distribution whose parameters are given with each call; calling it freezes them.
+    """A distribution whose methods take the parameters; calling it returns a frozen distribution.
 
     Formulas take the standard variable first, then the shape parameters. `support` is a pair of
-    bounds or a function of the shapes; `inside` is a point within (or such a function). Shapes that
-    are not `valid` are computed with as `stand_in` (0.5 each), and give NaN.
+    bounds or a function of the shapes; `inside` is an inner point or such a function. Shapes that
+    are not `valid` are replaced by `stand_in` (0.5 each) in the formulas and give NaN.
     """
 
     def __init__(
@@ -84,7 +84,9 @@ class Family(ABC):
     ) -> None:
         unknown = formulas.keys() - FORMULAS
         if unknown:
-            raise ArgumentError(f"{name} is declared with unknown formulas: {sorted(unknown)}.")
+            raise ArgumentError(
+                f"The declaration of {name} has unknown formulas: {sorted(unknown)}."
+            )
         self.name = name
         self.shapes = tuple(shapes.split())
         self._support = support
@@ -93,7 +95,7 @@ class Family(ABC):
     def __repr__(self) -> str:
         return f"<tapegrad.scipy.stats.{self.name}>"
 
-    # What the two kinds, continuous and discrete, differ in
+    # Differences between continuous and discrete distributions
 
     @property
     @abstractmethod
@@ -102,11 +104,11 @@ class Family(ABC):
 
     @abstractmethod
     def _step(self, z: Any) -> Any:
-        """Return the point at which the tails are to be computed for the standard variable z."""
+        """Return the point at which to compute the tails for the standard variable z."""
 
     @abstractmethod
     def _is_past(self, z: Any, high: Any) -> Any:
-        """Return whether the distribution function is 1 from here on."""
+        """Return whether the CDF is 1 at z."""
 
     @abstractmethod
     def _below(self, low: Any) -> Any:
@@ -115,18 +117,18 @@ class Family(ABC):
     # Reading arguments
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the value of each parameter by name, or raise a sentence."""
+        """Return the parameters by name; raise if some are missing or unknown."""
         names = self.parameters
         if len(args) > len(names):
             raise ArgumentTypeError(
-                f"{self.name} takes the parameters {', '.join(names)}. Got {len(args)} values."
+                f"{self.name} accepts the parameters {', '.join(names)}. Got {len(args)} values."
             )
         given = {**dict(zip(names, args)), **kwargs}
         if len(given) < len(args) + len(kwargs) or given.keys() - set(names):
             wrong = sorted(set(kwargs) & set(names[: len(args)]) | given.keys() - set(names))
             raise ArgumentTypeError(
-                f"{self.name} takes each of the parameters {', '.join(names)} once. "
-                f"Got {', '.join(wrong)} as well."
+                f"{self.name} accepts each of the parameters {', '.join(names)} once. "
+                f"Got {', '.join(wrong)} in addition."
             )
         missing = [name for name in self.shapes if name not in given]
         if missing:
@@ -134,7 +136,7 @@ class Family(ABC):
         return {"loc": 0.0, "scale": 1.0, **given}
 
     def _given(self, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        """Return x and the parameters in one dtype; defaults of loc and scale stay numbers."""
+        """Return x and the parameters in one dtype; the defaults of loc and scale stay floats."""
         given = self.read(args, kwargs)
         defaults = {"loc": 0, "scale": 1}
         names = [*self.shapes, *(n for n in defaults if not is_number(given[n], defaults[n]))]
@@ -143,14 +145,14 @@ class Family(ABC):
         return self._within(x, [values[n] for n in self.shapes], values["loc"], values["scale"])
 
     def _all_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        """Return all parameters as tensors; x is a 0 of their dtype."""
+        """Return all parameters as tensors, and 0 of their dtype as x."""
         given = self.read(args, kwargs)
         names = (*self.shapes, "loc", "scale")
         x, *shapes, loc, scale = operands(0.0, *(given[name] for name in names))
         return self._within(x, shapes, loc, scale)
 
     def _within(self, x: Any, shapes: list[Any], loc: Any, scale: Any) -> Given:
-        """Replace parameters outside their domain, and remember where that was necessary."""
+        """Replace invalid parameters and record where they are valid."""
         valid = self._formulas.get("valid")
         is_valid = None if valid is None else valid(*shapes)
         if is_valid is not None:
@@ -166,8 +168,8 @@ class Family(ABC):
         formula = self._formulas.get(name)
         if formula is None:
             raise ArgumentError(
-                f"{self.name} has no {name} here: there is no formula for it in terms of "
-                "tapegrad's functions."
+                f"{self.name} does not support {name}: there is no formula for it in terms of "
+                "differentiable functions."
             )
         return formula  # type: ignore[no-any-return]
 
@@ -175,10 +177,10 @@ class Family(ABC):
         return self._support(*shapes) if callable(self._support) else self._support
 
     def _place(self, given: Given, z: Any, is_past: Formula) -> Standard:
-        """Tell on which side of the support the standard variable z of x lies."""
+        """Return on which side of the support the standard variable z of x lies."""
         x, shapes = given.x, given.shapes
         low, high = self._bounds(shapes)
-        # An infinite x stands in z by a finite number, so it is asked itself.
+        # z is finite even for infinite x, so x itself is tested.
         is_below = where(isinf(x), x < 0, z < low)
         is_above = where(isinf(x), x > 0, is_past(z, high))
         inside = self._formulas.get("inside", 0.0)
@@ -209,20 +211,20 @@ class Family(ABC):
         given = self._formulas.get("logcdf")
         if given is not None:
             return given(z, *shapes)
-        return _log_share(self._lower(z, *shapes), self._upper(z, *shapes))
+        return _log_probability(self._lower(z, *shapes), self._upper(z, *shapes))
 
     def _log_upper(self, z: Any, *shapes: Any) -> Any:
         given = self._formulas.get("logsf")
         if given is not None:
             return given(z, *shapes)
-        return _log_share(self._upper(z, *shapes), self._lower(z, *shapes))
+        return _log_probability(self._upper(z, *shapes), self._lower(z, *shapes))
 
     def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the probability of values up to x."""
+        """Return the cumulative distribution function at x."""
         return self._tail(self._lower, (0.0, 1.0), x, args, kwargs)
 
     def sf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the probability of values above x, exact where it is small."""
+        """Return the survival function 1 - cdf(x), accurate where it is small."""
         return self._tail(self._upper, (1.0, 0.0), x, args, kwargs)
 
     def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -234,11 +236,11 @@ class Family(ABC):
         return self._tail(self._log_upper, (0.0, -math.inf), x, args, kwargs)
 
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the value below which the share q lies: the inverse of cdf."""
+        """Return the quantile of q: the inverse of cdf."""
         return self._quantile(self._formula("ppf"), False, q, args, kwargs)
 
     def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the value above which the share q lies: the inverse of sf."""
+        """Return the inverse of sf."""
         formula = self._formulas.get("isf")
         if formula is None:
             below = self._formula("ppf")
@@ -264,11 +266,11 @@ class Family(ABC):
         return given.checked(y)
 
     def median(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the value that half of the distribution lies below."""
+        """Return the median."""
         return self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Return the ends of the interval around the median that has this probability."""
+        """Return the ends of the interval around the median with this probability."""
         rest = (1 - operands(confidence)[0]) / 2
         return self.ppf(rest, *args, **kwargs), self.isf(rest, *args, **kwargs)
 
@@ -298,7 +300,7 @@ class Family(ABC):
         return self._moment("entropy", lambda h, loc, scale: h + log(scale), args, kwargs)
 
     def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
-        """Return the mean for "m" and the variance for "v", in this order; one of them by itself.
+        """Return the mean for "m", the variance for "v", or both for "mv".
 
         >>> from tapegrad.scipy.stats.positive import gamma
         >>> [float(x) for x in gamma.stats(2.0, scale=3.0)]
@@ -313,7 +315,7 @@ class Family(ABC):
         return found[0] if len(found) == 1 else found
 
     def _low_moment(self, order: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The mean of a power up to 2."""
+        """Return a raw moment up to order 2."""
         mean = self.mean(*args, **kwargs)
         if order == 0:
             return 0.0 * mean + 1
@@ -344,24 +346,24 @@ class Family(ABC):
 
 
 def check_order(order: Any, name: str) -> int:
-    """Return the order of a moment, or raise a sentence.
+    """Return the order of a moment; raise if it is not a non-negative integer.
 
     >>> check_order(2, "norm")
     2
     """
     if int(order) != order or order < 0:
-        raise ArgumentError(f"{name}.moment needs a whole number from 0 on. Got {order!r}.")
+        raise ArgumentError(f"{name}.moment needs a non-negative integer order. Got {order!r}.")
     return int(order)
 
 
-def _log_share(p: Any, rest: Any) -> Any:
-    """Return log(p) with all digits: where p is nearly 1, what is missing decides."""
+def _log_probability(p: Any, rest: Any) -> Any:
+    """Return log(p), computed as log1p(-rest) where p is near 1."""
     is_small = p < 0.5
-    return where(is_small, log_or_nothing(p), log1p(-where(is_small, 0.0, rest)))
+    return where(is_small, log_or_minus_infinity(p), log1p(-where(is_small, 0.0, rest)))
 
 
 def _shifted(y: Any, loc: Any, scale: Any) -> Any:
-    """Return y * scale + loc without the steps that change nothing."""
+    """Return y * scale + loc, skipping a scale of 1 and a loc of 0."""
     y = y if is_number(scale, 1) else y * scale
     return y if is_number(loc, 0) else y + loc
 
@@ -370,5 +372,5 @@ def _edge(bound: Any, loc: Any, scale: Any) -> Any:
     """Return an end of the support; an infinite one has no gradient."""
     if isinstance(bound, float | int):
         return bound if math.isinf(bound) else _shifted(bound, loc, scale)
-    endless = isinf(bound)
-    return where(endless, bound, _shifted(where(endless, 0.0, bound), loc, scale))
+    is_infinite = isinf(bound)
+    return where(is_infinite, bound, _shifted(where(is_infinite, 0.0, bound), loc, scale))

@@ -1,4 +1,4 @@
-"""Distributions whose parameters are held: what calling a family returns."""
+"""Frozen univariate distributions, as returned by calling a family."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tapegrad.scipy.stats.family import Family
 
 
 class Frozen:
-    """A distribution together with its parameters.
+    """A distribution with fixed parameters.
 
     >>> from tapegrad.scipy.stats.normal import norm
     >>> standing = norm(loc=1.0, scale=2.0)
@@ -27,11 +27,11 @@ class Frozen:
         return f"<tapegrad.scipy.stats.{self.dist.name}({', '.join(given)})>"
 
     def cdf(self, x: Any) -> Any:
-        """Return the probability of values up to x."""
+        """Return the cumulative distribution function at x."""
         return self.dist.cdf(x, *self.args, **self.kwds)
 
     def sf(self, x: Any) -> Any:
-        """Return the probability of values above x."""
+        """Return the survival function 1 - cdf(x)."""
         return self.dist.sf(x, *self.args, **self.kwds)
 
     def logcdf(self, x: Any) -> Any:
@@ -43,19 +43,19 @@ class Frozen:
         return self.dist.logsf(x, *self.args, **self.kwds)
 
     def ppf(self, q: Any) -> Any:
-        """Return the value below which the share q lies."""
+        """Return the quantile of q: the inverse of cdf."""
         return self.dist.ppf(q, *self.args, **self.kwds)
 
     def isf(self, q: Any) -> Any:
-        """Return the value above which the share q lies."""
+        """Return the inverse of sf."""
         return self.dist.isf(q, *self.args, **self.kwds)
 
     def median(self) -> Any:
-        """Return the value that half of the distribution lies below."""
+        """Return the median."""
         return self.dist.median(*self.args, **self.kwds)
 
     def interval(self, confidence: Any = 0.95) -> tuple[Any, Any]:
-        """Return the ends of the interval around the median that has this probability."""
+        """Return the ends of the interval around the median with this probability."""
         low, high = self.dist.interval(confidence, *self.args, **self.kwds)
         return low, high
 
@@ -76,7 +76,7 @@ class Frozen:
         return self.dist.entropy(*self.args, **self.kwds)
 
     def stats(self, moments: str = "mv") -> Any:
-        """Return the mean for "m" and the variance for "v"."""
+        """Return the mean for "m", the variance for "v", or both for "mv"."""
         return self.dist.stats(*self.args, moments=moments, **self.kwds)
 
     def support(self) -> tuple[Any, Any]:
@@ -90,7 +90,7 @@ class Frozen:
 
 
 class FrozenContinuous(Frozen):
-    """A continuous distribution together with its parameters."""
+    """A continuous distribution with fixed parameters."""
 
     def pdf(self, x: Any) -> Any:
         """Return the density at x."""
@@ -101,18 +101,18 @@ class FrozenContinuous(Frozen):
         return self.dist.logpdf(x, *self.args, **self.kwds)
 
     def expect(self, func: Any = None) -> Any:
-        """Return the mean of a function of tensors."""
+        """Return the expectation of a function."""
         given = self.dist.read(self.args, self.kwds)
         shapes = tuple(given[name] for name in self.dist.shapes)
         return self.dist.expect(func, shapes, given["loc"], given["scale"])
 
     def moment(self, order: int) -> Any:
-        """Return the mean of a power (not around the mean)."""
+        """Return a raw moment."""
         return self.dist.moment(order, *self.args, **self.kwds)
 
 
 class FrozenDiscrete(Frozen):
-    """A discrete distribution together with its parameters."""
+    """A discrete distribution with fixed parameters."""
 
     def pmf(self, k: Any) -> Any:
         """Return the probability of k."""

@@ -1,4 +1,4 @@
-"""Moments of distributions with heavy tails, which exist for some shapes only."""
+"""Moments of heavy-tailed distributions, which exist for some shapes only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tapegrad.scipy.vocabulary import where
 
 
 def finite_above(bound: float, x: Any, formula: Formula) -> Any:
-    """Return formula(x) where x is above the bound, infinity elsewhere: a moment of a heavy tail.
+    """Return formula(x) where x is above the bound, and infinity elsewhere.
 
     >>> import tapegrad
     >>> finite_above(1.0, tapegrad.constant([0.5, 3.0]), lambda b: 1 / (b - 1)).tolist()

@@ -1,14 +1,13 @@
-"""Entropies of samples and of probabilities, and means of angles."""
+"""Entropies of probabilities and of samples, and circular statistics."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
-from tapegrad.ops.sorting import sort
-from tapegrad.scipy.special.information import entr, rel_entr
+from tapegrad.ops.indexing.sorting import sort
 from tapegrad.scipy.stats.samples import Values, read_values, root
 from tapegrad.scipy.vocabulary import (
     atan2,
@@ -24,6 +23,7 @@ from tapegrad.scipy.vocabulary import (
     sin,
     where,
 )
+from tapegrad.special_functions.entropy import entr, rel_entr
 
 
 def entropy(
@@ -35,7 +35,7 @@ def entropy(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the entropy of probabilities, or their divergence from qk; they are made to sum to 1.
+    """Return the entropy of probabilities, or their relative entropy to qk; both are normalized.
 
     >>> round(float(entropy([1.0, 1.0], base=2)), 6)
     1.0
@@ -49,9 +49,9 @@ def entropy(
         check_choice("nan_policy of entropy with qk", nan_policy, ("propagate",))
         pk, qk = broadcast_arrays(*operands(pk, qk))
         values, others = (read_values(x, axis, nan_policy, "entropy") for x in (pk, qk))
-        shares = [one.x / one.total(one.x) for one in (values, others)]
-        y = rel_entr(*shares)
-    total = values.dropped(values.total(y), keepdims)
+        normalized = [one.x / one.total(one.x) for one in (values, others)]
+        y = rel_entr(*normalized)
+    total = values.without_axis(values.total(y), keepdims)
     return total if base is None else total / math.log(base)
 
 
@@ -64,9 +64,9 @@ def differential_entropy(
     method: str = "auto",
     keepdims: bool = False,
 ) -> Any:
-    """Return an estimate of the entropy of the density that a sample was drawn from.
+    """Estimate the differential entropy of the distribution of a sample.
 
-    The methods are "vasicek", "van es", "ebrahimi", and "auto", which chooses by the size.
+    The methods are "vasicek", "van es", "ebrahimi", and "auto", which depends on the sample size.
 
     >>> round(float(differential_entropy([0.0, 1.0, 3.0, 4.0], window_length=1)), 6)
     2.314382
@@ -77,23 +77,23 @@ def differential_entropy(
     window = math.floor(math.sqrt(n) + 0.5) if window_length is None else window_length
     if not 2 <= 2 * window < n:
         raise ArgumentError(
-            f"differential_entropy needs a window_length of at least 1 and below half of the "
-            f"sample, whose size is {n}. Got {window}."
+            "differential_entropy needs a window_length of at least 1 and below half of the "
+            f"sample size {n}. Got {window}."
         )
     if method == "auto":
         method = "van es" if n <= 10 else "ebrahimi" if n <= 1000 else "vasicek"
     if method not in _METHODS:
         raise ArgumentError(
-            f"differential_entropy knows the methods {', '.join(_METHODS)} and auto. "
+            f"method of differential_entropy must be one of {', '.join(_METHODS)}, auto. "
             f"Got {method!r}."
         )
     y = _METHODS[method](x, window, n)
     y = y if base is None else y / math.log(base)
-    return sample.dropped(expand_dims(y, sample.axis), keepdims)
+    return sample.without_axis(expand_dims(y, sample.axis), keepdims)
 
 
 def _steps(x: Any, window: int) -> Any:
-    """The distances between what lies `window` places after each value and before it."""
+    """Return the spacings between the values `window` positions after and before each value."""
     first, last = x[..., :1], x[..., -1:]
     padded = concat([first] * window + [x] + [last] * window, -1)
     return padded[..., 2 * window :] - padded[..., : -2 * window]
@@ -104,8 +104,8 @@ def _vasicek(x: Any, window: int, n: int) -> Any:
 
 
 def _van_es(x: Any, window: int, n: int) -> Any:
-    gaps = x[..., window:] - x[..., :-window]
-    spread = mean(log((n + 1) / window * gaps), -1)
+    spacings = x[..., window:] - x[..., :-window]
+    spread = mean(log((n + 1) / window * spacings), -1)
     harmonic = sum(1 / k for k in range(window, n + 1))
     return spread + harmonic + math.log(window) - math.log(n + 1)
 
@@ -129,7 +129,7 @@ _METHODS = {"vasicek": _vasicek, "van es": _van_es, "ebrahimi": _ebrahimi}
 def _direction(
     samples: Any, high: float, low: float, axis: Any, nan_policy: str, name: str
 ) -> tuple[Values, Any, Any]:
-    """The means of the sines and cosines of angles between low and high."""
+    """Return the means of the sines and cosines of angles between low and high."""
     values = read_values(samples, axis, nan_policy, name)
     turn = 2 * math.pi / (high - low)
     angle = (values.x - low) * turn
@@ -145,7 +145,7 @@ def circmean(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the mean of angles, which starts anew at `high`.
+    """Return the circular mean of angles between `low` and `high`.
 
     >>> round(float(circmean([10.0, 350.0], high=360.0)) % 360, 6) in (0.0, 360.0)
     True
@@ -153,7 +153,7 @@ def circmean(
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circmean")
     turns = atan2(sine, cosine) / (2 * math.pi)
     y = (turns - floor(turns)) * (high - low) + low
-    return values.dropped(y, keepdims)
+    return values.without_axis(y, keepdims)
 
 
 def circvar(
@@ -165,14 +165,14 @@ def circvar(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the variance of angles: 1 less the length of their mean direction.
+    """Return the circular variance: 1 minus the length of the mean direction.
 
     >>> round(float(circvar([0.0, 3.141592653589793])), 6)
     1.0
     """
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circvar")
     length = root(sine * sine + cosine * cosine)
-    return values.dropped(where(length > 1, 0.0, 1 - length), keepdims)
+    return values.without_axis(where(length > 1, 0.0, 1 - length), keepdims)
 
 
 def circstd(
@@ -185,14 +185,14 @@ def circstd(
     normalize: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """Return the standard deviation of angles, in radians if it is to `normalize`.
+    """Return the circular standard deviation, in radians with `normalize`.
 
     >>> round(float(circstd([0.0, 1.570796326794897])), 6)
     0.832555
     """
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circstd")
-    # Rounding may make the mean direction of equal angles longer than 1.
+    # Rounding may make the mean direction of equal angles slightly longer than 1.
     square = sine * sine + cosine * cosine
     y = root(-log(where(square > 1, 1.0, square)))
     y = y if normalize else y * (high - low) / (2 * math.pi)
-    return values.dropped(y, keepdims)
+    return values.without_axis(y, keepdims)

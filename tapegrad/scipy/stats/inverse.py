@@ -1,4 +1,4 @@
-"""Quantiles of continuous distributions whose tails have no inverse in closed form."""
+"""Quantiles of continuous distributions without a closed inverse."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Formula = Callable[..., Any]
 def quantile(
     q: Any, shapes: tuple[Any, ...], rise: Formula, slope: Formula, place: Formula, reach: float
 ) -> Any:
-    """Return the x for which rise(q, x, *shapes), which grows with x, is 0.
+    """Return the x for which rise(q, x, *shapes), which increases with x, is 0.
 
-    `slope` is the derivative of rise by x, `place` leads from [-reach, reach] to the numbers x.
-    Bisection finds x. The steps of Newton's method after it are what is differentiated: each of
-    them doubles the order of the derivatives that are right, so two are good for three.
+    `slope` is the derivative of rise with respect to x; `place` maps [-reach, reach] to the range
+    of x. Bisection finds x without recording. The Newton steps after it are recorded: each doubles
+    the number of correct derivative orders, so two give three orders.
 
-    >>> from tapegrad.ops.exponential import exp
-    >>> from tapegrad.scipy.operands import operands
+    >>> from tapegrad.ops.elementwise.exponential import exp
+    >>> from tapegrad.scipy.vocabulary import operands
     >>> q = operands(0.5)[0]
     >>> rise = lambda q, x: exp(x) - q
     >>> round(float(quantile(q, (), rise, lambda x: exp(x), lambda s: s, 9.0)), 6)
@@ -32,7 +32,7 @@ def quantile(
         steep = slope(x, *shapes)
         is_steep = steep > 0
         step = where(is_steep, rise(q, x, *shapes) / where(is_steep, steep, 1.0), 0.0)
-        # A limit that no derivative sees: it only holds back what rounding has made.
+        # This limit removes rounding errors only and has no effect on derivatives.
         x = x - step
         x = x + stop_gradient(minimum(maximum(x, low), high) - x)
     return x

@@ -1,4 +1,4 @@
-"""The density of a sample, as the mean of normal densities around its points."""
+"""Kernel density estimation with Gaussian kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.logsumexp import logsumexp
+from tapegrad.ops.reduction.logsumexp import logsumexp
 from tapegrad.scipy.vocabulary import (
     exp,
     expand_dims,
@@ -24,10 +24,10 @@ from tapegrad.scipy.vocabulary import (
 
 
 class gaussian_kde:  # noqa: N801  # SciPy's name
-    """The density that a sample of vectors suggests; SciPy's `gaussian_kde`.
+    """A Gaussian kernel density estimate; SciPy's `gaussian_kde`.
 
-    `dataset` holds one point in each column, or numbers in a vector. Points, weights, the bandwidth
-    and the places where the density is asked for get gradients.
+    `dataset` holds one point per column, or is a vector of numbers. Points, weights, bandwidth and
+    evaluation points are differentiable.
 
     >>> density = gaussian_kde([0.0, 1.0, 3.0])
     >>> round(float(density(1.0)[0]), 6)
@@ -38,7 +38,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         data = operand(dataset)
         data = reshape_p(data, shape=(1, -1)) if data.ndim < 2 else data
         if data.shape[1] < 2:
-            raise ArgumentError(f"gaussian_kde needs two points or more. Got {data.shape[1]}.")
+            raise ArgumentError(f"gaussian_kde needs at least two points. Got {data.shape[1]}.")
         self.dataset = data
         self.d, self.n = data.shape
         if weights is None:
@@ -55,7 +55,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         self.set_bandwidth(bw_method)
 
     def scotts_factor(self) -> Any:
-        """Return Scott's factor: the number of points to the power of -1 / (d + 4)."""
+        """Return Scott's factor n ** (-1 / (d + 4))."""
         return self.neff ** (-1 / (self.d + 4))
 
     def silverman_factor(self) -> Any:
@@ -63,7 +63,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         return (self.neff * (self.d + 2) / 4) ** (-1 / (self.d + 4))
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
-        """Set the factor by which the covariance of the points is scaled down."""
+        """Set the bandwidth factor that scales the covariance of the points."""
         if bw_method is None or bw_method == "scott":
             self.factor = self.scotts_factor()
         elif isinstance(bw_method, str) and bw_method == "silverman":
@@ -82,7 +82,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         self.covariance = (gap * self.weights) @ matrix_transpose(gap) / degrees * self.factor**2
 
     def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at points, one in each column."""
+        """Return the logarithm of the density at points, one per column."""
         points = self._points(x)
         factor = cholesky(self.covariance)
         here, there = triangular_solve(factor, points), triangular_solve(factor, self.dataset)
@@ -91,26 +91,28 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
         return logsumexp(log(self.weights) - 0.5 * sum_over(gap * gap, 0), -1) - volume
 
     def evaluate(self, points: Any) -> Any:
-        """Return the density at points, one in each column."""
+        """Return the density at points, one per column."""
         return exp(self.logpdf(points))
 
     __call__ = evaluate
     pdf = evaluate
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """Return the probability between two bounds, of numbers.
+        """Return the probability between two bounds, for one-dimensional data.
 
         >>> round(float(gaussian_kde([0.0, 1.0, 3.0]).integrate_box_1d(-50.0, 50.0)), 6)
         1.0
         """
         if self.d != 1:
-            raise ArgumentError(f"integrate_box_1d needs numbers. Got vectors of {self.d}.")
+            raise ArgumentError(
+                f"integrate_box_1d needs one-dimensional data. Got {self.d} dimensions."
+            )
         low, high = operands(self.dataset, low, high)[1:]
         deviation = self.covariance[0, 0] ** 0.5
-        share = ndtr((high - self.dataset[0]) / deviation) - ndtr(
+        fraction = ndtr((high - self.dataset[0]) / deviation) - ndtr(
             (low - self.dataset[0]) / deviation
         )
-        return sum_over(self.weights * share)
+        return sum_over(self.weights * fraction)
 
     def _points(self, x: Any) -> Any:
         points = operands(self.dataset, x)[1]
@@ -119,7 +121,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
             points = reshape_p(points, shape=shape)
         if points.shape[0] != self.d:
             raise ShapeError(
-                f"The density is one of vectors of {self.d}, along the first axis. "
+                f"points of gaussian_kde need {self.d} coordinates along the first axis. "
                 f"Got shape {points.shape}."
             )
         return points

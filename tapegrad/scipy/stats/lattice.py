@@ -1,14 +1,13 @@
-"""More distributions of whole numbers: on both sides of 0, uniform, with a power as their tail."""
+"""More discrete distributions: Planck, discrete Laplace, uniform, Zipf, log-series, Skellam."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.rounding import ceil
-from tapegrad.ops.trigonometric import sinh
-from tapegrad.scipy.special.riemann import BERNOULLI, TERMS, scaled_sum
+from tapegrad.ops.elementwise.rounding import ceil
+from tapegrad.ops.elementwise.trigonometric import sinh
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.heavy_tails import finite_above
@@ -36,8 +35,9 @@ from tapegrad.scipy.vocabulary import (
     tanh,
     where,
 )
+from tapegrad.special_functions.zeta_functions import BERNOULLI, TERMS, scaled_sum
 
-# The geometric distribution from 0 on, by the rate of its decay
+# Planck distribution
 
 
 def _planck_ppf(q: Any, lambda_: Any) -> Any:
@@ -62,7 +62,7 @@ planck = Discrete(
 )
 
 
-# The same on both sides of 0
+# Discrete Laplace distribution
 
 
 def _dlaplace_cdf(k: Any, a: Any) -> Any:
@@ -95,7 +95,7 @@ dlaplace = Discrete(
 )
 
 
-# All of a range
+# Discrete uniform distribution
 
 
 def _randint_ppf(q: Any, low: Any, high: Any) -> Any:
@@ -121,7 +121,7 @@ randint = Discrete(
 )
 
 
-# A power as the tail
+# Zipf distribution
 
 
 def _log_zeta(a: Any) -> Any:
@@ -142,7 +142,7 @@ def _zipf_ppf(q: Any, a: Any) -> Any:
 
 
 def _zipf_entropy(a: Any) -> Any:
-    """a E[log K] + log ζ(a), with the derivative of each term of ζ by a."""
+    """Return a E[log K] + log ζ(a), where E[log K] is minus the derivative of log ζ(a)."""
     mean = 0.0 * a
     for k in range(2, TERMS + 1):
         mean = mean + math.log(k) * exp(-a * math.log(k))
@@ -159,7 +159,7 @@ def _zipf_entropy(a: Any) -> Any:
 
 
 def _zipf_ratio(a: Any, order: int) -> Any:
-    """The mean of K^order."""
+    """Return the mean of K^order."""
     return exp(_log_zeta(a - order) - _log_zeta(a))
 
 
@@ -181,18 +181,18 @@ zipf = Discrete(
 )
 
 
-# A power of p over k
+# Log-series distribution
 
 
 def _logser_sf(k: Any, p: Any) -> Any:
-    """∫ t^k / (1 - t) dt up to p, over that for k = 0; with t = p exp(-u)."""
+    """Return ∫ t^k / (1 - t) dt from 0 to p divided by that for k = 0, with t = p exp(-u)."""
     k_, p_ = column(k, p)
     zero = 0.0 * (k + p)
 
-    def share(u: Any) -> Any:
+    def integrand(u: Any) -> Any:
         return exp(-(k_ + 1) * u) / -expm1(log(p_) - u)
 
-    return exp((k + 1) * log(p)) * integral_from(zero, 1 / (k + 1), share) / -log1p(-p)
+    return exp((k + 1) * log(p)) * integral_from(zero, 1 / (k + 1), integrand) / -log1p(-p)
 
 
 def _logser_ppf(q: Any, p: Any) -> Any:
@@ -214,9 +214,9 @@ def _logser_entropy(p: Any) -> Any:
 
 
 def _logser_draw(source: Source, shape: Shape, dtype: Any, p: Any) -> Any:
-    """Kemp's way: a geometric count, whose probability is drawn from a power of 1 - p."""
-    share = -expm1(log1p(-p) * draws.uniform(source, shape, dtype))
-    return 1 + floor(log(draws.uniform(source, shape, dtype)) / log(share))
+    """Draw by Kemp's method: a geometric count with a random probability."""
+    rate = -expm1(log1p(-p) * draws.uniform(source, shape, dtype))
+    return 1 + floor(log(draws.uniform(source, shape, dtype)) / log(rate))
 
 
 logser = Discrete(
@@ -236,7 +236,7 @@ logser = Discrete(
 )
 
 
-# The difference of two Poisson counts
+# Skellam distribution
 
 
 def _log_cosh(u: Any) -> Any:
@@ -245,7 +245,7 @@ def _log_cosh(u: Any) -> Any:
 
 
 def _skellam_log_density(k: Any, mu1: Any, mu2: Any) -> Any:
-    """By Poisson's integral of the Bessel function, around where its integrand is largest."""
+    """Compute the Bessel function by Poisson's integral around the peak of its integrand."""
     order = where(k < 0, -k, k) + 0.0 * (mu1 + mu2)
     z = 2 * sqrt(mu1 * mu2) + 0.0 * order
     half = order + 0.5
@@ -255,26 +255,26 @@ def _skellam_log_density(k: Any, mu1: Any, mu2: Any) -> Any:
     peak = stop_gradient(z * top - 2 * half * _log_cosh(place))
     half_, z_, peak_ = column(half, z, peak)
 
-    def share(u: Any) -> Any:
+    def integrand(u: Any) -> Any:
         return exp(z_ * tanh(u) - 2 * half_ * _log_cosh(u) - peak_)
 
-    whole = integral_over_all([place], (scale, scale), share)
+    whole = integral_over_all([place], (scale, scale), integrand)
     rest = times_log(order, where(k < 0, mu2, mu1)) - lgamma(half) - 0.5 * math.log(math.pi)
     return rest + peak - mu1 - mu2 + log(whole)
 
 
 def _skellam_cdf(k: Any, mu1: Any, mu2: Any) -> Any:
-    """By mu1 it falls as fast as the probability of k: it is that, integrated from mu1 on."""
+    """Integrate the probability of k over mu1, because d cdf / d mu1 = -pmf(k)."""
     k_, second = column(k, mu2)
     start = mu1 + 0.0 * (k + mu2)
     # The probability is largest where mu1 is about mu2 + k.
     top = maximum(stop_gradient(mu2 + k), start)
     scale = stop_gradient(sqrt(top + mu2 + 1))
 
-    def share(m: Any) -> Any:
+    def integrand(m: Any) -> Any:
         return exp(_skellam_log_density(k_, m, second))
 
-    return integral_from(top, scale, share) + integral_between(start, top, share)
+    return integral_from(top, scale, integrand) + integral_between(start, top, integrand)
 
 
 def _skellam_ppf(q: Any, mu1: Any, mu2: Any) -> Any:

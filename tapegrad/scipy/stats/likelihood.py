@@ -1,4 +1,4 @@
-"""Parameters of continuous distributions that make a sample likeliest."""
+"""Maximum likelihood fits of continuous distributions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.ops.comparison import isfinite
+from tapegrad.ops.elementwise.comparison import isfinite
 from tapegrad.scipy.optimize.minimizing import minimize
 from tapegrad.scipy.vocabulary import (
     cast,
@@ -23,11 +23,11 @@ from tapegrad.scipy.vocabulary import (
 _SIMPLEXES = 3
 _LIMITS = {"maxiter": 1000, "xatol": 1e-6, "fatol": 1e-10}
 _OUTSIDE = 1e3
-"""What a value costs that has no probability."""
+"""The cost of a value outside of the support."""
 
 
 def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the parameters of a family, in their order, that make the data likeliest.
+    """Return the maximum likelihood estimates of the parameters of a family, in their order.
 
     >>> from tapegrad.scipy.stats.normal import norm
     >>> [round(float(x), 4) for x in fit(norm, [1.0, 2.0, 6.0], (), {})]
@@ -35,11 +35,14 @@ def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) 
     """
     x = cast(stop_gradient(reshape_p(operand(data), shape=(-1,))), "float64")
     if not x.shape[0]:
-        raise ArgumentError(f"{family.name}.fit needs one value or more. Got none.")
+        raise ArgumentError(f"{family.name}.fit needs at least one value. Got none.")
     fixed, starts = _read(family, args, options)
     free = [name for name in family.parameters if name not in fixed]
     if not free:
-        raise ArgumentError(f"All parameters of {family.name} are fixed: there is nothing to fit.")
+        raise ArgumentError(
+            f"All parameters of {family.name} are fixed, so there is nothing to fit. "
+            "Leave at least one free."
+        )
     starts = _starts(family, x, fixed, starts)
 
     def parameters(point: Any) -> dict[str, Any]:
@@ -55,10 +58,10 @@ def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) 
 
     start = operands(x, [math.log(starts[n]) if n == "scale" else starts[n] for n in free])[1]
     best = start
-    # A simplex lies flat where the likelihood ends at a cliff, so it is set up anew.
+    # A simplex degenerates at a discontinuity of the likelihood, so it is restarted.
     for _ in range(_SIMPLEXES):
         best = minimize(cost, best, method="Nelder-Mead", options=_LIMITS).x
-    # Gradients take the last steps; a likelihood that has none there stays where it was.
+    # Gradient steps refine the result; it is kept if the likelihood is not smooth there.
     last = minimize(cost, best, method="BFGS", options={"gtol": 1e-9}).x
     best = last if float(cost(last)) <= float(cost(best)) else best
     values = parameters(best)
@@ -68,15 +71,15 @@ def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) 
 def _read(
     family: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Which parameters are fixed, and where others start, by SciPy's names."""
+    """Return the fixed parameters and the starting values of the others."""
     options = dict(options)
     method = options.pop("method", "MLE")
     if str(method).lower() != "mle":
-        raise ArgumentError(f"{family.name}.fit knows the method 'MLE' only. Got {method!r}.")
+        raise ArgumentError(f"{family.name}.fit supports only method='MLE'. Got {method!r}.")
     if len(args) > len(family.shapes):
         raise ArgumentTypeError(
-            f"{family.name}.fit takes starting values of {', '.join(family.shapes) or 'no shape'}. "
-            f"Got {len(args)}."
+            f"{family.name}.fit accepts starting values of "
+            f"{', '.join(family.shapes) or 'no shape'}. Got {len(args)}."
         )
     starts = dict(zip(family.shapes, (float(value) for value in args)))
     fixed: dict[str, float] = {}
@@ -88,8 +91,8 @@ def _read(
             starts[name] = float(options.pop(name))
     if options:
         raise ArgumentTypeError(
-            f"{family.name}.fit takes no {', '.join(sorted(options))}. Parameters are fixed by "
-            "an f before their name."
+            f"{family.name}.fit does not support {', '.join(sorted(options))}. To fix a parameter, "
+            "put f before its name."
         )
     return fixed, starts
 
@@ -97,7 +100,7 @@ def _read(
 def _starts(
     family: Any, x: Any, fixed: dict[str, float], starts: dict[str, float]
 ) -> dict[str, float]:
-    """Shapes of 1, and the place and width that the sample would have with them."""
+    """Return starting values: shapes of 1, and the matching loc and scale of the sample."""
     shapes = {name: fixed.get(name, starts.get(name, 1.0)) for name in family.shapes}
     middle = float(mean(x))
     width = max(float(mean((x - middle) ** 2)) ** 0.5, 1e-6 * max(abs(middle), 1.0))
@@ -107,7 +110,7 @@ def _starts(
     loc = fixed.get("loc", starts.get("loc", middle - scale * mu if is_known else middle))
     low = float(family.support(**shapes)[0])
     if "loc" not in fixed and "loc" not in starts and math.isfinite(low):
-        # All values must be within the support.
+        # All values must lie within the support.
         least = float(smallest(x))
         loc = min(loc, least - 0.1 * width - low * scale)
     return {**shapes, "loc": loc, "scale": scale}

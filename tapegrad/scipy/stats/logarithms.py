@@ -1,7 +1,7 @@
-"""Logarithms at the edge of a support, where their slope is infinite and the gradient is set to 0.
+"""Logarithms at the edge of a support, with gradient 0 where the derivative is infinite.
 
-`xlogy` and `log` of the package give the one-sided slope there, which is infinite; times the 0 of
-an exponential that follows it would be NaN.
+The derivatives of `xlogy` and `log` are infinite there. Multiplied by the 0 of a following
+exponential they would be NaN.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from tapegrad.scipy.vocabulary import (
 )
 
 
-def log_or_nothing(p: Any) -> Any:
-    """Return log(p), without a gradient where p is 0 or has all but underflowed to it.
+def log_or_minus_infinity(p: Any) -> Any:
+    """Return log(p), without a gradient where p is 0 or nearly underflows.
 
     >>> import tapegrad
-    >>> log_or_nothing(tapegrad.constant([0.0, 1.0])).tolist()
+    >>> log_or_minus_infinity(tapegrad.constant([0.0, 1.0])).tolist()
     [-inf, 0.0]
     """
-    # The reciprocal of what is smaller would overflow.
+    # The reciprocal of smaller numbers would overflow.
     smallest = 1e-300 if numpy_dtype_of(p) == np.float64 else 1e-37
-    is_nothing, is_little = p <= 0, p < smallest
-    little = log(stop_gradient(where(is_nothing, 1.0, p)))
+    is_zero, is_little = p <= 0, p < smallest
+    little = log(stop_gradient(where(is_zero, 1.0, p)))
     rest = log(where(is_little, 1.0, p))
-    return where(is_nothing, -math.inf, where(is_little, little, rest))
+    return where(is_zero, -math.inf, where(is_little, little, rest))
 
 
 def times_log(a: Any, x: Any) -> Any:
-    """Return a log(x) for x >= 0: 0 where a is 0, and without a gradient where x is 0.
+    """Return a log(x) for x >= 0, which is 0 where a is 0; there is no gradient where x is 0.
 
     >>> import tapegrad
     >>> a = tapegrad.constant([-1.0, 0.0, 2.0])
@@ -52,7 +52,7 @@ def times_log(a: Any, x: Any) -> Any:
 
 
 def times_log1p(a: Any, x: Any) -> Any:
-    """Return a log(1 + x) for x >= -1: the same for x near 0, and at -1.
+    """Return a log(1 + x) for x >= -1, accurate near 0; there is no gradient at -1.
 
     >>> import tapegrad
     >>> float(times_log1p(tapegrad.constant(2.0), tapegrad.constant(-1.0)))
@@ -91,7 +91,7 @@ def exp_or_infinite(x: Any) -> Any:
 
 
 def bounded_exp(x: Any) -> Any:
-    """Return exp(x), and where it would overflow a constant: enough to make exp(-exp(x)) 0.
+    """Return exp(x), limited to a constant that is large enough to make exp(-exp(x)) 0.
 
     >>> import tapegrad
     >>> bool(bounded_exp(tapegrad.constant(1e30)) < float("inf"))
@@ -101,7 +101,7 @@ def bounded_exp(x: Any) -> Any:
 
 
 def beyond_zero(formula: Callable[..., Any], at_zero: float) -> Callable[..., Any]:
-    """Return a formula that has no value at 0 with its limit there, where it gets no gradient.
+    """Extend a formula to 0 by its limit `at_zero`, without a gradient there.
 
     >>> import tapegrad
     >>> beyond_zero(lambda x: 1 / x, math.inf)(tapegrad.constant([0.0, 2.0])).tolist()

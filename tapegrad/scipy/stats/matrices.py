@@ -1,7 +1,7 @@
-"""Distributions of matrices: Wishart's, the inverse of it, and the normal distribution.
+"""Matrix distributions: Wishart, inverse Wishart and matrix normal.
 
-A sample of the first two may be a number, a vector (of numbers, for one dimension) or matrices
-along the first two axes, as in SciPy.
+As in SciPy, x of the first two may be a number, a vector of numbers (for one dimension), or
+matrices along the first two axes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.linalg.common import triangle
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.solve import inv, triangular_solve
-from tapegrad.ops.random_draws import as_shape
-from tapegrad.scipy.special.factorials import multigammaln
+from tapegrad.ops.random.primitives import as_shape
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenDensity
 from tapegrad.scipy.vocabulary import (
@@ -37,15 +36,16 @@ from tapegrad.scipy.vocabulary import (
     sum_over,
     where,
 )
+from tapegrad.special_functions.gamma_functions import multigammaln
 
 
 def _log_det(factor: Any) -> Any:
-    """The logarithm of a determinant, from its Cholesky factor."""
+    """Return the logarithm of a determinant from the Cholesky factor."""
     return 2 * sum_over(log(matrix_diag_part(factor)), -1)
 
 
 def _as_scale(scale: Any, name: str) -> Any:
-    """The scale as a matrix: numbers and vectors stand for diagonals."""
+    """Return the scale as a matrix; numbers and vectors are diagonals."""
     rank = scale.ndim
     if rank == 0:
         return reshape_p(scale, shape=(1, 1))
@@ -53,13 +53,13 @@ def _as_scale(scale: Any, name: str) -> Any:
         return matrix_diag(scale)
     if rank != 2 or scale.shape[0] != scale.shape[1]:
         raise ShapeError(
-            f"{name} needs a number, a vector or a square matrix as scale. Got shape {scale.shape}."
+            f"scale of {name} must be a number, vector or square matrix. Got shape {scale.shape}."
         )
     return scale
 
 
 def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
-    """The sample with its matrices along the last two axes, and the shape of the answer."""
+    """Return x with its matrices along the last two axes, and the shape of the result."""
     if x.ndim < 2 and size == 1:
         return reshape_p(x, shape=(*x.shape, 1, 1)), tuple(x.shape)
     if x.ndim < 2 or x.shape[0] != size or x.shape[1] != size:
@@ -71,7 +71,7 @@ def _as_points(x: Any, size: int, name: str) -> tuple[Any, tuple[int, ...]]:
 
 
 def _squeezed(is_valid: Any, y: Any) -> Any:
-    """The values, NaN where there are none, without axes of length 1."""
+    """Return the values without axes of length 1, and NaN where the parameters are invalid."""
     y = where(is_valid, y, math.nan)
     return reshape_p(y, shape=tuple(n for n in y.shape if n != 1))
 
@@ -82,19 +82,19 @@ def _products_of_diagonal(scale: Any) -> Any:
 
 
 class _Squares(ABC):
-    """What Wishart's distribution and that of the inverses have in common."""
+    """The base class of the Wishart and inverse Wishart distributions."""
 
     _name: ClassVar[str]
 
     def __call__(self, df: Any, scale: Any = 1.0, seed: Any = None) -> FrozenWishart:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenWishart(self, df, scale, seed)
 
     def _read(self, *values: Any) -> tuple[Any, ...]:
         *others, scale = operands(*values)
         scale = _as_scale(scale, self._name)
         size = scale.shape[-1]
-        # Fewer degrees of freedom than that give no density.
+        # There is no density for fewer degrees of freedom.
         is_valid = others[-1] > size - 1
         df = where(is_valid, others[-1], float(size))
         return *others[:-1], df, scale, size, is_valid
@@ -108,14 +108,14 @@ class _Squares(ABC):
 
     @abstractmethod
     def _log_density(self, root: Any, df: Any, factor: Any, size: int) -> Any:
-        """The logarithm of the density, from the Cholesky factors of x and of the scale."""
+        """Return the logarithm of the density from the Cholesky factors of x and of the scale."""
 
     def pdf(self, x: Any, df: Any, scale: Any) -> Any:
         """Return the density at positive definite matrices x."""
         return exp(self.logpdf(x, df, scale))
 
     def rvs(self, df: Any, scale: Any, size: Any = 1, random_state: Any = None) -> Any:
-        """Draw `[*size, n, n]` matrices (axes of length 1 left out); both get gradients."""
+        """Draw `[*size, n, n]` matrices without axes of length 1, differentiable in df, scale."""
         df, scale, count, is_valid = self._read(df, scale)
         standard = self._spread(_bartlett(df, count, size, random_state))
         root = cholesky(scale) @ standard
@@ -123,11 +123,11 @@ class _Squares(ABC):
 
     @abstractmethod
     def _spread(self, factor: Any) -> Any:
-        """The root of a standard matrix, from the Cholesky factor of a standard Wishart matrix."""
+        """Return the root of a standard matrix from the factor of a standard Wishart matrix."""
 
 
 class Wishart(_Squares):
-    """Sums of squares of df normal vectors; SciPy's `wishart`. df and the scale get gradients.
+    """The Wishart distribution, differentiable in df and scale; SciPy's `wishart`.
 
     >>> wishart = Wishart()
     >>> round(float(wishart.logpdf([[2.0, 0.0], [0.0, 1.0]], 3.0, [[1.0, 0.0], [0.0, 1.0]])), 4)
@@ -148,7 +148,7 @@ class Wishart(_Squares):
         return _squeezed(is_valid, df * scale)
 
     def mode(self, df: Any, scale: Any) -> Any:
-        """Return where the density is largest; NaN for df below the size plus 1."""
+        """Return the mode; NaN for df below size + 1."""
         df, scale, size, is_valid = self._read(df, scale)
         return _squeezed(is_valid & (df >= size + 1), (df - size - 1) * scale)
 
@@ -177,7 +177,7 @@ def _digammas(half: Any, size: int) -> Any:
 
 
 def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
-    """Draw the Cholesky factor of a standard Wishart matrix: chi variables above normal ones."""
+    """Draw the Cholesky factor of a standard Wishart matrix by Bartlett's decomposition."""
     shape, dtype = as_shape(size), numpy_dtype_of(df)
     source = draws.source_of(random_state)
     chi = [draws.gamma(source, shape, dtype, 0.5 * (df - j)) for j in range(count)]
@@ -187,7 +187,7 @@ def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class FrozenWishart(FrozenDensity):
-    """A distribution of matrices together with its degrees of freedom and scale.
+    """A Wishart or inverse Wishart distribution with fixed parameters.
 
     >>> FrozenWishart(Wishart(), 3.0, [1.0, 2.0]).mean().tolist()
     [[3.0, 0.0], [0.0, 6.0]]
@@ -203,7 +203,7 @@ class FrozenWishart(FrozenDensity):
         return self.dist.mean(self.df, self.scale)
 
     def mode(self) -> Any:
-        """Return where the density is largest."""
+        """Return the mode."""
         return self.dist.mode(self.df, self.scale)
 
     def var(self) -> Any:
@@ -212,7 +212,7 @@ class FrozenWishart(FrozenDensity):
 
 
 class InverseWishart(_Squares):
-    """Inverses of Wishart matrices; SciPy's `invwishart`. df and the scale get gradients.
+    """The inverse Wishart distribution, differentiable in df and scale; SciPy's `invwishart`.
 
     >>> invwishart = InverseWishart()
     >>> round(float(invwishart.logpdf(2.0, 3.0, 1.0)), 4)
@@ -230,19 +230,19 @@ class InverseWishart(_Squares):
         )
 
     def mean(self, df: Any, scale: Any) -> Any:
-        """Return the mean; NaN for df up to the size plus 1, which has none."""
+        """Return the mean; NaN for df up to size + 1."""
         df, scale, size, _ = self._read(df, scale)
         excess = df - size - 1
         is_valid = excess > 0
         return _squeezed(is_valid, scale / where(is_valid, excess, 1.0))
 
     def mode(self, df: Any, scale: Any) -> Any:
-        """Return where the density is largest."""
+        """Return the mode."""
         df, scale, size, is_valid = self._read(df, scale)
         return _squeezed(is_valid, scale / (df + size + 1))
 
     def var(self, df: Any, scale: Any) -> Any:
-        """Return the variance of each entry; NaN for df up to the size plus 3."""
+        """Return the variance of each entry; NaN for df up to size + 3."""
         df, scale, size, _ = self._read(df, scale)
         is_valid = df > size + 3
         excess = where(is_valid, df, size + 4.0) - size
@@ -260,12 +260,13 @@ class InverseWishart(_Squares):
         return where(is_valid, y, math.nan)
 
     def _spread(self, factor: Any) -> Any:
-        # With the factor B of a Wishart matrix: (C B⁻ᵀ)(C B⁻ᵀ)ᵀ has the inverse distribution.
+        # For the factor B of a Wishart matrix, (C B⁻ᵀ)(C B⁻ᵀ)ᵀ has the inverse Wishart
+        # distribution.
         return matrix_transpose(inv(factor))
 
 
 class MatrixNormal:
-    """Normal matrices whose rows and columns covary; SciPy's `matrix_normal`.
+    """The matrix normal distribution with row and column covariances; SciPy's `matrix_normal`.
 
     >>> matrix_normal = MatrixNormal()
     >>> round(float(matrix_normal.logpdf([[0.0, 1.0]], rowcov=1.0, colcov=[1.0, 2.0])), 4)
@@ -275,7 +276,7 @@ class MatrixNormal:
     def __call__(
         self, mean: Any = None, rowcov: Any = 1, colcov: Any = 1, seed: Any = None
     ) -> FrozenMatrixNormal:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenMatrixNormal(self, mean, rowcov, colcov, seed)
 
     def logpdf(self, X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
@@ -312,7 +313,7 @@ class MatrixNormal:
         size: Any = 1,
         random_state: Any = None,
     ) -> Any:
-        """Draw `[*size, rows, columns]` matrices (one without the axis); all get gradients."""
+        """Draw `[*size, rows, columns]` matrices, differentiable in all parameters."""
         mean, rows, columns = _matrix_parameters(mean, rowcov, colcov, None)
         outer = as_shape(size)
         noise = draws.normal(
@@ -323,7 +324,7 @@ class MatrixNormal:
 
 
 def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[Any, Any, Any]:
-    """The mean and both covariances as matrices; numbers and vectors stand for diagonals."""
+    """Return the mean and both covariances as matrices; numbers and vectors are diagonals."""
     mean, rows, columns = operands(0.0 if mean is None else mean, rows, columns)
     if shape is None and mean.ndim == 2:
         shape = tuple(mean.shape)
@@ -334,7 +335,7 @@ def _matrix_parameters(mean: Any, rows: Any, columns: Any, shape: Any) -> tuple[
     given = full if shape is None else shape
     if full != given or (mean.shape and mean.shape != full):
         raise ShapeError(
-            "matrix_normal needs a mean, rowcov and colcov that fit the matrices. Got matrices of "
+            "matrix_normal needs mean, rowcov and colcov that match the matrices. Got matrices of "
             f"shape {given}, a mean of shape {mean.shape}, and covariances of shapes "
             f"{rows.shape} and {columns.shape}."
         )
@@ -351,7 +352,7 @@ def _covariance(cov: Any, size: int) -> Any:
 
 @dataclass(eq=False, repr=False)
 class FrozenMatrixNormal(FrozenDensity):
-    """A normal distribution of matrices together with its parameters.
+    """A matrix normal distribution with fixed parameters.
 
     >>> frozen = FrozenMatrixNormal(MatrixNormal(), [[1.0, 2.0]], 1.0, 1.0)
     >>> round(float(frozen.entropy()), 4)

@@ -1,14 +1,12 @@
-"""The normal distribution, its generalisation by another power, and its truncation."""
+"""The normal, generalized normal and truncated normal distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.powers import power_p
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.scipy.special.incomplete import gammainc, gammaincc
-from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
+from tapegrad.ops.elementwise.powers import power_p
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal, uniform
 from tapegrad.scipy.stats.logarithms import log_complement
@@ -25,6 +23,8 @@ from tapegrad.scipy.vocabulary import (
     sign,
     where,
 )
+from tapegrad.special_functions.incomplete_gamma_beta import gammainc, gammaincc
+from tapegrad.special_functions.incomplete_inverses import gammainccinv, gammaincinv
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -39,16 +39,16 @@ norm = Continuous(
 )
 
 
-# The generalised normal distribution: exp(-|x|^beta)
+# The generalized normal distribution: exp(-|x|^beta)
 
 
 def _absolute(x: Any) -> Any:
-    """|x| with the slope 1 at 0, so that its powers have the right second derivatives there."""
+    """Return |x| with derivative 1 at 0, so that its powers have correct second derivatives."""
     return where(x < 0, -x, x)
 
 
 def _gennorm_cdf(x: Any, beta: Any) -> Any:
-    """Half of an incomplete gamma function on either side; around 0 the first two terms serve."""
+    """Return the CDF by the incomplete gamma function, and near 0 by the first two terms."""
     size = power_p(_absolute(x), beta)
     is_near = size < 1e-30
     size = where(is_near, 1.0, size)
@@ -58,9 +58,9 @@ def _gennorm_cdf(x: Any, beta: Any) -> Any:
 
 
 def _gennorm_ppf(q: Any, beta: Any) -> Any:
-    share = 2 * _absolute(q - 0.5)
-    is_inner, is_middle = share < 0.5, share < 1e-30
-    inner = gammaincinv(1 / beta, where(is_inner & ~is_middle, share, 0.5))
+    fraction = 2 * _absolute(q - 0.5)
+    is_inner, is_middle = fraction < 0.5, fraction < 1e-30
+    inner = gammaincinv(1 / beta, where(is_inner & ~is_middle, fraction, 0.5))
     outer = gammainccinv(1 / beta, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
     x = power_p(where(is_inner, inner, outer), 1 / beta)
     middle = (q - 0.5) / exp(log(0.5 * beta) - lgamma(1 / beta))
@@ -85,16 +85,16 @@ gennorm = Continuous(
 )
 
 
-# The normal distribution between a and b
+# The truncated normal distribution between a and b
 
 
 def _log_mass(a: Any, b: Any) -> Any:
-    """The logarithm of ndtr(b) - ndtr(a) for a < b, computed in the tail where both lie."""
+    """Return log(ndtr(b) - ndtr(a)) for a < b, computed in the tail that contains both."""
     a, b = _bounded(a), _bounded(b)
     is_right = a > 0
     low, high = where(is_right, -b, a), where(is_right, -a, b)
     is_left = high <= 0
-    # In one tail: the larger probability less the smaller; around 0: what both tails leave.
+    # In one tail subtract the probabilities; around 0 subtract both tails from 1.
     upper = log_ndtr(where(is_left, high, 0.0))
     tail = upper + log_complement(upper - log_ndtr(low))
     rest = ndtr(where(is_left, -1.0, low)) + ndtr(-where(is_left, 1.0, high))
@@ -104,7 +104,7 @@ def _log_mass(a: Any, b: Any) -> Any:
 
 
 def _bounded(x: Any) -> Any:
-    """Bring infinite bounds to where no probability is left, but all derivatives are finite."""
+    """Replace infinite bounds by finite ones beyond which the probability is 0."""
     return minimum(maximum(x, -1e4), 1e4)
 
 
@@ -117,7 +117,7 @@ def _truncnorm_logsf(x: Any, a: Any, b: Any) -> Any:
 
 
 def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
-    """The quantile of what lies below it, or of what lies above if that is less."""
+    """Return the quantile, computed from the smaller of the two tails."""
     below = ndtr(a) * (1 - q) + ndtr(b) * q
     above = ndtr(-a) * (1 - q) + ndtr(-b) * q
     is_left = below < 0.5
@@ -126,7 +126,7 @@ def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _truncnorm_ends(a: Any, b: Any) -> tuple[Any, Any]:
-    """The densities at both ends, of the truncated distribution."""
+    """Return the densities of the truncated distribution at both ends."""
     mass = _log_mass(a, b)
     return (
         exp(-0.5 * a * a - _LOG_ROOT_TWO_PI - mass),
@@ -150,7 +150,7 @@ def _truncnorm_entropy(a: Any, b: Any) -> Any:
 
 
 def _times(bound: Any, density: Any) -> Any:
-    """A bound times the density there, which is 0 for an infinite bound."""
+    """Return a bound times the density there, and 0 for an infinite bound."""
     is_far = density == 0
     return where(is_far, 0.0, where(is_far, 0.0, bound) * density)
 

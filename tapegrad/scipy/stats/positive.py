@@ -1,16 +1,16 @@
-"""Waiting times: the gamma distribution, chi-squared, and the exponential distribution."""
+"""The gamma, chi-squared and exponential distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.scipy.special.incomplete import gammainc, gammaincc
-from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.logarithms import log_complement, times_log
 from tapegrad.scipy.vocabulary import digamma, exp, expm1, lgamma, log, log1p, where
+from tapegrad.special_functions.incomplete_gamma_beta import gammainc, gammaincc
+from tapegrad.special_functions.incomplete_inverses import gammainccinv, gammaincinv
 
 
 def _entropy(a: Any) -> Any:
@@ -18,19 +18,19 @@ def _entropy(a: Any) -> Any:
 
 
 def gamma_cdf(x: Any, a: Any) -> Any:
-    """Return the share of the standard gamma distribution up to x.
+    """Return the CDF of the standard gamma distribution.
 
     >>> import tapegrad
     >>> round(float(gamma_cdf(*tapegrad.constant([1.0, 1.0], "float64"))), 6)
     0.632121
     """
-    # At 0 the slope is left out where it is infinite: 0 times it would be NaN.
+    # Drop the derivative at 0 where it is infinite: 0 times infinity would be NaN.
     is_steep = (x == 0) & (a < 1)
     return where(is_steep, 0.0, gammainc(a, where(is_steep, 1.0, x)))
 
 
 def gamma_sf(x: Any, a: Any) -> Any:
-    """Return the share of the standard gamma distribution above x.
+    """Return the survival function of the standard gamma distribution.
 
     >>> import tapegrad
     >>> round(float(gamma_sf(*tapegrad.constant([1.0, 1.0], "float64"))), 6)

@@ -1,19 +1,21 @@
-"""Distributions made of powers and logarithms: log-normal, log-uniform, Fisk's, power law, Lomax's.
-
-And of sides of a triangle.
-"""
+"""Log-normal, log-uniform, Fisk, power law, Lomax, triangular and arcsine distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.sigmoids import logit
+from tapegrad.ops.elementwise.sigmoids import logit
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive, OnUnit
 from tapegrad.scipy.stats.family import Formula
 from tapegrad.scipy.stats.heavy_tails import finite_above
-from tapegrad.scipy.stats.logarithms import beyond_zero, log_or_nothing, times_log, times_log1p
+from tapegrad.scipy.stats.logarithms import (
+    beyond_zero,
+    log_or_minus_infinity,
+    times_log,
+    times_log1p,
+)
 from tapegrad.scipy.vocabulary import (
     asin,
     exp,
@@ -32,11 +34,11 @@ from tapegrad.scipy.vocabulary import (
 
 
 def _of_logarithm(formula: Formula, at_zero: float) -> Formula:
-    """A formula of log(x), and its limit at 0, where it gets no gradient."""
+    """Return a formula of log(x) extended to 0 by its limit, without a gradient there."""
     return beyond_zero(lambda x, *shapes: formula(log(x), *shapes), at_zero)
 
 
-# The exponential of a normal variable
+# Log-normal distribution
 
 
 lognorm = OnPositive(
@@ -59,7 +61,7 @@ lognorm = OnPositive(
 )
 
 
-# The exponential of a uniform variable
+# Log-uniform distribution
 
 
 def _width(a: Any, b: Any) -> Any:
@@ -93,7 +95,7 @@ loguniform = _loguniform("loguniform")
 reciprocal = _loguniform("reciprocal")
 
 
-# The exponential of a logistic variable
+# Fisk (log-logistic) distribution
 
 
 def _fisk_log_density(x: Any, c: Any) -> Any:
@@ -102,8 +104,8 @@ def _fisk_log_density(x: Any, c: Any) -> Any:
     return log(c) + times_log(c - 1, x) + where(is_zero, 0.0, 2 * log_sigmoid(-y))
 
 
-def _turn(c: Any) -> Any:
-    """x / sin(x) at x = π / c."""
+def _reciprocal_sinc(c: Any) -> Any:
+    """Return x / sin(x) at x = π / c."""
     return (math.pi / c) / sin(math.pi / c)
 
 
@@ -119,8 +121,10 @@ fisk = OnPositive(
     ppf=lambda q, c: exp(logit(q) / c),
     isf=lambda q, c: exp(-logit(q) / c),
     entropy=lambda c: 2 - log(c),
-    mean=lambda c: finite_above(1, c, _turn),
-    var=lambda c: finite_above(2, c, lambda c: _turn(0.5 * c) - _turn(c) ** 2),
+    mean=lambda c: finite_above(1, c, _reciprocal_sinc),
+    var=lambda c: finite_above(
+        2, c, lambda c: _reciprocal_sinc(0.5 * c) - _reciprocal_sinc(c) ** 2
+    ),
 )
 
 lomax = OnPositive(
@@ -154,21 +158,21 @@ powerlaw = OnUnit(
 )
 
 
-# Two sides of a triangle, which meet at c
+# Triangular distribution with its mode at c
 
 
 def _triang_sides(x: Any, c: Any) -> tuple[Any, Any, Any]:
-    """On which side x is, and how far up the sides: 0 at the ends, 1 at the top."""
+    """Return whether x is left of the mode, and the heights on both sides from 0 to 1."""
     is_left = x < c
     left = where(is_left, x, 0.0) / where(is_left, c, 1.0)
     right = where(is_left, 0.0, 1 - x) / where(is_left | (c == 1), 1.0, 1 - c)
-    # The side on which c lies at the end is not there: all of it is the top.
+    # If the mode is at an end, the side beyond it has zero width.
     return is_left, left, where((c == 1) & (x == 1), 1.0, right)
 
 
 def _triang_log_density(x: Any, c: Any) -> Any:
     is_left, left, right = _triang_sides(x, c)
-    return math.log(2) + log_or_nothing(where(is_left, left, right))
+    return math.log(2) + log_or_minus_infinity(where(is_left, left, right))
 
 
 def _triang_cdf(x: Any, c: Any) -> Any:
@@ -204,7 +208,7 @@ triang = OnUnit(
 
 
 def _arcsine_cdf(x: Any) -> Any:
-    """At the ends the density is infinite and the slope left out."""
+    """Return the CDF; its infinite derivative at the ends is dropped."""
     is_end = (x == 0) | (x == 1)
     inner = where(is_end, 0.5, x)
     is_left = inner < 0.5

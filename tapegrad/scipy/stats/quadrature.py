@@ -1,7 +1,7 @@
-"""Integrals for which there is no formula: fixed nodes, all on the device, smooth in parameters.
+"""Quadrature with fixed nodes on the device, differentiable in parameters.
 
-The rules are double exponential: nodes crowd around the ends of an interval at all scales, so that
-a peak or a step is resolved however narrow it is, as long as it lies at an end.
+The rules are double exponential: the nodes cluster at the ends of an interval on all scales, so a
+peak or step of any width is resolved if it lies at an end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Integrand = Callable[[Any], Any]
 
 
 def column(*values: Any) -> list[Any]:
-    """Return parameters with one axis more, along which nodes lie.
+    """Append an axis for the nodes to parameters.
 
     >>> import tapegrad
     >>> column(tapegrad.constant([1.0, 2.0]))[0].shape
@@ -40,12 +40,12 @@ def column(*values: Any) -> list[Any]:
 
 
 def _table(like: Any, kind: str) -> tuple[Any, Any]:
-    """The nodes and weights of a rule, in the dtype and on the device of a tensor."""
+    """Return the nodes and weights of a rule in the dtype and on the device of a tensor."""
     nodes, weights = _RULES[kind]
     return numbers_like(like, nodes), numbers_like(like, weights)
 
 
-def _endless() -> tuple[Any, Any]:
+def _half_infinite() -> tuple[Any, Any]:
     t = np.arange(-3.9, 5.6, _STEP)
     nodes = np.exp(t - np.exp(-t))
     return nodes, _STEP * nodes * (1 + np.exp(-t))
@@ -63,23 +63,23 @@ def _logarithmic() -> tuple[Any, Any]:
     return nodes, nodes / 4
 
 
-_RULES = {"endless": _endless(), "finite": _finite(), "logarithmic": _logarithmic()}
+_RULES = {"half-infinite": _half_infinite(), "finite": _finite(), "logarithmic": _logarithmic()}
 
 
 def integral_from(start: Any, scale: Any, integrand: Integrand, sign: float = 1.0) -> Any:
-    """Integrate from `start` to infinity (or minus infinity, with sign -1).
+    """Integrate from `start` to infinity, or to minus infinity with sign -1.
 
-    The integrand takes points with one axis more than `start`; beyond a few times `scale` it falls
-    like an exponential function, or faster.
+    The integrand takes points with one axis more than `start`. Beyond a few times `scale` it must
+    decay at least exponentially.
 
     >>> import tapegrad
-    >>> from tapegrad.ops.exponential import exp
+    >>> from tapegrad.ops.elementwise.exponential import exp
     >>> start = tapegrad.constant([0.0, 1.0], "float64")
     >>> integral_from(start, 1.0 + 0 * start, lambda x: exp(-x)).round(12).tolist()
     [1.0, 0.367879441171]
     """
     scale = stop_gradient(scale + 0.0 * start)
-    nodes, weights = _table(scale, "endless")
+    nodes, weights = _table(scale, "half-infinite")
     start, wide = column(start, scale)
     return sum_over(integrand(start + sign * wide * nodes) * weights, -1) * scale
 
@@ -99,12 +99,12 @@ def integral_between(low: Any, high: Any, integrand: Integrand) -> Any:
 
 
 def integral_over_all(places: list[Any], scales: tuple[Any, Any], integrand: Integrand) -> Any:
-    """Integrate over all numbers; at the places the integrand changes fast.
+    """Integrate over the real line; the integrand is steep at the `places`.
 
-    The scales are how far it reaches to the left of them and to the right.
+    `scales` are its decay lengths to the left and to the right of them.
 
     >>> import tapegrad
-    >>> from tapegrad.ops.exponential import exp
+    >>> from tapegrad.ops.elementwise.exponential import exp
     >>> zero = tapegrad.constant(0.0, "float64")
     >>> places, scales = [zero, zero + 1], (1 + zero, 1 + zero)
     >>> round(float(integral_over_all(places, scales, lambda x: exp(-x * x))) ** 2, 12)
@@ -114,7 +114,7 @@ def integral_over_all(places: list[Any], scales: tuple[Any, Any], integrand: Int
     for place in places:
         common = common + place
     ends = [stop_gradient(place + 0.0 * common) for place in places]
-    # Sorted by comparisons: there are three of them at most.
+    # Sort by pairwise comparisons; there are at most three.
     for last in range(len(ends) - 1, 0, -1):
         for i in range(last):
             low, high = minimum(ends[i], ends[i + 1]), maximum(ends[i], ends[i + 1])
@@ -130,11 +130,12 @@ def mean_log_gamma(mean: Any, rest: Integrand, start: Any) -> Any:
     """Return the mean of log Γ(K + start) - log Γ(start) over a count K.
 
     `rest(drop)` is 1 - E[(1 + drop)^K] for -1 < drop < 0, with one axis more. With drop =
-    exp(-t) - 1 it stands in the integral of (mean exp(-t) - exp(-start t) rest / (1 - exp(-t))) / t
-    over positive t, whose nodes are spread evenly over the logarithm of t.
+    exp(-t) - 1 the mean is the integral of
+    (mean exp(-t) - exp(-start t) rest / (1 - exp(-t))) / t over positive t, with nodes spaced
+    evenly in log(t).
 
     >>> import tapegrad
-    >>> from tapegrad.ops.exponential import log1p
+    >>> from tapegrad.ops.elementwise.exponential import log1p
     >>> mean = tapegrad.constant(3.0, "float64")
     >>> rest = lambda drop: -expm1(3 * log1p(drop))
     >>> round(float(mean_log_gamma(mean, rest, 1 + 0 * mean)), 9)
@@ -142,7 +143,7 @@ def mean_log_gamma(mean: Any, rest: Integrand, start: Any) -> Any:
     """
     t, weights = _table(mean, "logarithmic")
     mean_, start_ = column(mean, start)
-    # Short of -1, where logarithms end.
+    # Stay above -1, where the logarithm diverges.
     drop = maximum(expm1(-t), eps_of(mean) - 1)
     gap = mean_ * exp(-t) + exp(-start_ * t) * rest(drop) / drop
     return sum_over(gap * (weights / t), -1)
@@ -165,9 +166,9 @@ def mean_log(like: Any, generating: Integrand) -> Any:
 
 
 def mean_over_shares(like: Any, value: Callable[[Any, bool], Any]) -> Any:
-    """Integrate value(q, False) + value(q, True) over shares q from 0 to a half.
+    """Integrate value(q, False) + value(q, True) over probabilities q from 0 to 1/2.
 
-    The first is asked of the lower tail, the second of the upper one.
+    The first term belongs to the lower tail, the second to the upper tail.
 
     >>> import tapegrad
     >>> like = tapegrad.constant(0.0, "float64")

@@ -1,14 +1,12 @@
-"""Reciprocals and ratios of waiting times: inverse gamma, Lévy, beta prime, F, half-Cauchy."""
+"""The inverse gamma, Lévy, beta prime, F and half-Cauchy distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.special import erfinv
-from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
-from tapegrad.scipy.special.inverses import betaincinv, gammainccinv, gammaincinv
+from tapegrad.ops.elementwise.special_functions import erfinv
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
 from tapegrad.scipy.stats.heavy_tails import finite_above
@@ -30,6 +28,8 @@ from tapegrad.scipy.vocabulary import (
     stop_gradient,
     where,
 )
+from tapegrad.special_functions.incomplete_gamma_beta import betainc, gammainc, gammaincc
+from tapegrad.special_functions.incomplete_inverses import betaincinv, gammainccinv, gammaincinv
 
 _EULER = 0.57721566490153286
 
@@ -70,7 +70,7 @@ levy = OnPositive(
 
 
 def _betaprime_cdf(x: Any, a: Any, b: Any) -> Any:
-    # At 0 the slope is left out where it is infinite: 0 times it would be NaN.
+    # Drop the derivative at 0 where it is infinite: 0 times infinity would be NaN.
     is_steep = (x == 0) & (a < 1)
     x = where(is_steep, 1.0, x)
     return where(is_steep, 0.0, betainc(a, b, x / (1 + x)))
@@ -82,7 +82,7 @@ def _betaprime_sf(x: Any, a: Any, b: Any) -> Any:
 
 
 def _betaprime_ppf(q: Any, a: Any, b: Any) -> Any:
-    """From the share of either variable, whichever is the smaller one."""
+    """Return the quantile from the smaller of the two beta fractions."""
     is_far = q > stop_gradient(betainc(a, b, 0.0 * q + 0.5))
     far = betaincinv(b, a, where(is_far, 1 - q, 0.5))
     near = betaincinv(a, b, where(is_far, 0.5, q))

@@ -1,4 +1,4 @@
-"""What functions of samples share: an axis, missing values, means over what is there."""
+"""Samples along an axis with missing values: counts, sums, means and variances."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.operand import normalize_axes, normalize_axis
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.scipy.vocabulary import (
     cast,
     isnan,
@@ -22,7 +22,7 @@ from tapegrad.scipy.vocabulary import (
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers along an axis; what is not `there` is 0 and counts for nothing.
+    """Values along an axis; values where `is_present` is False are 0 and ignored.
 
     >>> values = read_values([1.0, float("nan"), 3.0], 0, "omit", "gmean")
     >>> float(values.mean(values.x))
@@ -31,68 +31,68 @@ class Values:
 
     x: Any
     axis: int
-    there: Any = None
-    """None for all of them."""
+    is_present: Any = None
+    """None if all values are present."""
     kept: tuple[int, ...] | None = None
-    """The shape of a result that keeps its axes, if several of them were made into one."""
+    """The shape of a result with keepdims, if several axes were merged."""
 
     @property
     def count(self) -> Any:
-        """How many there are, along the axis, which is kept."""
-        if self.there is None:
+        """The number of present values, with the axis kept."""
+        if self.is_present is None:
             return float(self.x.shape[self.axis])
-        return sum_over(cast(self.there, numpy_dtype_of(self.x)), self.axis, keepdims=True)
+        return sum_over(cast(self.is_present, numpy_dtype_of(self.x)), self.axis, keepdims=True)
 
     def total(self, y: Any) -> Any:
-        """Return the sum over the axis, which is kept, of values like x."""
-        y = y if self.there is None else where(self.there, y, 0.0)
+        """Return the sum of y over the axis, with the axis kept."""
+        y = y if self.is_present is None else where(self.is_present, y, 0.0)
         return sum_over(y, self.axis, keepdims=True)
 
     def mean(self, y: Any) -> Any:
-        """Return the mean over the axis, which is kept; NaN of nothing."""
+        """Return the mean of y over the axis, with the axis kept; NaN for no values."""
         count = self.count
-        if self.there is None:
+        if self.is_present is None:
             return self.total(y) / count if count else self.total(y) + math.nan
         is_none = count == 0
         return where(is_none, math.nan, self.total(y) / where(is_none, 1.0, count))
 
-    def gaps(self) -> Any:
-        """Return the distances from the mean."""
+    def deviations(self) -> Any:
+        """Return the deviations from the mean."""
         return self.x - self.mean(self.x)
 
     def var(self, ddof: Any = 0) -> Any:
-        """Return the variance over the axis, which is kept; as over 0, or NaN, of too few."""
-        gaps = self.gaps()
-        squares = self.total(gaps * gaps)
+        """Return the variance with the axis kept; a division by 0, or NaN, for too few values."""
+        deviations = self.deviations()
+        squares = self.total(deviations * deviations)
         left = self.count - ddof
         if isinstance(left, float | int):
-            return squares / left if left > 0 else _over_nothing(squares, left == 0)
+            return squares / left if left > 0 else _divided_by_zero(squares, left == 0)
         is_enough = left > 0
-        few = _over_nothing(squares, left == 0)
+        few = _divided_by_zero(squares, left == 0)
         return where(is_enough, squares / where(is_enough, left, 1.0), few)
 
-    def dropped(self, y: Any, keepdims: bool = False) -> Any:
-        """Return a result without the axis that was kept, unless it is to be."""
+    def without_axis(self, y: Any, keepdims: bool = False) -> Any:
+        """Remove the kept axis from a result unless `keepdims` is set."""
         if keepdims:
             return y if self.kept is None else reshape_p(y, shape=self.kept)
         shape = tuple(y.shape)
         return reshape_p(y, shape=shape[: self.axis] + shape[self.axis + 1 :])
 
-    def nothing(self, keepdims: bool = False) -> Any:
-        """Return NaN in the shape of a result."""
-        return self.dropped(self.mean(self.x) * math.nan, keepdims)
+    def all_nan(self, keepdims: bool = False) -> Any:
+        """Return a result of NaN."""
+        return self.without_axis(self.mean(self.x) * math.nan, keepdims)
 
 
-def _over_nothing(squares: Any, is_nothing: Any) -> Any:
-    """What squares over 0 are, or NaN where there is not even nothing."""
+def _divided_by_zero(squares: Any, is_zero: Any) -> Any:
+    """Return squares / 0, and NaN where there are no values at all."""
     infinite = where(squares > 0, math.inf, math.nan)
-    return where(is_nothing, infinite, math.nan)
+    return where(is_zero, infinite, math.nan)
 
 
 def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
-    """Return the values of an argument; all of them in a row if the axis is None.
+    """Return the values of an argument along an axis; with axis None all values are flattened.
 
-    Several axes become the last one.
+    Several axes are merged into the last one.
 
     >>> read_values([[1.0, 2.0]], None, "propagate", "skew").x.shape
     (2,)
@@ -110,12 +110,12 @@ def read_values(a: Any, axis: Any, nan_policy: str, name: str) -> Values:
     axis = normalize_axis(axis, x.ndim, name)
     if nan_policy == "propagate":
         return Values(x, axis, None, kept)
-    there = ~isnan(x)
-    return Values(where(there, x, 0.0), axis, there, kept)
+    is_present = ~isnan(x)
+    return Values(where(is_present, x, 0.0), axis, is_present, kept)
 
 
 def _joined(x: Any, axis: Any, name: str) -> tuple[Any, tuple[int, ...], int]:
-    """Several axes as one, which is the last; and the shape of a result that keeps them."""
+    """Merge several axes into the last one; also return the shape of a result with keepdims."""
     axes = normalize_axes(axis, x.ndim, name)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)

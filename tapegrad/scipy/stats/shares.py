@@ -1,15 +1,15 @@
-"""Distributions of shares between 0 and 1: beta and uniform."""
+"""The beta and uniform distributions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.scipy.special.incomplete import betainc
-from tapegrad.scipy.special.inverses import betaincinv
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnUnit
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
 from tapegrad.scipy.vocabulary import betaln, digamma, stop_gradient, where
+from tapegrad.special_functions.incomplete_gamma_beta import betainc
+from tapegrad.special_functions.incomplete_inverses import betaincinv
 
 
 def _entropy(a: Any, b: Any) -> Any:
@@ -23,13 +23,13 @@ def _var(a: Any, b: Any) -> Any:
 
 
 def _cdf(x: Any, a: Any, b: Any) -> Any:
-    # At an end where the density is infinite the slope is left out: 0 times it would be NaN.
+    # Drop the derivative at ends with infinite density: 0 times infinity would be NaN.
     is_steep = ((x == 0) & (a < 1)) | ((x == 1) & (b < 1))
     return where(is_steep, stop_gradient(x), betainc(a, b, where(is_steep, 0.5, x)))
 
 
 def _sf(x: Any, a: Any, b: Any) -> Any:
-    # So near 0 the difference 1 - x forgets what x was; but what is small is only there.
+    # Near 0 the argument 1 - x loses the digits of x, so subtract from 1 unless that cancels.
     below = _cdf(x, a, b)
     return where((x < 1e-2) & (below < 0.999), 1 - below, _cdf(1 - x, b, a))
 

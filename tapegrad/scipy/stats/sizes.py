@@ -1,16 +1,15 @@
-"""Lengths of normal vectors: half-normal, Rayleigh, Maxwell, chi, and Nakagami's."""
+"""The half-normal, Rayleigh, Maxwell, chi and Nakagami distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.special import erfinv
-from tapegrad.scipy.special.inverses import gammainccinv, gammaincinv
+from tapegrad.ops.elementwise.special_functions import erfinv
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
-from tapegrad.scipy.stats.logarithms import log_complement, log_or_nothing, times_log
+from tapegrad.scipy.stats.logarithms import log_complement, log_or_minus_infinity, times_log
 from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
 from tapegrad.scipy.vocabulary import (
     digamma,
@@ -25,6 +24,7 @@ from tapegrad.scipy.vocabulary import (
     ndtri,
     sqrt,
 )
+from tapegrad.special_functions.incomplete_inverses import gammainccinv, gammaincinv
 
 _EULER = 0.57721566490153286
 _ROOT_HALF = math.sqrt(0.5)
@@ -45,7 +45,7 @@ halfnorm = OnPositive(
 
 rayleigh = OnPositive(
     "rayleigh",
-    log_density=lambda x: log_or_nothing(x) - 0.5 * x * x,
+    log_density=lambda x: log_or_minus_infinity(x) - 0.5 * x * x,
     cdf=lambda x: -expm1(-0.5 * x * x),
     sf=lambda x: exp(-0.5 * x * x),
     logcdf=lambda x: log_complement(0.5 * x * x),
@@ -62,8 +62,8 @@ def _chi_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
     return sqrt(2 * draws.gamma(source, shape, dtype, 0.5 * df))
 
 
-def _half_share(df: Any) -> Any:
-    """Γ((df + 1) / 2) / Γ(df / 2)."""
+def _gamma_ratio(df: Any) -> Any:
+    """Return Γ((df + 1) / 2) / Γ(df / 2)."""
     return exp(lgamma(0.5 * df + 0.5) - lgamma(0.5 * df))
 
 
@@ -84,14 +84,14 @@ chi = OnPositive(
     ppf=lambda q, df: sqrt(2 * gammaincinv(0.5 * df, q)),
     isf=lambda q, df: sqrt(2 * gammainccinv(0.5 * df, q)),
     entropy=_chi_entropy,
-    mean=lambda df: math.sqrt(2) * _half_share(df),
-    var=lambda df: df - 2 * _half_share(df) ** 2,
+    mean=lambda df: math.sqrt(2) * _gamma_ratio(df),
+    var=lambda df: df - 2 * _gamma_ratio(df) ** 2,
     draw=_chi_draw,
 )
 
 maxwell = OnPositive(
     "maxwell",
-    log_density=lambda x: 0.5 * math.log(2 / math.pi) + 2 * log_or_nothing(x) - 0.5 * x * x,
+    log_density=lambda x: 0.5 * math.log(2 / math.pi) + 2 * log_or_minus_infinity(x) - 0.5 * x * x,
     cdf=lambda x: gamma_cdf(0.5 * x * x, 0.0 * x + 1.5),
     sf=lambda x: gamma_sf(0.5 * x * x, 0.0 * x + 1.5),
     ppf=lambda q: sqrt(2 * gammaincinv(1.5, q)),
@@ -115,7 +115,7 @@ nakagami = OnPositive(
     ppf=lambda q, nu: sqrt(gammaincinv(nu, q) / nu),
     isf=lambda q, nu: sqrt(gammainccinv(nu, q) / nu),
     entropy=lambda nu: nu + lgamma(nu) - (nu - 0.5) * digamma(nu) - 0.5 * log(nu) - math.log(2),
-    mean=lambda nu: _half_share(2 * nu) / sqrt(nu),
-    var=lambda nu: 1 - _half_share(2 * nu) ** 2 / nu,
+    mean=lambda nu: _gamma_ratio(2 * nu) / sqrt(nu),
+    var=lambda nu: 1 - _gamma_ratio(2 * nu) ** 2 / nu,
     draw=lambda source, shape, dtype, nu: sqrt(draws.gamma(source, shape, dtype, nu) / nu),
 )

@@ -1,17 +1,13 @@
-"""Skewed relatives of the normal distribution: skew-normal, exponentially modified, Johnson's.
-
-And the inverse Gaussian: when a drifting particle arrives.
-"""
+"""Skew-normal, exponentially modified normal, inverse Gaussian and Johnson SU distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.special import erfcx
-from tapegrad.ops.trigonometric import cosh, sinh
-from tapegrad.scipy.special.integrals import exp1
+from tapegrad.ops.elementwise.special_functions import erfcx
+from tapegrad.ops.elementwise.trigonometric import cosh, sinh
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import Continuous, OnPositive
 from tapegrad.scipy.stats.inverse import quantile
@@ -29,6 +25,7 @@ from tapegrad.scipy.vocabulary import (
     sqrt,
     where,
 )
+from tapegrad.special_functions.integrals import exp1
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -39,7 +36,7 @@ def _log_normal_density(x: Any) -> Any:
 
 
 def _plogp(y: Any) -> Any:
-    """What the density of a logarithm y adds to the entropy: nothing where it has underflowed."""
+    """Return -exp(y) y, the entropy of a density with logarithm y, and 0 where it underflows."""
     is_little = y < -80
     y = where(is_little, 0.0, y)
     return where(is_little, 0.0, -exp(y) * y)
@@ -49,16 +46,16 @@ def _plogp(y: Any) -> Any:
 
 
 def _skewnorm_log_density(x: Any, a: Any) -> Any:
-    # Beyond 37 nothing is missing, but the second derivative would overflow.
+    # Beyond 37 log_ndtr is 0, but its second derivative would overflow.
     return math.log(2) + _log_normal_density(x) + log_ndtr(minimum(a * x, 37.0))
 
 
 def _skewnorm_tail(x: Any, a: Any) -> Any:
-    """The probability above x, for x >= 0: an integral of what falls at least like a normal."""
+    """Return the probability above x >= 0 by an integral that decays like a normal density."""
     (a_,) = column(a)
     far = where(a < 0, -a * x, 0.0)
     scale = 1 / (1 + x + where(a < 0, -a * (1 + far), 0.0))
-    # Beyond 40 nothing is left, but derivatives would overflow.
+    # Beyond 40 the density is 0, but its derivatives would overflow.
     return integral_from(x, scale, lambda u: exp(_skewnorm_log_density(minimum(u, 40.0), a_)))
 
 
@@ -74,10 +71,10 @@ def _skewnorm_mean(a: Any) -> Any:
 def _skewnorm_entropy(a: Any) -> Any:
     (a_,) = column(a)
 
-    def share(x: Any) -> Any:
+    def integrand(x: Any) -> Any:
         return _plogp(_skewnorm_log_density(x, a_))
 
-    return integral_from(0.0 * a, 1.0, share) + integral_from(0.0 * a, 1.0, share, -1.0)
+    return integral_from(0.0 * a, 1.0, integrand) + integral_from(0.0 * a, 1.0, integrand, -1.0)
 
 
 def _skewnorm_isf(q: Any, a: Any) -> Any:
@@ -92,7 +89,7 @@ def _skewnorm_isf(q: Any, a: Any) -> Any:
 
 
 def _skewnorm_draw(source: Source, shape: Shape, dtype: Any, a: Any) -> Any:
-    """The size of one normal variable and another one, in the proportion a to 1."""
+    """Draw |u| and v in the proportion a to 1, for normal u and v."""
     first = abs(draws.normal(source, shape, dtype))
     return (a * first + draws.normal(source, shape, dtype)) / sqrt(1 + a * a)
 
@@ -113,15 +110,15 @@ skewnorm = Continuous(
 )
 
 
-# The sum of a normal and an exponential variable
+# The exponentially modified normal distribution
 
 
 def _exponnorm_log_density(x: Any, K: Any) -> Any:
-    return _exponnorm_log_share(x, K) - log(K)
+    return _exponnorm_log_term(x, K) - log(K)
 
 
-def _exponnorm_log_share(x: Any, K: Any) -> Any:
-    """log(exp(1 / 2K² - x / K) Φ(x - 1/K)), without the large numbers that cancel on the left."""
+def _exponnorm_log_term(x: Any, K: Any) -> Any:
+    """Return log(exp(1 / 2K² - x / K) Φ(x - 1/K)) without cancellation of large numbers."""
     gap = 1 / K - x
     is_left = gap > 0
     left = _log_normal_density(x) + log(
@@ -134,13 +131,13 @@ def _exponnorm_log_share(x: Any, K: Any) -> Any:
 def _exponnorm_sf(x: Any, K: Any) -> Any:
     is_left = x < 2
     lower = _exponnorm_lower(where(is_left, x, 0.0), K)
-    return where(is_left, 1 - lower, ndtr(-x) + exp(_exponnorm_log_share(x, K)))
+    return where(is_left, 1 - lower, ndtr(-x) + exp(_exponnorm_log_term(x, K)))
 
 
 def _exponnorm_cdf(x: Any, K: Any) -> Any:
     is_left = x < 2
     lower = _exponnorm_lower(where(is_left, x, 0.0), K)
-    return where(is_left, lower, 1 - ndtr(-x) - exp(_exponnorm_log_share(x, K)))
+    return where(is_left, lower, 1 - ndtr(-x) - exp(_exponnorm_log_term(x, K)))
 
 
 def _exponnorm_lower(x: Any, K: Any) -> Any:
@@ -174,10 +171,10 @@ def _exponnorm_isf(q: Any, K: Any) -> Any:
 def _exponnorm_entropy(K: Any) -> Any:
     (rate,) = column(K)
 
-    def share(x: Any) -> Any:
+    def integrand(x: Any) -> Any:
         return _plogp(_exponnorm_log_density(x, rate))
 
-    return integral_from(0.0 * K, 1 + K, share) + integral_from(0.0 * K, 1.0, share, -1.0)
+    return integral_from(0.0 * K, 1 + K, integrand) + integral_from(0.0 * K, 1.0, integrand, -1.0)
 
 
 exponnorm = Continuous(
@@ -210,9 +207,9 @@ def _invgauss_log_density(x: Any, mu: Any) -> Any:
 
 
 def _invgauss_log_parts(x: Any, mu: Any) -> tuple[Any, Any]:
-    """The logarithms of Φ(±(x/mu - 1)/√x), below and above mu, and of exp(2/mu) Φ(-(x/mu + 1)/√x).
+    """Return log Φ(±(x/mu - 1)/√x), below and above mu, and log(exp(2/mu) Φ(-(x/mu + 1)/√x)).
 
-    The second is what a normal density and Mills' ratio make, without the large numbers.
+    The second is computed from the normal density and Mills' ratio, which avoids overflow.
     """
     root = sqrt(x)
     gap = (x / mu - 1) / root
@@ -235,7 +232,7 @@ def _invgauss_logsf(x: Any, mu: Any) -> Any:
 
 
 def _invgauss_entropy(mu: Any) -> Any:
-    """With E[log x] = log(mu) - exp(z) E₁(z) at z = 2 / mu."""
+    """Return the entropy, using E[log x] = log(mu) - exp(z) E₁(z) at z = 2 / mu."""
     z = 2 / mu
     is_large = z > 50
     term, series = 1 / where(is_large, z, 100.0), 0.0
@@ -279,7 +276,7 @@ invgauss = OnPositive(
 )
 
 
-# Johnson's distribution: the hyperbolic sine of a normal variable
+# The Johnson SU distribution: the hyperbolic sine of a normal variable
 
 
 def _johnsonsu_var(a: Any, b: Any) -> Any:
@@ -288,19 +285,19 @@ def _johnsonsu_var(a: Any, b: Any) -> Any:
 
 
 def _johnsonsu_entropy(a: Any, b: Any) -> Any:
-    """The entropy of the normal variable, and the mean logarithm of the slope of the sine."""
+    """Return the entropy of the normal variable plus the mean log-derivative of the sine."""
     a_, b_ = column(a, b)
 
-    def share(y: Any) -> Any:
+    def integrand(y: Any) -> Any:
         place = (y - a_) / b_
         size = where(place < 0, -place, place)
         slope = size + log(0.5 * (1 + exp(-2 * size)))
         return exp(_log_normal_density(y)) * slope
 
-    # The slope changes fast where its argument is 0, and the density around 0.
+    # The derivative is steep where its argument is 0, and the density around 0.
     place = a + 0.0 * b
     one = 0.0 * place + 1
-    rest = integral_over_all([place, 0.0 * place], (one, one), share)
+    rest = integral_over_all([place, 0.0 * place], (one, one), integrand)
     return 0.5 + _LOG_ROOT_TWO_PI - log(b) + rest
 
 

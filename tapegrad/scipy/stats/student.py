@@ -1,4 +1,4 @@
-"""Distributions with heavy tails on both sides: Student's t and Cauchy's."""
+"""Student's t and the Cauchy distribution."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.scipy.special.inverses import betaincinv
-from tapegrad.scipy.special.probabilities import (
-    far_from_normal,
-    normal_quantile,
-    stdtr,
-    t_log_density,
-    t_log_peak,
-)
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats.continuous import Continuous, symmetric
 from tapegrad.scipy.stats.draws import gamma, normal
 from tapegrad.scipy.vocabulary import (
@@ -31,30 +23,38 @@ from tapegrad.scipy.vocabulary import (
     sqrt,
     where,
 )
+from tapegrad.special_functions.distribution_functions import (
+    near_normal_quantile,
+    split_near_normal,
+    stdtr,
+    t_log_density,
+    t_log_peak,
+)
+from tapegrad.special_functions.incomplete_inverses import betaincinv
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _finite(df: Any) -> tuple[Any, Any]:
-    """Where the degrees of freedom are endless, which makes it the normal; and others there."""
-    is_endless = df == math.inf
-    return is_endless, where(is_endless, 1.0, df)
+    """Return where df is infinite (the normal distribution), and df with 1 in those places."""
+    is_infinite = df == math.inf
+    return is_infinite, where(is_infinite, 1.0, df)
 
 
 def _t_ppf(q: Any, df: Any) -> Any:
-    """By the share of x² or of df in their sum; at the median the slope is that of the density."""
-    is_normal, df, many = far_from_normal(df)
+    """Return the quantile from the fraction of x² or of df in their sum; linear at the median."""
+    is_normal, df, many = split_near_normal(df)
     size = 2 * abs(q - 0.5)
     is_inner, is_middle = size < 0.5, size < 1e-30
-    share = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
+    fraction = betaincinv(0.5, 0.5 * df, where(is_inner & ~is_middle, size, 0.5))
     rest = betaincinv(0.5 * df, 0.5, where(is_inner, 0.5, 2 * minimum(q, 1 - q)))
-    x = sqrt(df * where(is_inner, share / (1 - share), (1 - rest) / rest))
+    x = sqrt(df * where(is_inner, fraction / (1 - fraction), (1 - rest) / rest))
     x = where(is_middle, (q - 0.5) / exp(t_log_peak(df)), where(q < 0.5, -x, x))
-    return where(is_normal, normal_quantile(q, many), x)
+    return where(is_normal, near_normal_quantile(q, many), x)
 
 
 def _t_entropy(df: Any) -> Any:
-    """With many degrees of freedom that of the normal, and the first terms of a series."""
+    """Return the entropy; for large df the normal entropy and the first terms of a series."""
     is_normal = df > (1e4 if numpy_dtype_of(df) == np.float64 else 1e2)
     rest = 1 / where(is_normal, df, 1.0)
     normal = 0.5 + _LOG_ROOT_TWO_PI + rest * (1 + rest * (1 / 4))
@@ -64,11 +64,11 @@ def _t_entropy(df: Any) -> Any:
 
 
 def _t_var(df: Any) -> Any:
-    is_endless, df = _finite(df)
+    is_infinite, df = _finite(df)
     is_finite = df > 2
     var = df / (where(is_finite, df, 3.0) - 2)
     var = where(is_finite, var, where(df > 1, math.inf, math.nan))
-    return where(is_endless, 1.0, var)
+    return where(is_infinite, 1.0, var)
 
 
 def _t_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
@@ -90,12 +90,12 @@ t = Continuous(
 
 
 def _cauchy_cdf(x: Any) -> Any:
-    """The angle of (-x, 1) over π, which is exact in both tails."""
+    """Return the angle of (-x, 1) divided by π, which is accurate in both tails."""
     return atan2(0.0 * x + 1, -x) / math.pi
 
 
 def _cauchy_ppf(q: Any) -> Any:
-    """By the angle from the nearer end, or near the median from there."""
+    """Return the quantile from the angle to the nearer end, or to the median."""
     is_middle, is_left = abs(q - 0.5) < 0.25, q < 0.5
     tail = math.pi * where(is_middle, 0.25, where(is_left, q, 1 - q))
     side = cos(tail) / sin(tail)

@@ -1,4 +1,4 @@
-"""Power transforms that make a sample look normal, and how likely they make it."""
+"""Box-Cox and Yeo-Johnson transforms and their log-likelihoods."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 from tapegrad.errors import ShapeError
-from tapegrad.scipy.special.information import boxcox as transformed
-from tapegrad.scipy.special.ratios import expm1_ratio
 from tapegrad.scipy.stats.samples import read_values
 from tapegrad.scipy.vocabulary import (
     largest,
@@ -19,13 +17,15 @@ from tapegrad.scipy.vocabulary import (
     stop_gradient,
     where,
 )
+from tapegrad.special_functions.entropy import boxcox as transformed
+from tapegrad.special_functions.removable_singularities import expm1_ratio
 
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REACH, _ROUNDS = 12.0, 70
 
 
 def _power(logs: Any, lmbda: Any) -> Any:
-    """(exp(lmbda logs) - 1) / lmbda, smooth at 0."""
+    """Return (exp(lmbda logs) - 1) / lmbda, smooth at lmbda = 0."""
     return logs * expm1_ratio(lmbda * logs)
 
 
@@ -35,20 +35,20 @@ def _read(lmb: Any, data: Any, axis: Any, name: str) -> tuple[Any, Any]:
 
 
 def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False) -> Any:
-    """Return the log-likelihood of a Box-Cox transform; both arguments get gradients.
+    """Return the log-likelihood of a Box-Cox transform, differentiable in both arguments.
 
     >>> round(float(boxcox_llf(1.0, [1.0, 2.0, 4.0])), 6)
     -0.662749
     """
     lmb, values = _read(lmb, data, axis, "boxcox_llf")
     logs = log(values.x)
-    # Powers of the values over the one with the largest power: these do not overflow, and differ.
+    # Divide by the value with the largest power, so that the powers do not overflow.
     ends = largest(logs, values.axis, True), smallest(logs, values.axis, True)
     top = stop_gradient(where(lmb > 0, *ends))
     moved = _replace(values, _power(logs - top, lmb))
     spread = 2 * lmb * top + log(moved.var())
     y = (lmb - 1) * values.total(logs) - 0.5 * values.count * spread
-    return values.dropped(y, keepdims)
+    return values.without_axis(y, keepdims)
 
 
 def _replace(values: Any, x: Any) -> Any:
@@ -56,9 +56,9 @@ def _replace(values: Any, x: Any) -> Any:
 
 
 def boxcox(x: Any, lmbda: Any = None) -> Any:
-    """Return the Box-Cox transform of positive values; without lmbda the likeliest one with it.
+    """Return the Box-Cox transform of positive values; without lmbda also the most likely lmbda.
 
-    That one is looked for between -12 and 12, and is a constant for gradients.
+    The search covers -12 to 12. The lmbda found is a constant for gradients.
 
     >>> boxcox([1.0, 3.0], 2.0).round(6).tolist()
     [0.0, 4.0]
@@ -71,7 +71,7 @@ def boxcox(x: Any, lmbda: Any = None) -> Any:
 
 
 def _signed_power(x: Any, lmbda: Any) -> Any:
-    """Yeo and Johnson's transform: one power on either side of 0."""
+    """Return the Yeo-Johnson transform, which uses different powers on both sides of 0."""
     is_left = x < 0
     logs = log1p(where(is_left, -x, x))
     lmbda = where(is_left, 2 - lmbda, lmbda)
@@ -80,7 +80,7 @@ def _signed_power(x: Any, lmbda: Any) -> Any:
 
 
 def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False) -> Any:
-    """Return the log-likelihood of a Yeo-Johnson transform; both arguments get gradients.
+    """Return the log-likelihood of a Yeo-Johnson transform, differentiable in both arguments.
 
     >>> round(float(yeojohnson_llf(1.0, [1.0, 2.0, 4.0])), 6)
     -0.662749
@@ -90,11 +90,11 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False
     logs = where(x < 0, -1.0, 1.0) * log1p(where(x < 0, -x, x))
     moved = _replace(values, _signed_power(x, lmb))
     y = (lmb - 1) * values.total(logs) - 0.5 * values.count * log(moved.var())
-    return values.dropped(y, keepdims)
+    return values.without_axis(y, keepdims)
 
 
 def yeojohnson(x: Any, lmbda: Any = None) -> Any:
-    """Return the Yeo-Johnson transform; without lmbda the likeliest one with it.
+    """Return the Yeo-Johnson transform; without lmbda also the most likely lmbda.
 
     >>> yeojohnson([-1.0, 0.0, 3.0], 1.0).round(6).tolist()
     [-1.0, 0.0, 3.0]
@@ -110,13 +110,13 @@ def _sample_of(x: Any, name: str) -> Any:
     x = operand(x)
     if x.ndim != 1 or x.shape[0] < 2:
         raise ShapeError(
-            f"{name} looks for lmbda in a vector of two values or more. Got shape {x.shape}."
+            f"{name} without lmbda needs a vector of at least two values. Got shape {x.shape}."
         )
     return x
 
 
 def _likeliest(llf: Any, x: Any) -> Any:
-    """The lmbda of the largest likelihood, by golden sections: all on the device."""
+    """Return the most likely lmbda by golden section search on the device."""
     zero = 0.0 * stop_gradient(x)[0]
     low, high = zero - _REACH, zero + _REACH
     for _ in range(_ROUNDS):

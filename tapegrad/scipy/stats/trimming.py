@@ -1,21 +1,24 @@
-"""What is left of a sample after trimming, and how wide its middle is."""
+"""Trimmed statistics, interquartile range and median absolute deviation."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.core.choices import check_choice
-from tapegrad.core.operand import normalize_axis
+import numpy as np
+
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.quantiles import median, nanmedian, nanpercentile, percentile
-from tapegrad.ops.reduction import any as any_over
-from tapegrad.ops.sorting import sort
+from tapegrad.ops.indexing.sorting import sort
+from tapegrad.ops.reduction.order_statistics import METHODS, check_real, row_quantiles, rows_over
+from tapegrad.ops.reduction.primitives import any as any_over
 from tapegrad.scipy.stats.samples import Values, read_values, root
 from tapegrad.scipy.vocabulary import (
     expand_dims,
     isnan,
     largest,
+    numpy_dtype_of,
     operand,
     reshape_p,
     smallest,
@@ -28,19 +31,21 @@ from tapegrad.scipy.vocabulary import (
 def _between(
     a: Any, limits: Any, inclusive: tuple[bool, bool], axis: Any, nan_policy: str, name: str
 ) -> Values:
-    """The values within limits: those outside get no gradient, and NaN is within."""
+    """Return the values within limits; others get no gradient, and NaN counts as inside."""
     values = read_values(a, axis, nan_policy, name)
     if limits is None:
         return values
     x = values.x
     low, high = limits
-    there = x == x
+    is_present = x == x
     if low is not None:
-        there = there & ((x >= low) if inclusive[0] else (x > low))
+        is_present = is_present & ((x >= low) if inclusive[0] else (x > low))
     if high is not None:
-        there = there & ((x <= high) if inclusive[1] else (x < high))
-    there = isnan(x) | (there if values.there is None else there & values.there)
-    return Values(where(there, x, 0.0), values.axis, there, values.kept)
+        is_present = is_present & ((x <= high) if inclusive[1] else (x < high))
+    is_present = isnan(x) | (
+        is_present if values.is_present is None else is_present & values.is_present
+    )
+    return Values(where(is_present, x, 0.0), values.axis, is_present, values.kept)
 
 
 def tmean(
@@ -52,13 +57,13 @@ def tmean(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the mean of what lies within limits.
+    """Return the mean of the values within limits.
 
     >>> float(tmean([1.0, 2.0, 3.0, 90.0], (0, 10)))
     2.0
     """
     values = _between(a, limits, inclusive, axis, nan_policy, "tmean")
-    return values.dropped(values.mean(values.x), keepdims)
+    return values.without_axis(values.mean(values.x), keepdims)
 
 
 def tvar(
@@ -71,13 +76,13 @@ def tvar(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the variance of what lies within limits.
+    """Return the variance of the values within limits.
 
     >>> float(tvar([1.0, 2.0, 3.0, 90.0], (0, 10)))
     1.0
     """
     values = _between(a, limits, inclusive, axis, nan_policy, "tvar")
-    return values.dropped(values.var(ddof), keepdims)
+    return values.without_axis(values.var(ddof), keepdims)
 
 
 def tstd(
@@ -90,7 +95,7 @@ def tstd(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the standard deviation of what lies within limits.
+    """Return the standard deviation of the values within limits.
 
     >>> float(tstd([1.0, 2.0, 3.0, 90.0], (0, 10)))
     1.0
@@ -109,13 +114,13 @@ def tsem(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the standard error of the mean of what lies within limits.
+    """Return the standard error of the mean of the values within limits.
 
     >>> round(float(tsem([1.0, 3.0, 90.0], (0, 10))), 6)
     1.0
     """
     values = _between(a, limits, inclusive, axis, nan_policy, "tsem")
-    return values.dropped(root(values.var(ddof) / values.count), keepdims)
+    return values.without_axis(root(values.var(ddof) / values.count), keepdims)
 
 
 def tmin(
@@ -127,7 +132,7 @@ def tmin(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the smallest of what is not below a limit; NaN of nothing.
+    """Return the minimum of the values not below a limit; NaN if there are none.
 
     >>> float(tmin([1.0, 2.0, 3.0], 1.5))
     2.0
@@ -146,7 +151,7 @@ def tmax(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the largest of what is not above a limit; NaN of nothing.
+    """Return the maximum of the values not above a limit; NaN if there are none.
 
     >>> float(tmax([1.0, 2.0, 3.0], 2.5))
     2.0
@@ -157,11 +162,11 @@ def tmax(
 
 
 def _extreme(values: Values, pick: Any, outside: float, keepdims: bool) -> Any:
-    """The smallest or largest of what is there; NaN of nothing."""
-    x = values.x if values.there is None else where(values.there, values.x, outside)
+    """Return the minimum or maximum of the present values; NaN if there are none."""
+    x = values.x if values.is_present is None else where(values.is_present, values.x, outside)
     y = pick(x, values.axis, True)
-    y = y if values.there is None else where(values.count == 0, math.nan, y)
-    return values.dropped(y, keepdims)
+    y = y if values.is_present is None else where(values.count == 0, math.nan, y)
+    return values.without_axis(y, keepdims)
 
 
 def trim_mean(
@@ -172,7 +177,7 @@ def trim_mean(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the mean without this share of the smallest and of the largest values.
+    """Return the mean without this fraction of the smallest and of the largest values.
 
     >>> float(trim_mean([90.0, 2.0, 1.0, 3.0], 0.25))
     2.5
@@ -183,17 +188,17 @@ def trim_mean(
     cut = int(proportiontocut * length)
     if not 0 <= 2 * cut < max(length, 1):
         raise ArgumentError(
-            f"trim_mean needs a share below 0.5 as proportiontocut. Got {proportiontocut!r}."
+            f"proportiontocut of trim_mean must be below 0.5. Got {proportiontocut!r}."
         )
     rest = (slice(None),) * values.axis
     ordered = sort(values.x, values.axis)[(*rest, slice(cut, length - cut))]
-    # NaN is the largest in order, and may have been cut away.
-    broken = any_over(isnan(values.x), values.axis, True)
+    # NaN sorts last and may have been trimmed.
+    is_undefined = any_over(isnan(values.x), values.axis, True)
     mean = Values(ordered, values.axis).mean(ordered)
-    return values.dropped(where(broken, math.nan, mean), keepdims)
+    return values.without_axis(where(is_undefined, math.nan, mean), keepdims)
 
 
-# Order
+# Quantiles
 
 
 def iqr(
@@ -205,18 +210,25 @@ def iqr(
     interpolation: str = "linear",
     keepdims: bool = False,
 ) -> Any:
-    """Return the distance between two percentiles; scale "normal" makes it a deviation.
+    """Return the interquartile range, or the range between the percentiles `rng`.
+
+    scale="normal" divides it by its value for a standard normal distribution.
 
     >>> float(iqr([1.0, 2.0, 3.0, 4.0, 5.0]))
     2.0
     """
-    find = _by_policy(nan_policy, percentile, nanpercentile, "iqr")
-    x = _with_an_axis(x, axis)
-    if not math.prod(x.shape):
-        return read_values(x, axis, "propagate", "iqr").nothing(keepdims)
+    omit_nan = _omits_nan(nan_policy, "iqr")
+    check_choice("interpolation of iqr", interpolation, METHODS)
     low, high = sorted(rng)
-    ends = (find(x, q, axis, method=interpolation, keepdims=keepdims) for q in (low, high))
-    below, above = ends
+    if not 0 <= low <= high <= 100:
+        raise ArgumentError(f"rng of iqr must hold percentages between 0 and 100. Got {rng!r}.")
+    x = _with_an_axis(x, axis)
+    check_real(numpy_dtype_of(x).kind, interpolation)
+    if not math.prod(x.shape):
+        return read_values(x, axis, "propagate", "iqr").all_nan(keepdims)
+    below, above = (
+        _quantile(x, q / 100, axis, keepdims, omit_nan, interpolation) for q in (low, high)
+    )
     return (above - below) / _unit(scale, 1.3489795003921634, "iqr")
 
 
@@ -225,13 +237,21 @@ def _with_an_axis(x: Any, axis: Any) -> Any:
     return x if x.shape or axis is None else reshape_p(x, shape=(1,))
 
 
-def _by_policy(nan_policy: str, propagate: Any, omit: Any, name: str) -> Any:
+def _omits_nan(nan_policy: str, name: str) -> bool:
     check_choice(f"nan_policy of {name}", nan_policy, ("propagate", "omit"))
-    return propagate if nan_policy == "propagate" else omit
+    return nan_policy == "omit"
+
+
+def _quantile(
+    x: Any, q: float, axis: Any, keepdims: bool, omit_nan: bool, method: str = "linear"
+) -> Any:
+    rows, lengths, kept = rows_over(x, axis)
+    y = row_quantiles(rows, np.array([float(q)]), method, omit_nan=omit_nan)
+    return reshape_p(y, shape=kept if keepdims else lengths)
 
 
 def _unit(scale: Any, normal: float, name: str) -> Any:
-    """The number by which a distance is divided: for a normal sample, its standard deviation's."""
+    """Return the divisor for `scale`, a number or 'normal'."""
     if not isinstance(scale, str):
         return scale
     if scale != "normal":
@@ -248,23 +268,24 @@ def median_abs_deviation(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the median of the distances from the median; scale "normal" makes it a deviation.
+    """Return the median absolute deviation from the median.
 
-    `center` is a function that is called with a sample and an axis, in place of the median.
+    scale="normal" divides it by its value for a standard normal distribution. `center` is a
+    function of a sample and an axis that replaces the median.
 
     >>> float(median_abs_deviation([1.0, 2.0, 3.0, 9.0, 4.0]))
     1.0
     """
-    middle = _by_policy(nan_policy, median, nanmedian, "median_abs_deviation")
+    omit_nan = _omits_nan(nan_policy, "median_abs_deviation")
     factor = _unit(scale, 0.6744897501960817, "median_abs_deviation")
     x = _with_an_axis(x, axis)
     if not math.prod(x.shape):
-        return read_values(x, axis, "propagate", "median_abs_deviation").nothing(keepdims)
+        return read_values(x, axis, "propagate", "median_abs_deviation").all_nan(keepdims)
     if axis is not None:
         axis = normalize_axis(axis, x.ndim, "median_abs_deviation")
     if center is None:
-        place = middle(x, axis, keepdims=True)
+        place = _quantile(x, 0.5, axis, True, omit_nan)
     else:
         place = center(x, axis=axis)
         place = place if axis is None else expand_dims(place, axis)
-    return middle(abs(x - place), axis, keepdims=keepdims) / factor
+    return _quantile(abs(x - place), 0.5, axis, keepdims, omit_nan) / factor

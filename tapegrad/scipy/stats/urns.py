@@ -1,6 +1,6 @@
-"""Draws from an urn without putting back: the hypergeometric distribution.
+"""The hypergeometric distribution: draws from an urn without replacement.
 
-Its tails have no formula here: they are sums of a fixed number of terms, all on the device.
+Its tails are sums of a fixed number of terms on the device.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.scipy.special.factorials import log_choose
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.quadrature import column
 from tapegrad.scipy.vocabulary import (
@@ -26,10 +25,11 @@ from tapegrad.scipy.vocabulary import (
     sum_over,
     where,
 )
+from tapegrad.special_functions.gamma_functions import log_choose
 
 _TERMS = 1024
 _WIDEST = 100.0
-"""The standard deviation up to which the terms reach as far as there is probability."""
+"""The largest standard deviation for which the terms cover all of the probability."""
 
 
 def _log_density(k: Any, M: Any, n: Any, N: Any) -> Any:
@@ -41,10 +41,10 @@ def _mean(M: Any, n: Any, N: Any) -> Any:
 
 
 def _var(M: Any, n: Any, N: Any) -> Any:
-    share = n / M
+    fraction = n / M
     is_one = M <= 1
     rest = where(is_one, 0.0, (M - N) / where(is_one, 1.0, M - 1))
-    return N * share * (1 - share) * rest
+    return N * fraction * (1 - fraction) * rest
 
 
 def _bounds(M: Any, n: Any, N: Any) -> tuple[Any, Any]:
@@ -63,7 +63,7 @@ def _terms(like: Any, count: int) -> Any:
 
 
 def _probabilities(k: Any, shapes: list[Any]) -> tuple[Any, Any]:
-    """The logarithms of probabilities, 0 outside of the support, and the probabilities."""
+    """Return the log-probabilities, 0 outside of the support, and the probabilities."""
     low, high = _bounds(*shapes)
     is_inside = (k >= low) & (k <= high)
     logs = _log_density(where(is_inside, k, high), *shapes)
@@ -75,7 +75,7 @@ def _unless_wide(y: Any, M: Any, n: Any, N: Any) -> Any:
 
 
 def _tails(k: Any, M: Any, n: Any, N: Any) -> tuple[Any, Any]:
-    """The probabilities up to k and beyond: the smaller one is summed from k outwards."""
+    """Return the lower and upper tail; the smaller one is summed outwards from k."""
     shapes = column(M, n, N)
     is_low = k < _mean(M, n, N)
     first, way = column(where(is_low, k, k + 1), where(is_low, -1.0, 1.0 + 0.0 * k))
@@ -85,7 +85,7 @@ def _tails(k: Any, M: Any, n: Any, N: Any) -> tuple[Any, Any]:
 
 
 def _around_mean(M: Any, n: Any, N: Any) -> tuple[Any, Any, Any]:
-    """All whole numbers that have a probability to speak of, and these."""
+    """Return all integers with a non-negligible probability, and their probabilities."""
     shapes = column(M, n, N)
     start = floor(stop_gradient(_mean(M, n, N))) - _TERMS
     (first,) = column(start)
@@ -95,7 +95,7 @@ def _around_mean(M: Any, n: Any, N: Any) -> tuple[Any, Any, Any]:
 def _ppf(q: Any, M: Any, n: Any, N: Any) -> Any:
     start, _, p = _around_mean(*(stop_gradient(x) for x in (M, n, N)))
     (wanted,) = column(q)
-    # What only rounding keeps below q has reached it.
+    # Treat sums that are below q only by rounding as equal to q.
     short = cast(cumsum(p, -1) < wanted * (1 - 1e-13), numpy_dtype_of(q))
     return _limited(start + sum_over(short, -1), M, n, N)
 

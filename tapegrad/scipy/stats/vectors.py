@@ -1,4 +1,4 @@
-"""The normal distribution of vectors."""
+"""The multivariate normal distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.linalg.eigen import eigh
 from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.random.primitives import as_shape
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenDensity
 from tapegrad.scipy.vocabulary import (
@@ -37,9 +37,10 @@ from tapegrad.scipy.vocabulary import (
 class MultivariateNormal:
     """The normal distribution of vectors along the last axis; SciPy's `multivariate_normal`.
 
-    `cov` may be a number (for all components), a vector (of variances) or a matrix, which must
-    be positive definite: it is factorised by Cholesky. With `allow_singular` eigenvalues are taken,
-    those that are nearly 0 count for nothing, and points off the others have no density.
+    `cov` may be a number (the variance of all components), a vector of variances, or a positive
+    definite matrix. With `allow_singular` an eigendecomposition replaces the Cholesky
+    decomposition, near-zero eigenvalues are ignored, and points outside of the range of cov have
+    density 0.
 
     >>> multivariate_normal = MultivariateNormal()
     >>> round(float(multivariate_normal.logpdf([0.0, 1.0], [0.0, 0.0], 1.0)), 4)
@@ -49,7 +50,7 @@ class MultivariateNormal:
     def __call__(
         self, mean: Any = None, cov: Any = 1, allow_singular: bool = False, seed: Any = None
     ) -> FrozenMultivariateNormal:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenMultivariateNormal(self, mean, cov, allow_singular, seed)
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -87,7 +88,7 @@ class MultivariateNormal:
         random_state: Any = None,
         allow_singular: bool = False,
     ) -> Any:
-        """Draw `[*size, components]` vectors (axes of length 1 left out); both get gradients."""
+        """Draw `[*size, components]` vectors without axes of length 1; differentiable."""
         _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
         count = mean.shape[0]
         shape = (*as_shape(size), count)
@@ -98,7 +99,7 @@ class MultivariateNormal:
 
 
 def whitened(gap: Any, cov: Any) -> tuple[Any, Any]:
-    """Return the squared length of vectors in units of a covariance, and half its log-determinant.
+    """Return the squared Mahalanobis length of vectors, and half the log-determinant of cov.
 
     >>> import tapegrad
     >>> square, _ = whitened(tapegrad.constant([[2.0, 0.0]]), tapegrad.eye(2))
@@ -111,7 +112,7 @@ def whitened(gap: Any, cov: Any) -> tuple[Any, Any]:
 
 
 def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
-    """Eigenvalues, eigenvectors, and which values are not those of a rounding error."""
+    """Return eigenvalues, eigenvectors, and which eigenvalues are above rounding error."""
     values, vectors = eigh(cov)
     top = largest(abs(stop_gradient(values)), -1, keepdims=True)
     factor = 1e6 if numpy_dtype_of(cov) == np.float64 else 1e3
@@ -138,7 +139,7 @@ def _singular_root(cov: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class FrozenMultivariateNormal(FrozenDensity):
-    """A normal distribution of vectors together with its parameters.
+    """A multivariate normal distribution with fixed parameters.
 
     >>> frozen = FrozenMultivariateNormal(MultivariateNormal(), [0.0, 0.0], 2.0)
     >>> round(float(frozen.entropy()), 4)
@@ -153,12 +154,12 @@ class FrozenMultivariateNormal(FrozenDensity):
 
 
 def _log_volume(factor: Any) -> Any:
-    """Half of the logarithm of the determinant, from its Cholesky factor."""
+    """Return half of the log-determinant from the Cholesky factor."""
     return sum_over(log(matrix_diag_part(factor)), -1)
 
 
 def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any, Any]:
-    """Return x, the mean as a vector and the covariances as a matrix.
+    """Return x, the mean as a vector and cov as a matrix.
 
     >>> _, mean, cov = vector_parameters("multivariate_normal", 0.0, None, [1.0, 2.0])
     >>> mean.shape, cov.shape
@@ -169,8 +170,8 @@ def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any,
     size = cov.shape[0] if rank else 1
     if center.ndim > 1 or rank > 2 or (rank == 2 and cov.shape[0] != cov.shape[1]):
         raise ShapeError(
-            f"{name} needs a vector as mean and a number, vector or square matrix as "
-            f"cov. Got shapes {center.shape} and {cov.shape}."
+            f"{name} needs a vector mean and a number, vector or square matrix cov. "
+            f"Got shapes {center.shape} and {cov.shape}."
         )
     if not rank and center.shape:
         size = center.shape[0]
@@ -183,7 +184,7 @@ def vector_parameters(name: str, x: Any, mean: Any, cov: Any) -> tuple[Any, Any,
 
 
 def as_points(name: str, x: Any, size: int) -> tuple[Any, tuple[int, ...]]:
-    """Return x with its components along the last axis, and the shape of an answer.
+    """Return x with its components along the last axis, and the shape of the result.
 
     >>> import tapegrad
     >>> points, shape = as_points("multivariate_normal", tapegrad.zeros((4, 2)), 2)

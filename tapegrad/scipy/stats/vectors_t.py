@@ -1,4 +1,4 @@
-"""Student's distribution of vectors, and the Dirichlet mixture of multinomial counts."""
+"""The multivariate t and Dirichlet-multinomial distributions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.comparison import isinf
+from tapegrad.ops.elementwise.comparison import isinf
 from tapegrad.ops.linalg.decompositions import cholesky
-from tapegrad.ops.random_draws import as_shape
+from tapegrad.ops.random.primitives import as_shape
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
 from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
@@ -35,10 +35,10 @@ from tapegrad.scipy.vocabulary import (
 
 
 class MultivariateT:
-    """Student's distribution of vectors along the last axis; SciPy's `multivariate_t`.
+    """The multivariate t distribution of vectors along the last axis; SciPy's `multivariate_t`.
 
-    `shape` may be a number, a vector or a positive definite matrix. An infinite df stands for the
-    normal distribution.
+    `shape` may be a number, a vector or a positive definite matrix. An infinite df gives the normal
+    distribution.
 
     >>> multivariate_t = MultivariateT()
     >>> round(float(multivariate_t.logpdf([0.0, 1.0], [0.0, 0.0], 1.0, df=3.0)), 4)
@@ -53,10 +53,10 @@ class MultivariateT:
         allow_singular: bool = False,
         seed: Any = None,
     ) -> FrozenMultivariateT:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         if allow_singular:
             raise ArgumentError(
-                "multivariate_t needs a positive definite shape here: allow_singular must be False."
+                "multivariate_t needs a positive definite shape, so allow_singular must be False."
             )
         return FrozenMultivariateT(self, loc, shape, df, seed)
 
@@ -95,7 +95,7 @@ class MultivariateT:
     def rvs(
         self, loc: Any = None, shape: Any = 1, df: Any = 1, size: Any = 1, random_state: Any = None
     ) -> Any:
-        """Draw `[*size, components]` vectors (axes of length 1 left out); all get gradients."""
+        """Draw `[*size, components]` vectors without axes of length 1; differentiable."""
         _, loc, shape, df = _read(0.0, loc, shape, df)
         count = loc.shape[0]
         outer, dtype = as_shape(size), numpy_dtype_of(loc)
@@ -116,7 +116,7 @@ def _read(x: Any, loc: Any, shape: Any, df: Any) -> tuple[Any, Any, Any, Any]:
 
 @dataclass(eq=False, repr=False)
 class FrozenMultivariateT(FrozenDensity):
-    """Student's distribution of vectors together with its parameters.
+    """A multivariate t distribution with fixed parameters.
 
     >>> frozen = FrozenMultivariateT(MultivariateT(), [0.0, 0.0], 1.0, 4.0)
     >>> round(float(frozen.entropy()), 4)
@@ -131,7 +131,7 @@ class FrozenMultivariateT(FrozenDensity):
 
 
 class DirichletMultinomial:
-    """Multinomial counts whose shares are drawn anew; SciPy's `dirichlet_multinomial`.
+    """Multinomial counts with Dirichlet probabilities; SciPy's `dirichlet_multinomial`.
 
     The outcomes are along the last axis.
 
@@ -141,11 +141,11 @@ class DirichletMultinomial:
     """
 
     def __call__(self, alpha: Any, n: Any, seed: Any = None) -> FrozenDirichletMultinomial:
-        """Return the distribution with its parameters held."""
+        """Return the frozen distribution with these parameters."""
         return FrozenDirichletMultinomial(self, alpha, n)
 
     def logpmf(self, x: Any, alpha: Any, n: Any) -> Any:
-        """Return the logarithm of the probability of x: -inf unless x are counts that sum to n."""
+        """Return the logarithm of the probability of x, which is -inf unless x sums to n."""
         x, alpha, n = _read_counts(x, alpha, n)
         is_count = every((x >= 0) & (floor(x) == x), -1) & (sum_over(x, -1) == n)
         is_valid = every(alpha > 0, -1) & (n >= 0) & (floor(n) == n)
@@ -171,17 +171,17 @@ class DirichletMultinomial:
         """Return the variance of each count."""
         _, alpha, n = _read_counts(0.0, alpha, n)
         total = sum_over(alpha, -1, keepdims=True)
-        share, n = alpha / total, expand_dims(n, -1)
-        return n * share * (1 - share) * (n + total) / (1 + total)
+        fraction, n = alpha / total, expand_dims(n, -1)
+        return n * fraction * (1 - fraction) * (n + total) / (1 + total)
 
     def cov(self, alpha: Any, n: Any) -> Any:
-        """Return the matrix of covariances."""
+        """Return the covariance matrix."""
         _, alpha, n = _read_counts(0.0, alpha, n)
         total = sum_over(alpha, -1, keepdims=True)
-        share = alpha / total
+        fraction = alpha / total
         factor = expand_dims(n, -1) * (expand_dims(n, -1) + total) / (1 + total)
-        products = expand_dims(share, -1) * expand_dims(share, -2)
-        return expand_dims(factor, -1) * (matrix_diag(share) - products)
+        products = expand_dims(fraction, -1) * expand_dims(fraction, -2)
+        return expand_dims(factor, -1) * (matrix_diag(fraction) - products)
 
 
 def _read_counts(x: Any, alpha: Any, n: Any) -> list[Any]:
@@ -196,7 +196,7 @@ def _read_counts(x: Any, alpha: Any, n: Any) -> list[Any]:
 
 @dataclass(eq=False, repr=False)
 class FrozenDirichletMultinomial(FrozenCounts):
-    """A Dirichlet mixture of multinomial counts together with its parameters.
+    """A Dirichlet-multinomial distribution with fixed parameters.
 
     >>> FrozenDirichletMultinomial(DirichletMultinomial(), [1.0, 3.0], 4).mean().tolist()
     [1.0, 3.0]

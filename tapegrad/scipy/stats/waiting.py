@@ -1,16 +1,15 @@
-"""Counts without a bound: geometric, negative binomial and Poisson."""
+"""The geometric, negative binomial and Poisson distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.ops import random_draws
-from tapegrad.ops.no_nan import xdivy
-from tapegrad.ops.random_draws import Shape, Source
-from tapegrad.ops.rounding import ceil
-from tapegrad.ops.special import entr
-from tapegrad.scipy.special.incomplete import betainc, gammainc, gammaincc
+from tapegrad.ops.elementwise.no_nan import xdivy
+from tapegrad.ops.elementwise.rounding import ceil
+from tapegrad.ops.elementwise.special_functions import entr
+from tapegrad.ops.random import primitives as random_draws
+from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
@@ -29,10 +28,11 @@ from tapegrad.scipy.vocabulary import (
     stop_gradient,
     where,
 )
+from tapegrad.special_functions.incomplete_gamma_beta import betainc, gammainc, gammaincc
 
 
 def _geom_ppf(q: Any, p: Any) -> Any:
-    """The first k whose cdf reaches q; rounding may lead to the one after it."""
+    """Return the first k with cdf(k) >= q, corrected for rounding."""
     k = maximum(ceil(log1p(-q) / log1p(-p)), 1.0)
     is_late = (-expm1((k - 1) * log1p(-p)) >= q) & (k > 1)
     return where(is_late, k - 1, k)
@@ -59,13 +59,13 @@ geom = Discrete(
 
 
 def _nbinom_draw(source: Source, shape: Shape, dtype: Any, n: Any, p: Any) -> Any:
-    """Poisson counts whose rate is drawn from a gamma distribution."""
+    """Draw Poisson counts with a gamma-distributed rate."""
     rate = draws.gamma(source, shape, dtype, n) * (1 - p) / p
     return poisson_draw(source, shape, dtype, rate)
 
 
 def poisson_draw(source: Source, shape: Shape, dtype: Any, mu: Any) -> Any:
-    """Draw Poisson counts as floating numbers."""
+    """Draw Poisson counts as floats."""
     return cast(random_draws.draw_poisson(source, shape, mu, "int64"), dtype)
 
 
@@ -93,11 +93,11 @@ def _poisson_ppf(q: Any, mu: Any) -> Any:
 
 
 _FARTHER = 25
-"""How much farther out small shares of an upper tail reach than those that 1 can be short of."""
+"""How much farther isf can reach than ppf, whose argument cannot come that close to 1."""
 
 
 def _far(mean: Any, var: Any) -> Any:
-    """A count that no probability short of 1 reaches, whether the tail falls fast or slowly."""
+    """Return a count beyond all quantiles of probabilities below 1, for light and heavy tails."""
     return mean + 40 * (sqrt(var) + var / (mean + 1) + 1)
 
 

@@ -12,6 +12,7 @@ def all_samples() -> list[Sample]:
     """Return every sample; names are unique."""
     samples: list[Sample] = []
     for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
+        # The modules are found by listing the folder.
         samples.extend(importlib.import_module(f"{__name__}.{module}").SAMPLES)
     names = [sample.name for sample in samples]
     repeated = {name for name in names if names.count(name) > 1}

@@ -1,4 +1,4 @@
-"""Samples of activation functions, softmax among them."""
+"""Samples of activation functions and softmax."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import activations, sigmoids, softmax
+from tapegrad.ops.elementwise import activations, sigmoids
+from tapegrad.ops.nn import softmax
 from tapegrad.testing.sample import (
     Function,
     Maker,
@@ -30,7 +31,7 @@ def _elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    from scipy.special import ndtr  # an oracle that only samples need
+    from scipy.special import ndtr  # only samples need SciPy
 
     return x * ndtr(x)
 
@@ -40,7 +41,7 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _slope(function: Function, x: Any) -> Any:
-    """Central difference, good to about nine digits."""
+    """Return a central difference, accurate to about nine digits."""
     h = 1e-3
     outer = function(x + 2 * h) - function(x - 2 * h)
     return (8 * (function(x + h) - function(x - h)) - outer) / (12 * h)
@@ -154,7 +155,7 @@ SAMPLES = [
         lambda x: _softmax(x, 1),
     ),
     Sample("softmax-empty", softmax.softmax, [normal(0, 3)], lambda x: x),
-    # Adding 1e4 rounds the argument, and a difference of step 1e-4 magnifies that.
+    # Adding 1e4 rounds the argument, and a difference with step 1e-4 amplifies the error.
     Sample(
         "softmax-large", lambda x: softmax.softmax(x + 1e4), [normal(2, 3)], _softmax, rtol=1e-5
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.attention import rotary_embedding, scaled_dot_product_attention
+from tapegrad.ops.attention.functions import rotary_embedding, scaled_dot_product_attention
 from tapegrad.testing.sample import Maker, Sample, booleans, named, normal
 
 

@@ -1,8 +1,11 @@
-"""Samples of the operations that the engine itself computes with."""
+"""Samples of the operations that autodiff itself uses."""
 
 import numpy as np
 
-from tapegrad.ops import arithmetic, cast, joining, reduction, shape
+from tapegrad.ops.casting import cast
+from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.reduction import primitives as reduction
+from tapegrad.ops.shape import functions as shape, joining
 from tapegrad.testing.sample import (
     Sample,
     alike,

@@ -1,4 +1,4 @@
-"""Samples of convolution in one to three dimensions and its transposes."""
+"""Samples of convolution and transposed convolution in one to three dimensions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import conv_functions as conv
+from tapegrad.ops.convolution import functions as conv
 from tapegrad.testing.sample import Maker, Sample, complex_normal, normal
 
 
@@ -34,7 +34,7 @@ def _correlate(
 
 
 def _transposed(t: Any, w: Any, shape: Any, strides: Any, padding: Any, groups: int = 1) -> Any:
-    """The transpose by probing: the convolution's matrix, column by column."""
+    """Transposed convolution by applying the convolution's matrix, built column by column."""
     g = np.zeros(shape)
     for at in np.ndindex(*shape):
         probe = np.zeros(shape)
@@ -56,7 +56,7 @@ _ONE = ((1, 1), (1, 1))
 
 
 def _sample(name: str, args: list[Maker], given: tuple[Any, ...], expected: Any) -> Sample:
-    """Sample a function with what is `given` after the arrays, and what the definition takes."""
+    """Make a sample; `given` follows the arrays, and `expected` holds the reference's arguments."""
     function = getattr(conv, name.partition("-")[0])
     reference = _transposed if "transpose" in name else _correlate
     return Sample(

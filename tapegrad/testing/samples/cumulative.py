@@ -1,4 +1,4 @@
-"""Samples of running sums, products, log-sums, extremes and differences."""
+"""Samples of cumulative sums, products, log-sums, extrema and differences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import along_axis, cumulative
-from tapegrad.ops.recurrence import recurrence_p, shift
-from tapegrad.ops.slicing import slice_p
+from tapegrad.ops.indexing import along_axis
+from tapegrad.ops.indexing.primitives import slice_p
+from tapegrad.ops.reduction import cumulative
+from tapegrad.ops.reduction.recurrence import recurrence_p, shift
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,
@@ -44,7 +45,7 @@ def _exclusive(y: Any, start: float) -> Any:
 
 
 def _later(y: Any) -> Any:
-    """Leave out the first element: it is -inf, which differences cannot take."""
+    """Drop the first element: it is -inf, which has no finite differences."""
     return slice_p(y, index=(slice(1, None),))
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import (
+from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.control import stop_gradient
+from tapegrad.ops.elementwise import (
     bits,
     comparison,
     complex_numbers,
@@ -17,11 +19,9 @@ from tapegrad.ops import (
     powers,
     rounding,
     selection,
-    stop_gradient,
-    sums,
     trigonometric,
 )
-from tapegrad.ops.cast import cast
+from tapegrad.ops.reduction import sums
 from tapegrad.testing.sample import (
     Function,
     Maker,

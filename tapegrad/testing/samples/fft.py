@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import fft, spectra
+from tapegrad.ops.fourier import functions as spectra, transforms as fft
 from tapegrad.testing.sample import (
     Function,
     Maker,
@@ -20,7 +20,7 @@ from tapegrad.testing.sample import (
 
 
 def _both(name: str, maker: Maker, label: str = "", **options: Any) -> Sample:
-    """The function and NumPy's of the same name, with the same options."""
+    """Make a sample of a function and of NumPy's function of the same name."""
     function = getattr(fft, name, None) or getattr(spectra, name)
     return alike(
         f"{name}{label and '-'}{label}", function, [maker], getattr(np.fft, name), **options

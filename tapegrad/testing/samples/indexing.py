@@ -1,4 +1,4 @@
-"""Samples of reading and writing by index: getitem, setitem, gather, scatter and kin."""
+"""Samples of reading and writing by index: getitem, setitem, gather and scatter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import gather, indexing, picking, scatter
+from tapegrad.ops.indexing import functions as indexing, gather, scatter, slices_and_masks
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,
@@ -143,7 +143,7 @@ WRITTEN = [
     ),
     Sample(
         "put_along_axis",
-        lambda x, v, i: picking.put_along_axis(x, i, v, 1),
+        lambda x, v, i: slices_and_masks.put_along_axis(x, i, v, 1),
         [normal(2, 4), normal(2, 2), fixed([[3, 0], [1, 2]])],
         lambda x, v, i: _put(x, v, i),
     ),
@@ -193,9 +193,9 @@ GATHERED = [
         [normal(2, 4, 3), integers(0, 4, 2, 3, 1)],
         lambda x, i: np.stack([a[b[:, 0]] for a, b in zip(x, i, strict=True)]),
     ),
-    like_numpy(picking.take, [normal(2, 3), integers(-6, 6, 4)]),
-    like_numpy(picking.take, [normal(2, 3), integers(0, 3, 4)], case="axis", axis=1),
-    like_numpy(picking.take, [normal(3)], [-5, 9], case="clip", mode="clip"),
+    like_numpy(slices_and_masks.take, [normal(2, 3), integers(-6, 6, 4)]),
+    like_numpy(slices_and_masks.take, [normal(2, 3), integers(0, 3, 4)], case="axis", axis=1),
+    like_numpy(slices_and_masks.take, [normal(3)], [-5, 9], case="clip", mode="clip"),
 ]
 
 SCATTERED = [
@@ -250,13 +250,13 @@ SCATTERED = [
 PICKED = [
     Sample(
         "slice",
-        lambda x: picking.slice_tensor(x, [1, 0], [2, -1]),
+        lambda x: slices_and_masks.slice_tensor(x, [1, 0], [2, -1]),
         [normal(3, 2)],
         lambda x: x[1:3],
     ),
     Sample(
         "strided_slice",
-        lambda x: picking.strided_slice(
+        lambda x: slices_and_masks.strided_slice(
             x, [0, 1, 0], [3, 9, 4], [2, 1, 1], end_mask=1, shrink_axis_mask=2, new_axis_mask=4
         ),
         [normal(3, 2)],
@@ -264,67 +264,75 @@ PICKED = [
     ),
     Sample(
         "boolean_mask",
-        lambda x: picking.boolean_mask(x, _MASK),
+        lambda x: slices_and_masks.boolean_mask(x, _MASK),
         [normal(2, 3, 2)],
         lambda x: x[_MASK],
     ),
     Sample(
         "boolean_mask-axis",
-        lambda x: picking.boolean_mask(x, [True, False, True], axis=1),
+        lambda x: slices_and_masks.boolean_mask(x, [True, False, True], axis=1),
         [normal(2, 3)],
         lambda x: x[:, [0, 2]],
     ),
     Sample(
         "compress",
-        lambda x: picking.compress([True, False, True], x, axis=1),
+        lambda x: slices_and_masks.compress([True, False, True], x, axis=1),
         [normal(2, 3)],
         lambda x: x[:, [0, 2]],
     ),
-    Sample("extract", lambda x: picking.extract(_MASK, x), [normal(2, 3)], lambda x: x[_MASK]),
-    ValueSample("nonzero", picking.nonzero, [fixed([[0, 1], [2, 0]])], np.nonzero, batches=False),
-    ValueSample("argwhere", picking.argwhere, [fixed(_MASK)], np.argwhere, batches=False),
+    Sample(
+        "extract", lambda x: slices_and_masks.extract(_MASK, x), [normal(2, 3)], lambda x: x[_MASK]
+    ),
+    ValueSample(
+        "nonzero", slices_and_masks.nonzero, [fixed([[0, 1], [2, 0]])], np.nonzero, batches=False
+    ),
+    ValueSample("argwhere", slices_and_masks.argwhere, [fixed(_MASK)], np.argwhere, batches=False),
     Sample(
         "where-both",
-        lambda x, y: picking.where(_MASK, x, y),
+        lambda x, y: slices_and_masks.where(_MASK, x, y),
         [normal(2, 3), normal(3)],
         lambda x, y: np.where(_MASK, x, y),
     ),
-    ValueSample("where-condition", picking.where, [fixed(_MASK)], np.argwhere, batches=False),
-    ValueSample("flatnonzero", picking.flatnonzero, [fixed(_MASK)], np.flatnonzero, batches=False),
+    ValueSample(
+        "where-condition", slices_and_masks.where, [fixed(_MASK)], np.argwhere, batches=False
+    ),
+    ValueSample(
+        "flatnonzero", slices_and_masks.flatnonzero, [fixed(_MASK)], np.flatnonzero, batches=False
+    ),
     ValueSample(
         "unravel_index",
-        lambda i: picking.unravel_index(i, (3, 4)),
+        lambda i: slices_and_masks.unravel_index(i, (3, 4)),
         [integers(0, 12, 5)],
         lambda i: np.stack(np.unravel_index(i, (3, 4))),
         batches=False,
     ),
     ValueSample(
         "sequence_mask",
-        lambda n: picking.sequence_mask(n, 4),
+        lambda n: slices_and_masks.sequence_mask(n, 4),
         [integers(0, 5, 3)],
         lambda n: np.arange(4) < n[:, None],
     ),
     Sample(
         "dynamic_partition",
-        lambda x: picking.dynamic_partition(x, [1, 0, 1], 2),
+        lambda x: slices_and_masks.dynamic_partition(x, [1, 0, 1], 2),
         [normal(3, 2)],
         lambda x: (x[1:2], x[::2]),
     ),
     Sample(
         "select",
-        lambda x: picking.select([x < 0, x < 1], [x * x, -x], 5.0),
+        lambda x: slices_and_masks.select([x < 0, x < 1], [x * x, -x], 5.0),
         [normal(6)],
         lambda x: np.select([x < 0, x < 1], [x * x, -x], 5.0),
     ),
     Sample(
         "choose",
-        lambda a, b: picking.choose([0, 1, 1], [a, b]),
+        lambda a, b: slices_and_masks.choose([0, 1, 1], [a, b]),
         [normal(3), normal(2, 3)],
         lambda a, b: np.choose([0, 1, 1], [a, b]),
     ),
     Sample(
         "piecewise",
-        lambda x: picking.piecewise(x, [x < 0], [lambda v: v * v, 3.0]),
+        lambda x: slices_and_masks.piecewise(x, [x < 0], [lambda v: v * v, 3.0]),
         [normal(6)],
         lambda x: np.where(x < 0, x * x, 3.0),
     ),

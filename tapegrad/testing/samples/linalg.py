@@ -1,6 +1,6 @@
 """Samples of linear algebra.
 
-Vectors of decompositions enter only by what does not depend on their signs and phases.
+Samples of decompositions use only results that do not depend on the signs and phases of vectors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from tapegrad.ops.linalg import decompositions, determinants, eigen, solve, sylvester
 from tapegrad.ops.linalg.common import as_row, hermitian_part
-from tapegrad.ops.products import adjoint, matmul
+from tapegrad.ops.products.functions import adjoint, matmul
 from tapegrad.testing.sample import (
     Maker,
     Sample,
@@ -50,7 +50,7 @@ def hermitian_definite(size: int) -> Maker:
 
 
 def _of_hermitian(name: str, function: Any, maker: Maker, reference: Any) -> Sample:
-    """The function of the Hermitian part: differences may then go in any direction."""
+    """Make a sample of the function of the Hermitian part, so that any direction is allowed."""
     return Sample(
         name, lambda x: function(hermitian_part(x)), [maker], lambda x: reference(_herm(x))
     )
@@ -79,7 +79,7 @@ _sylvester_reference = of_scipy("linalg", "solve_sylvester")
 
 
 def _svd_invariants(x: Any) -> Any:
-    """Singular values, U V^H, and a matrix in which the projections on single vectors differ."""
+    """Singular values, U V^H, and a matrix that distinguishes the single singular vectors."""
     u, s, vh = eigen.svd(x)
     weights = s * s + 1.0 / s
     return (
@@ -98,7 +98,7 @@ def _svd_reference(x: Any) -> Any:
 
 
 def _eig_rebuilt(x: Any) -> Any:
-    """f(A) = V (w²) V^-1 and |v|² weighted: both free of the phases of v."""
+    """f(A) = V (w²) V^-1 and weighted |v|²: both independent of the phases of v."""
     w, v = eigen.eig(x)
     return matmul(v * as_row(w * w), solve.inv(v))
 

@@ -1,4 +1,4 @@
-"""Samples of the losses."""
+"""Samples of losses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import cross_entropy, losses, regression_losses as regression
+from tapegrad.ops.nn import cross_entropy, losses, regression_losses as regression
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,

@@ -1,6 +1,6 @@
 """Samples of matrix functions, norms, smaller products and the Schur decomposition.
 
-Its eigenvalues come in any order and vectors with any phase; the samples show neither.
+The results do not depend on the order of eigenvalues and the phases of vectors.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.arithmetic import conj
-from tapegrad.ops.complex_numbers import real
+from tapegrad.ops.elementwise.arithmetic import conj
+from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.linalg import functions, norms, traces
 from tapegrad.ops.linalg.common import triangle
 from tapegrad.ops.linalg.schur import hessenberg, schur
-from tapegrad.ops.products import adjoint, matmul
-from tapegrad.ops.reduction import sum as total
+from tapegrad.ops.products.functions import adjoint, matmul
+from tapegrad.ops.reduction.primitives import sum as total
 from tapegrad.testing.sample import (
     Maker,
     Sample,
@@ -51,7 +51,7 @@ def _matrix(name: str, ord: Any, maker: Maker) -> Sample:
 
 
 def _squared(x: Any) -> Any:
-    """Z T² Z^H, and what of T is above the diagonal, which measures how far A is from normal."""
+    """Return Z T² Z^H and the strict upper triangle of T, which is 0 for normal matrices."""
     t, z = schur(x, "complex")
     above = triangle(t, lower=False, offset=1)
     return matmul(matmul(z, matmul(t, t)), adjoint(z)), real(total(above * conj(above)))
@@ -72,7 +72,7 @@ def _rebuilt_reference(x: Any) -> Any:
 
 
 def _hessenberg_sizes(x: Any) -> Any:
-    """The square of each entry's size: the phases of columns are free."""
+    """Return the squared magnitude of each entry: the phases of columns are arbitrary."""
     h, q = hessenberg(x)
     return h * conj(h), q * conj(q)
 
@@ -86,7 +86,7 @@ def _hessenberg_reference(x: Any) -> Any:
 
 
 def _mixed(values: list[complex]) -> Maker:
-    """A matrix with these eigenvalues and no right angles."""
+    """Return a non-normal matrix with these eigenvalues."""
     turn = np.eye(len(values)) + 0.4 * np.triu(np.ones((len(values),) * 2), 1)
     return fixed(turn @ np.diag(values) @ np.linalg.inv(turn))
 
@@ -218,7 +218,7 @@ SAMPLES = [
     ValueSample("schur-real", _rebuilt_real, [normal(2, 4, 4)], _rebuilt_reference),
     named(hessenberg, [normal(4, 4)], _hessenberg),
     Sample("hessenberg-complex", _hessenberg_sizes, [complex_normal(4, 4)], _hessenberg_reference),
-    # Of order 1, since every order doubles the matrix; tests/scipy has the second.
+    # Order 1, because every order doubles the matrix; tests/scipy checks the second order.
     _function("sqrtm", _mixed([1j, -2 - 1j]), "complex", order=1),
     _function("logm", _mixed([1j, -2 - 1j]), "complex", order=1),
 ]

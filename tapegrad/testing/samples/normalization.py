@@ -1,4 +1,4 @@
-"""Samples of the normalisation functions."""
+"""Samples of normalization functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import norm_functions as norms
-from tapegrad.ops.normalization_relu import normalize_relu_p
+from tapegrad.ops.normalization import functions as norms
+from tapegrad.ops.normalization.with_relu import normalize_relu_p
 from tapegrad.testing.sample import Sample, named, normal, uniform
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import pooling
+from tapegrad.ops.convolution import pooling
 from tapegrad.testing.sample import Maker, Sample, distinct, named, normal
 
 
 def _pooled(x: Any, reduce: Any, window: Any, strides: Any, low: Any, counts: Any) -> Any:
-    """Pooling by its definition, over the real elements of each window."""
+    """Pooling by its definition, over the elements of each window that are not padding."""
     y = np.empty((x.shape[0], *counts, x.shape[-1]))
     for at in np.ndindex(*counts):
         parts = tuple(
@@ -32,7 +32,7 @@ def _argmax(x: Any) -> Any:
 
 
 def _sample(name: str, maker: Maker, given: tuple[Any, ...], geometry: Any) -> Sample:
-    """Sample a function with what is `given` after the array; see `_pooled` for the geometry."""
+    """Make a sample; `given` follows the array, and `_pooled` explains the geometry."""
     function = getattr(pooling, name.partition("-")[0])
     reduce = np.max if name.startswith("max") else np.mean
     return Sample(

@@ -1,6 +1,6 @@
 """Samples of matrix products and einsum.
 
-Those of products that take in what follows them have no derivative.
+Products with fused additions, activations or sums have no derivative.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import einsum as einsums, products
-from tapegrad.ops.matrix_product_sum import matmul_sum_p, matmul_with_sums_p
+from tapegrad.ops.products import einsum as einsums, functions as products
+from tapegrad.ops.products.fused import matmul_sum_p, matmul_with_sums_p
 from tapegrad.testing.sample import (
     Maker,
     Sample,

@@ -1,8 +1,8 @@
-"""Samples of random draws, with fixed seeds.
+"""Samples of random functions with fixed seeds.
 
-A draw has no formula to compare with: forward samples check that equal seeds give equal numbers
-(by subtracting two draws) and shapes; the moments are tested in tests/api/test_random.py.
-Parameters are differentiated through fixed random words.
+A random result has no reference. Forward samples check shapes and that equal seeds give equal
+numbers, by subtracting two results; tests/api/test_random.py tests the moments. Derivatives with
+respect to the parameters are taken for fixed random bits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import dropout as drop, random_draws as draws, random_stateless as stateless
-from tapegrad.ops.random_generator import Generator
+from tapegrad.ops.nn import dropout as drop
+from tapegrad.ops.random import primitives as draws, stateless
+from tapegrad.ops.random.generator import Generator
 from tapegrad.testing.sample import Sample, ValueSample, integers, normal, uniform
 
 _SEED = [3, 4]
@@ -86,8 +87,8 @@ SAMPLES = [
         [normal(3), uniform(3, 4, 3)],
         lambda a, b: a + (b - a) * _standard(stateless.stateless_uniform, 4, 3),
     ),
-    # No reference: rejection has no formula. The rule for alpha is implicit reparameterisation; it
-    # agrees with differences of the sampler where next to nothing is rejected, at large alpha.
+    # No reference: rejection has no formula. The rule for alpha is implicit reparameterization; it
+    # agrees with differences of the sampler at large alpha, where almost nothing is rejected.
     Sample(
         "stateless_gamma",
         _typed(stateless.stateless_gamma, 3),
@@ -96,7 +97,7 @@ SAMPLES = [
         order=1,
         rtol=1e-3,
     ),
-    # Generators draw the examples of a batch together: there is no loop to compare with.
+    # Generators draw all examples of a batch together, so there is no loop to compare with.
     Sample(
         "gamma",
         lambda a: draws.draw_gamma(_fresh(), (3,), a, None, a.dtype),

@@ -1,4 +1,4 @@
-"""Samples of reductions: sums, products, extremes, truth, norms, and arguments of extremes."""
+"""Samples of reductions: sums, products, extrema, logic, norms, argmax and argmin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import axes, logsumexp, reduction, squares
+from tapegrad.ops.reduction import axes, logsumexp, primitives as reduction, squares
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,

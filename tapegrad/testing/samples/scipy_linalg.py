@@ -1,4 +1,4 @@
-"""Samples of SciPy's linear algebra that is made of other functions."""
+"""Samples of SciPy's linear algebra functions that are composed of others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _sample(name: str, args: Sequence[Maker], order: int = 2, **options: Any) ->
 
 
 def _riccati(name: str) -> Sample:
-    """The matrices of costs have to stay symmetric."""
+    """The cost matrices must stay symmetric."""
     ours = getattr(linalg, name)
     return Sample(
         f"scipy-{name}",

@@ -20,7 +20,7 @@ _scipy = partial(of_scipy, "special")
 
 
 def _sample(name: str, args: list[Maker], *first: int, label: str = "") -> Sample:
-    """A sample of a function; `first` are its leading arguments that have no derivative."""
+    """Make a sample of a function; `first` are leading arguments without a derivative."""
     ours = getattr(special, name)
     return Sample(label or name, lambda *xs: ours(*first, *xs), args, _scipy(name, *first))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import segment, segment_functions as functions
+from tapegrad.ops.indexing import segment, segment_functions as functions
 from tapegrad.testing.sample import (
     Function,
     Maker,
@@ -55,7 +55,7 @@ def _unsorted(
     return kind(name, lambda x, i: function(x, i, num), [values, ids], reference)
 
 
-# Segment 0 holds -inf only in its first column and inf only in its last.
+# Segment 0 has only -inf in its first column and only inf in its last.
 INFINITE = fixed(
     [[1.0, 2.0], [-np.inf, np.inf], [9.0, 9.0], [np.inf, 0.5], [-np.inf, np.inf], [3.0, -np.inf]]
 )
@@ -96,7 +96,7 @@ SAMPLES = [
     _unsorted("prod-random", normal(6), integers(-1, 3, 6), np.prod, 1),
     _unsorted("max", distinct(6, 2), FULL, np.max, LOWEST),
     _unsorted("min", distinct(6), FULL, np.min, HIGHEST),
-    # Differences of the numbers that stand for an empty segment would overflow.
+    # Differences of the values for empty segments would overflow.
     _unsorted("max-empty", distinct(6), MIXED, np.max, LOWEST, kind=ValueSample),
     _unsorted("min-empty", distinct(6), MIXED, np.min, HIGHEST, kind=ValueSample),
     _unsorted("max-infinite", INFINITE, MIXED, np.max, LOWEST, kind=ValueSample),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapegrad.ops import creation, diagonal, joining, padding, rearranging, shape
+from tapegrad.ops import creation
+from tapegrad.ops.shape import diagonal, functions as shape, joining, padding, rearranging
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,
@@ -32,7 +33,7 @@ def _space_to_depth(x: np.ndarray) -> np.ndarray:
 
 
 def _band_rows(x: np.ndarray) -> np.ndarray:
-    """Diagonals 1, 0, -1 of a 3 x 3 matrix, RIGHT_LEFT: padded in front above, behind below."""
+    """Diagonals 1, 0, -1 of a 3 x 3 matrix, RIGHT_LEFT: padded before above, after below."""
     return np.stack(
         [np.concatenate([[0], np.diag(x, 1)]), np.diag(x), np.concatenate([np.diag(x, -1), [0]])]
     )

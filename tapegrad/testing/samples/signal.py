@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import convolve, signal, window_functions
+from tapegrad.ops.convolution import sequences as convolve
+from tapegrad.ops.fourier import frames as signal, tapers as window_functions
 from tapegrad.testing.sample import (
     Maker,
     Sample,

@@ -1,4 +1,4 @@
-"""Samples of sorting, the largest few, searching and counting."""
+"""Samples of sorting, top-k, searching and counting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import counting, sorting
+from tapegrad.ops.indexing import sorting
+from tapegrad.ops.reduction import counting
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import bessel, special
+from tapegrad.ops.elementwise import bessel, special_functions as special
 from tapegrad.testing.sample import (
     Maker,
     Sample,
@@ -112,7 +112,7 @@ SAMPLES = [
 
 
 def _gamma_gradient(a: Any, x: Any) -> Any:
-    """-(dP/da) / (dP/dx), the first factor by a central difference."""
+    """Return -(dP/da) / (dP/dx); dP/da is a central difference."""
     gammainc = _scipy("gammainc")
     by_a = (gammainc(a + 1e-5, x) - gammainc(a - 1e-5, x)) / 2e-5
     density = np.exp((a - 1) * np.log(x) - x - _scipy("gammaln")(a))

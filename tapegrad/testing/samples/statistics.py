@@ -1,4 +1,4 @@
-"""Samples of statistics, order statistics, reductions without NaN, and TensorFlow's reduce_*."""
+"""Samples of statistics, order statistics, reductions that ignore NaN, and `reduce_*`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import nan_reduction, quantile, reduce, statistics
+from tapegrad.ops.reduction import functions as reduce, nan_reduction, quantile, statistics
 from tapegrad.testing.sample import (
     Sample,
     ValueSample,

@@ -1,6 +1,6 @@
-"""Samples of the optimizers' update steps, which have no derivative.
+"""Samples of optimizer update steps, which have no derivative.
 
-The rate stands in for a sensible one; the step count is 3.
+The learning rate is arbitrary; the step count is 3.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops import rows
+from tapegrad.ops.indexing import sparse_rows
 from tapegrad.optimizers import updates
 from tapegrad.testing.sample import (
     Maker,
@@ -114,7 +114,7 @@ def _spread(values: Any, indices: Any) -> Any:
 
 
 def _merge(values: Any, indices: Any) -> Any:
-    return rows.merge_rows(values, indices)[0]
+    return sparse_rows.merge_rows(values, indices)[0]
 
 
 _MOMENTUM = {"momentum": 0.9}

@@ -1,4 +1,4 @@
-"""Fixed points, differentiated by the equation that they satisfy, not through the iteration."""
+"""Fixed points, with derivatives by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 @primitive
 def fixed_point(f: Function, a: Any, x0: Any, distance: Function, tol: float) -> Any:
-    """Return x with `f(a)(x) == x`, by iteration from `x0` until two steps are within `tol`.
+    """Return x with `f(a)(x) == x`, by iteration from `x0` until the distance is below `tol`.
 
     >>> root = fixed_point(lambda a: lambda x: 0.5 * (x + a / x), 2.0, 1.0,
     ...                    lambda x, y: abs(x - y), 1e-12)
@@ -30,7 +30,7 @@ def fixed_point(f: Function, a: Any, x0: Any, distance: Function, tol: float) ->
 
 
 def _by_a(ans: Any, f: Function, a: Any, x0: Any, distance: Function, tol: float) -> Function:
-    """w = g + w df/dx is a fixed point itself; the cotangent of `a` is then w df/da."""
+    """Solve w = g + w df/dx, again a fixed point; the cotangent of `a` is then w df/da."""
     pull_a, _ = make_vjp(lambda a: f(a)(ans), a)
 
     def adjoint_step(parameters: Any) -> Function:

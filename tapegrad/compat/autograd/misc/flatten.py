@@ -1,4 +1,4 @@
-"""Containers of arrays as one vector, and back."""
+"""Flattening of containers of arrays to one vector, and unflattening."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from tapegrad.compat.autograd import numpy as anp
 from tapegrad.compat.autograd.tracing import Recording
 from tapegrad.compat.autograd.values import map_leaves
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 
 
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return all numbers in a structure as one vector, and the function from vectors back.
+    """Return all numbers in a structure as one vector, and the inverse function.
 
     >>> vector, unflatten = flatten({"b": 3.0, "a": (1.0, np.array([[2.0]]))})
     >>> vector.tolist()
@@ -27,7 +27,7 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _as_float(leaf: Any) -> Any:
-    """Integers come back as floats, like all numbers of the vector."""
+    """Unflattening returns integers as floats, like all numbers of the vector."""
     return float(leaf) if isinstance(leaf, int | np.integer) else leaf
 
 
@@ -39,7 +39,7 @@ def _joined(value: Any) -> Any:
 def flatten_func(
     func: Callable[..., Any], example: Any
 ) -> tuple[Callable[..., Any], Callable[[Any], Any], Any]:
-    """Return `func` of vectors with vectors as values, the way back, and the example as a vector.
+    """Return `func` on flattened arguments and results, `unflatten`, and the flattened example.
 
     >>> f, unflatten, x = flatten_func(lambda pair: (pair[1], pair[0]), (1.0, 2.0))
     >>> f(x).tolist()

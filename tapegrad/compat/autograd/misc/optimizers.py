@@ -1,7 +1,7 @@
-"""Gradient descent and two of its kin, for parameters in any structure.
+"""Gradient descent with momentum, RMSProp and Adam, for parameters in any structure.
 
-`grad(x, i)` gets the parameters and the number of the step; `callback(x, i, g)` is called before
-each step. The optimizers are plain functions, so one can differentiate through them.
+`grad(x, i)` gets the parameters and the step number; `callback(x, i, g)` is called before each
+step. The optimizers are plain functions, so they can be differentiated through.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def unflatten_optimizer(optimize: Function) -> Function:
 
 
 def _quiet(x: Any, i: int, g: Any) -> None:
-    """Report nothing."""
+    """Do nothing; the default callback."""
 
 
 @unflatten_optimizer
@@ -54,7 +54,7 @@ def sgd(
     step_size: float = 0.1,
     mass: float = 0.9,
 ) -> Any:
-    """Minimise by gradient descent with momentum.
+    """Minimize by gradient descent with momentum.
 
     >>> abs(sgd(lambda x, i: 2.0 * x, 3.0)) < 0.01
     np.True_
@@ -78,7 +78,7 @@ def rmsprop(
     gamma: float = 0.9,
     eps: float = 1e-8,
 ) -> Any:
-    """Minimise by steps divided by the root of a running mean of squared gradients.
+    """Minimize by RMSProp: steps divided by the root of a running mean of squared gradients.
 
     >>> abs(rmsprop(lambda x, i: 2.0 * x, 3.0)) < 0.1
     np.True_
@@ -103,7 +103,7 @@ def adam(
     b2: float = 0.999,
     eps: float = 1e-8,
 ) -> Any:
-    """Minimise by Adam: running means of gradients and of their squares, without their bias.
+    """Minimize by Adam: bias-corrected running means of gradients and of their squares.
 
     >>> abs(adam(lambda x, i: 2.0 * x, 0.3, step_size=0.01)) < 0.05
     np.True_

@@ -1,4 +1,4 @@
-"""Graphs of what a function did: to run it again without Python's control flow, or to look at."""
+"""Graphs of traced functions, to run again without Python's control flow or to inspect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapegrad.errors import ArgumentError
 
 
 class ConstGraphNode(Node):
-    """One operation that can be run again with other values of its parents."""
+    """An operation that can run again with other values of its parents."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ConstGraphNode(Node):
 
 
 def const_graph_unary(fun: Function) -> Function:
-    """Return `fun` of one argument, which runs as Python only once.
+    """Return `fun` of one argument, traced at the first call and replayed afterwards.
 
     >>> square = const_graph_unary(lambda x: x * x)
     >>> float(square(2.0)), float(square(3.0))
@@ -60,7 +60,7 @@ def const_graph_unary(fun: Function) -> Function:
 
 
 def const_graph(fun: Function, *args: Any, **kwargs: Any) -> Function:
-    """Return `fun` with some arguments given, whose operations are found once and run again.
+    """Return `fun` with some arguments fixed, traced at the first call and replayed afterwards.
 
     >>> line = const_graph(lambda a, x, b: a * x + b, 2.0, b=1.0)
     >>> float(line(3.0)), float(line(4.0))
@@ -76,7 +76,7 @@ def const_graph(fun: Function, *args: Any, **kwargs: Any) -> Function:
 
 
 class FullGraphNode(Node):
-    """One operation with its value and its recipe: function, arguments, and parents by place."""
+    """An operation with its value and its recipe: function, arguments, and parents by position."""
 
     def __init__(
         self,

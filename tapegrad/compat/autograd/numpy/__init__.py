@@ -1,9 +1,8 @@
-"""NumPy's names: NumPy's functions on arrays, recorded ones on traced values.
+"""NumPy's namespace: NumPy's functions on arrays, recorded ones on traced values.
 
     import tapegrad.compat.autograd.numpy as np
 
-Names are found when they are first asked for, so that this module has those of the NumPy that
-is installed.
+Names are looked up on first use, so this module has the names of the installed NumPy.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ _MODULES = ("numpy_boxes", "numpy_vjps", "numpy_vspaces", "numpy_wrapper")
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
+        # Few programs need these modules.
         return _importlib.import_module(f"{__name__}.{name}")
     found = _names.find(name)
     if isinstance(found, type) and found in _INTEGERS:

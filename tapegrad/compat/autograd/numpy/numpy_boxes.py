@@ -1,4 +1,4 @@
-"""`ArrayBox`, for scripts that ask whether a value is a traced array."""
+"""`ArrayBox`, for scripts that check whether a value is a traced array."""
 
 from tapegrad.compat.autograd.tracer import Box
 
@@ -6,7 +6,7 @@ __all__ = ["ArrayBox"]
 
 
 class ArrayBox(Box):
-    """What traced arrays are instances of.
+    """The class of traced arrays, for `isinstance`.
 
     >>> isinstance(1.0, ArrayBox)
     False

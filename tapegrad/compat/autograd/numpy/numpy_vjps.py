@@ -1,4 +1,4 @@
-"""Helpers that extenders use to write their VJPs: undoing and repeating broadcasts."""
+"""Helpers for writing VJPs: sum over and repeat broadcast axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def metadata(A: Any) -> tuple[tuple[int, ...], int, np.dtype[Any], bool]:
 
 
 def unbroadcast(x: Any, target_meta: Any, broadcast_idx: int = 0) -> Any:
-    """Sum a cotangent over the axes that broadcasting added to what `target_meta` describes.
+    """Sum a cotangent over the axes that broadcasting added to the shape in `target_meta`.
 
     >>> unbroadcast(np.ones((2, 3)), metadata(np.zeros(3))).tolist()
     [2.0, 2.0, 2.0]
@@ -50,7 +50,7 @@ def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def repeat_to_match_shape(
     g: Any, shape: tuple[int, ...], dtype: Any, axis: Any, keepdims: bool
 ) -> tuple[Any, int]:
-    """Spread a reduction's cotangent over what was reduced; also return how many that were.
+    """Broadcast a reduction's cotangent to the input's shape; also return the reduced size.
 
     >>> repeat_to_match_shape(np.array([1.0, 2.0]), (2, 3), float, 1, False)[1]
     3
@@ -62,7 +62,7 @@ def repeat_to_match_shape(
 
 
 def replace_zero(x: Any, val: Any) -> Any:
-    """Return `x` with `val` in the place of zeros.
+    """Return `x` with zeros replaced by `val`.
 
     >>> replace_zero(np.array([0.0, 2.0]), 1.0).tolist()
     [1.0, 2.0]
@@ -71,7 +71,7 @@ def replace_zero(x: Any, val: Any) -> Any:
 
 
 def match_complex(target: Any, x: Any) -> Any:
-    """Return `x`, made real or complex as `target` is.
+    """Return `x` converted to real or complex to match `target`.
 
     >>> float(match_complex(1.0, 2.0 + 1.0j))
     2.0

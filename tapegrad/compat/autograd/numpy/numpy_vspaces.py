@@ -1,4 +1,4 @@
-"""The vector spaces of arrays, under the name of the module that HIPS autograd has them in."""
+"""The vector spaces of arrays, under HIPS autograd's module name."""
 
 from tapegrad.compat.autograd.vspaces import ArrayVSpace, ComplexArrayVSpace
 

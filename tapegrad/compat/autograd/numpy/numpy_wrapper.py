@@ -1,4 +1,4 @@
-"""Wrapping a module of NumPy's as HIPS autograd's extenders do it."""
+"""Wrapping of NumPy modules, for extensions of HIPS autograd."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["make_diagonal", "notrace_primitive", "primitive", "wrap_namespace"]
 
 
 def wrap_namespace(old: MutableMapping[str, Any], new: MutableMapping[str, Any]) -> None:
-    """Put all of a module's names into another one; functions that tapegrad knows are recorded.
+    """Copy the names of a module into a dictionary; functions that tapegrad has are recorded.
 
-    Others become primitives without derivatives, to be given by `defvjp`.
+    Others become primitives without derivatives, which `defvjp` can define.
 
     >>> names: dict[str, Any] = {}
     >>> wrap_namespace({"sin": __import__("numpy").sin, "pi": 3.0}, names)
@@ -33,5 +33,5 @@ def wrap_namespace(old: MutableMapping[str, Any], new: MutableMapping[str, Any])
 
 
 def __getattr__(name: str) -> Any:
-    """Functions of NumPy's, which HIPS autograd wraps in this module."""
+    """NumPy functions that HIPS autograd wraps in this module."""
     return getattr(anp, name)

@@ -1,4 +1,4 @@
-"""Functions that HIPS autograd has and NumPy has not, or whose derivative it defines otherwise."""
+"""Functions that only HIPS autograd has, or for which it defines another derivative."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tapegrad.errors import ArgumentError
 
 
 def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Return matrices with the last axis of `D` on their diagonals: the opposite of diagonal.
+    """Return matrices with the last axis of `D` on their diagonals: the inverse of diagonal.
 
     >>> make_diagonal([1.0, 2.0], axis1=-1, axis2=-2).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
     if offset != 0:
-        raise ArgumentError(f"make_diagonal fills the main diagonal: offset is 0. Got {offset}.")
+        raise ArgumentError(f"make_diagonal supports only offset=0. Got {offset}.")
     D = tensors.asarray(D)
     square = D[..., :, None] * tensors.eye(D.shape[-1], dtype=D.dtype)
     return tensors.moveaxis(square, (-2, -1), (axis1, axis2))
 
 
 def _shared_on_ties(function: Function) -> Function:
-    """On a tie each argument takes half of the gradient, as in HIPS autograd."""
+    """On a tie, each argument gets half of the gradient, as in HIPS autograd."""
 
     def call(x1: Any, x2: Any, /, **options: Any) -> Any:
         chosen = function(x1, x2, **options)
@@ -44,7 +44,7 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _host_where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """NumPy's own takes no names, and makes arrays of everything; HIPS autograd's does neither."""
+    """Unlike NumPy's function, take keywords and do not convert all arguments to arrays."""
     if x is None and y is None:
         return np.where(condition)
     if isinstance(condition, bool) and not hasattr(x, "dtype") and not hasattr(y, "dtype"):
@@ -53,7 +53,7 @@ def _host_where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _partition(a: Any, kth: Any, axis: int | None = -1, **options: Any) -> Any:
-    """Order within the parts is free; on the CPU it is the one that NumPy gives arrays."""
+    """The order within the parts is arbitrary; on the CPU it is NumPy's."""
     values = raw(a)
     if not isinstance(values, np.ndarray):
         return tensors.partition(a, kth, axis)
@@ -63,7 +63,7 @@ def _partition(a: Any, kth: Any, axis: int | None = -1, **options: Any) -> Any:
 
 
 def _fortran(a: Any, dtype: Any = None, **options: Any) -> Any:
-    """Memory order means nothing to tensors."""
+    """Tensors have no memory order."""
     return tensors.asarray(a, dtype=dtype)
 
 
@@ -77,14 +77,14 @@ OWN: dict[str, Function] = {
     "partition": _partition,
     "where": _where,
 }
-"""Functions for traced values that come before those of `tapegrad.numpy`."""
+"""Functions for traced values that take precedence over `tapegrad.numpy`."""
 
 ON_HOST: dict[str, Function] = {"where": _host_where}
-"""Functions for arrays that come before NumPy's."""
+"""Functions for arrays that take precedence over NumPy's."""
 
 
 def _eigh(a: Any, UPLO: str = "L") -> Any:
-    """The signs of the vectors are free; on the CPU they are those that NumPy gives arrays."""
+    """The signs of the vectors are arbitrary; on the CPU they are NumPy's."""
     found = tensors.linalg.eigh(a, UPLO)
     host, vectors = raw(a), raw(found[1])
     if UPLO.upper() != "U" or not isinstance(host, np.ndarray) or np.iscomplexobj(host):
@@ -94,11 +94,11 @@ def _eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 LINALG: dict[str, Function] = {"eigh": _eigh}
-"""Likewise for the functions of `numpy.linalg`."""
+"""The same for the functions of `numpy.linalg`."""
 
 
 class _IntegerKind(type):
-    """Makes a stand-in for a type of integers answer questions as that type does."""
+    """Makes the replacement of an integer type compare and check instances like that type."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -108,7 +108,7 @@ class _IntegerKind(type):
 
 
 def integer_type(kind: type) -> type:
-    """Return a type of integers that also turns traced values into constants.
+    """Return an integer type that also converts traced values to constants.
 
     >>> integer_type(np.int64)(2.5), isinstance(np.int64(1), integer_type(np.int64))
     (np.int64(2), True)

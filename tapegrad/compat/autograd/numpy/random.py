@@ -1,4 +1,4 @@
-"""The names of numpy.random; on a device other than the CPU, draws are put there."""
+"""The names of numpy.random; on a device other than the CPU, results are moved there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [name for name in _host.__all__ if not name.startswith("_")]
 
 
 def _placed(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the values of arguments to NumPy, and put arrays that it draws on the device."""
+    """Call NumPy with the values of the arguments, and move the resulting arrays to the device."""
 
     @functools.wraps(draw)
     def call(*args: Any, **kwargs: Any) -> Any:

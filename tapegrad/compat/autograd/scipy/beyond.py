@@ -1,4 +1,4 @@
-"""The error function of complex numbers: SciPy computes it, on the host."""
+"""The error function of complex numbers, computed by SciPy on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SLOPE = 2.0 / sqrt(pi)
 
 
 def _by_scipy(name: str) -> Any:
-    """A primitive that runs SciPy's function on host values."""
+    """Return a primitive that calls SciPy's function on host values."""
 
     def call(x: Any) -> Any:
         try:
@@ -35,7 +35,7 @@ def _by_scipy(name: str) -> Any:
 
 
 def _of_complex(name: str, sign: float) -> Function:
-    """tapegrad's function for real arguments, SciPy's for complex ones."""
+    """Return tapegrad's function for real arguments and SciPy's for complex ones."""
     known, other = plain_results(getattr(tensors, name)), _by_scipy(name)
     defvjp(other, lambda ans, x: lambda g: g * sign * _SLOPE * np.exp(-(x**2)))
 

@@ -1,4 +1,4 @@
-"""`odeint`, with gradients by the adjoint equation: nothing of the solver's steps is kept."""
+"""`odeint` with gradients by the adjoint equation, which stores no solver steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["odeint"]
 def odeint(func: Function, y0: Any, t: Any, args: tuple[Any, ...] = (), **options: Any) -> Any:
     """Return the solution of dy/dt = func(y, t, *args) at the times `t`, one row each.
 
-    On the CPU SciPy's solver of this name runs it, and `options` are its own. On other devices,
-    and where SciPy is not installed, tapegrad's does. Gradients exist by `y0`, `t` and `args`.
+    On the CPU, SciPy's solver of this name computes it and takes `options`. On other devices, or
+    without SciPy, tapegrad's solver does. It is differentiable in `y0`, `t` and `args`.
 
     >>> import numpy
     >>> rows = odeint(lambda y, t: -y, numpy.array([1.0]), numpy.array([0.0, 1.0]))
@@ -38,7 +38,7 @@ def _solved(func: Function, y0: Any, t: Any, args: tuple[Any, ...], **options: A
 
 
 def _adjoint(argnums: Any, rows: Any, args: Any, options: dict[str, Any]) -> Function:
-    """a' = -a df/dy runs back from the last time; each observed row adds its cotangent to a."""
+    """Solve a' = -a df/dy backwards from the last time; each row adds its cotangent to a."""
     func, _, t, func_args = args
     parameters, unflatten = flatten(func_args)
     size, count = np.shape(rows)[1], np.shape(rows)[0]

@@ -1,4 +1,4 @@
-"""The square root of matrices with negative eigenvalues, which is complex; SciPy computes it."""
+"""The square root of matrices with negative eigenvalues, which is complex, by SciPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _complex_root(A: Any) -> Any:
 
 
 def _solved(root: Any, right: Any) -> Any:
-    """X with root X + X root = right."""
+    """Solve root X + X root = right."""
     return plain_structure(tensors.solve_sylvester(root, root, right))
 
 

@@ -1,4 +1,4 @@
-"""`convolve` with HIPS autograd's signature, which also sums and keeps axes."""
+"""`convolve` with HIPS autograd's signature, which also contracts and keeps axes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from tapegrad import numpy as tensors
 from tapegrad.compat.autograd.values import plain
-from tapegrad.core.choices import check_choice
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.conv_functions import convolution
+from tapegrad.ops.convolution.functions import convolution
 
 __all__ = ["convolve"]
 
 Axes = tuple[tuple[int, ...], tuple[int, ...]]
 MOST_AXES = 3
-"""As many axes as the engine's convolution slides along."""
+"""The maximum number of axes of the engine's convolution."""
 
 
 def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full") -> Any:
     """Convolve `A` with `B` along pairs of axes, and sum products over the pairs of `dot_axes`.
 
-    The axes of the result: those of `A` in no pair, those of `B` in no pair, those slid along.
-    `mode` is "full", "valid" or "same".
+    The axes of the result are the unpaired axes of `A`, the unpaired axes of `B`, and the convolved
+    axes. `mode` is "full", "valid" or "same".
 
     >>> convolve([1.0, 2.0, 3.0], [1.0, 1.0], mode="valid").tolist()
     [3.0, 5.0]
@@ -34,7 +34,7 @@ def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: s
     slid: Axes = (every, every) if axes is None else _pairs(axes, A, B, "axes")
     summed = _pairs(dot_axes or ((), ()), A, B, "dot_axes")
     if len(slid[0]) > MOST_AXES:
-        raise ShapeError(f"convolve slides along at most {MOST_AXES} axes. Got {len(slid[0])}.")
+        raise ShapeError(f"convolve supports at most {MOST_AXES} axes. Got {len(slid[0])}.")
     return plain(_convolved(A, B, slid, summed, mode))
 
 
@@ -42,7 +42,7 @@ def _pairs(axes: Any, A: Any, B: Any, name: str) -> Axes:
     of_a = tuple(int(axis) % A.ndim for axis in axes[0])
     of_b = tuple(int(axis) % B.ndim for axis in axes[1])
     if len(of_a) != len(of_b):
-        raise ArgumentError(f"{name} must pair axes of A with as many of B. Got {axes!r}.")
+        raise ArgumentError(f"{name} must pair axes of A with as many axes of B. Got {axes!r}.")
     return of_a, of_b
 
 
@@ -78,7 +78,7 @@ def _sizes(x: Any, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _margin(size: int, mode: str) -> tuple[int, int]:
-    """How many zeros go before and after the data for a window of this size."""
+    """Return the padding before and after the data for a window of this size."""
     if mode == "valid":
         return 0, 0
     if mode == "full":

@@ -1,4 +1,4 @@
-"""Layers in which queries look at keys, and positions for them."""
+"""Attention layers and rotary position embeddings."""
 
 from tapegrad.keras.layers.attention.dot_attention import AdditiveAttention, Attention
 from tapegrad.keras.layers.attention.grouped_query import GroupQueryAttention

@@ -1,4 +1,4 @@
-"""Attention and AdditiveAttention: queries that look at keys, without heads or products before."""
+"""Attention and AdditiveAttention: attention without heads or projections."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.attention.masks import visible
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.symbolic import KerasTensor
-from tapegrad.ops.attention import scaled_dot_product_attention
-from tapegrad.ops.cast import cast
+from tapegrad.ops.attention.functions import scaled_dot_product_attention
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.dropout import dropout as drop
-from tapegrad.ops.products import matmul
-from tapegrad.ops.random_generator import Generator
-from tapegrad.ops.reduce import reduce_sum
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import expand_dims, squeeze
-from tapegrad.ops.softmax import softmax
-from tapegrad.ops.trigonometric import tanh
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.elementwise.trigonometric import tanh
+from tapegrad.ops.nn.dropout import dropout as drop
+from tapegrad.ops.nn.softmax import softmax
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.random.generator import Generator
+from tapegrad.ops.reduction.functions import reduce_sum
+from tapegrad.ops.shape.functions import expand_dims, squeeze
 
 Shape = tuple[int | None, ...]
 
 
 class PlainAttention(Layer):
-    """Base of attention without heads, on a list [query, value] or [query, value, key]."""
+    """Base class of attention without heads, on [query, value] or [query, value, key]."""
 
     supports_masking = True
 
@@ -42,10 +42,10 @@ class PlainAttention(Layer):
 
     @abstractmethod
     def scores(self, query: Any, key: Any) -> Any:
-        """How well each key fits each query: `[batch, queries, keys]`."""
+        """Return the attention scores `[batch, queries, keys]` before the softmax."""
 
-    def short_cut(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
-        """The output where nobody asks for scores, if there is a faster way; else None."""
+    def fused(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
+        """Return the output from a fused kernel that computes no scores, or None."""
         return None
 
     def build(self, input_shape: Any) -> None:
@@ -66,7 +66,7 @@ class PlainAttention(Layer):
         seen = visible(query, key, 3, key_masks=(value_mask,), is_causal=use_causal_mask)
         rate, weights, output = self.dropout if training else 0.0, None, None
         if not rate and not return_attention_scores:
-            output = self.short_cut(query, key, value, seen)
+            output = self.fused(query, key, value, seen)
         if output is None:
             scores = self.scores(query, key)
             weights = softmax(scores if seen is None else where(seen, scores, -math.inf))
@@ -82,8 +82,8 @@ class PlainAttention(Layer):
             return None, None
         if not isinstance(mask, list | tuple) or len(mask) not in (2, 3):
             raise ShapeError(
-                f"{self._title} takes a list of masks, [query_mask, value_mask], each of them or "
-                f"None. Got {type(mask).__name__}."
+                f"{self._title} takes a list of masks, [query_mask, value_mask], in which each may "
+                f"be None. Got {type(mask).__name__}."
             )
         return mask[0], mask[1]
 
@@ -98,9 +98,9 @@ class PlainAttention(Layer):
         pairs = [(query[2], key[2]), (value[1], key[1]), (query[0], key[0]), (value[0], key[0])]
         if any(a is not None and b is not None and a != b for a, b in pairs):
             raise ShapeError(
-                f"{self._title} takes queries and keys of as many features, and as many values as "
-                f"keys. Got query, value and key of shapes {tuple(query)}, {tuple(value)} and "
-                f"{tuple(key)}."
+                f"{self._title} takes queries and keys with the same number of features, and as "
+                f"many values as keys. Got query, value and key of shapes {tuple(query)}, "
+                f"{tuple(value)} and {tuple(key)}."
             )
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
@@ -121,7 +121,7 @@ class PlainAttention(Layer):
 
 
 class Attention(PlainAttention):
-    """Average values by the products of queries with keys (or by tanh of their sums: "concat").
+    """Apply dot-product attention, or additive attention with `score_mode="concat"`.
 
     >>> import tapegrad
     >>> query, value = tapegrad.ones([2, 3, 4]), tapegrad.ones([2, 5, 4])
@@ -140,7 +140,7 @@ class Attention(PlainAttention):
         super().__init__(use_scale, dropout, seed, **kwargs)
         if score_mode not in ("dot", "concat"):
             raise ArgumentError(
-                f"The score_mode of Attention is 'dot' or 'concat'. Got {score_mode!r}."
+                f"The score_mode of Attention must be 'dot' or 'concat'. Got {score_mode!r}."
             )
         self.score_mode = score_mode
 
@@ -160,17 +160,17 @@ class Attention(PlainAttention):
     def _scaled(self, x: Any) -> Any:
         return self.scale * x if self.use_scale else x
 
-    def short_cut(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
+    def fused(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
         if self.score_mode != "dot":
             return None
-        # With an axis for one head, because the engine's axis before the last two is of heads.
+        # scaled_dot_product_attention expects a head axis before the last two.
         q, k, v = (expand_dims(x, 1) for x in (self._scaled(query), key, value))
         seen = None if mask is None else expand_dims(mask, -3)
         return squeeze(scaled_dot_product_attention(q, k, v, seen, scale=1.0), 1)
 
 
 class AdditiveAttention(PlainAttention):
-    """Average values by the sum of tanh(query + key), with a weight for each feature.
+    """Apply additive (Bahdanau) attention: scores are weighted sums of tanh(query + key).
 
     >>> import tapegrad
     >>> query, value = tapegrad.ones([2, 3, 4]), tapegrad.ones([2, 5, 4])

@@ -1,4 +1,4 @@
-"""GroupQueryAttention: heads of queries that share heads of keys and values."""
+"""GroupQueryAttention: several query heads share one key and value head."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
 
 
 class GroupQueryAttention(HeadedAttention):
-    """Attend with heads of queries of which consecutive ones share a head of keys and values.
+    """Apply grouped-query attention: consecutive query heads share a key and value head.
 
     >>> import tapegrad
     >>> x = tapegrad.ones([2, 5, 6])

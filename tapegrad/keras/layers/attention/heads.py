@@ -1,4 +1,4 @@
-"""Attention of many heads: what MultiHeadAttention and GroupQueryAttention have in common."""
+"""Base class of MultiHeadAttention and GroupQueryAttention."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tapegrad.keras.layers.attention.projection import Projection
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import rules_of
 from tapegrad.keras.symbolic import KerasTensor
-from tapegrad.ops.attention import scaled_dot_product_attention
-from tapegrad.ops.dropout import dropout
-from tapegrad.ops.products import matmul
-from tapegrad.ops.random_generator import Generator
-from tapegrad.ops.rearranging import repeat
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import swapaxes
-from tapegrad.ops.softmax import softmax
+from tapegrad.ops.attention.functions import scaled_dot_product_attention
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.nn.dropout import dropout
+from tapegrad.ops.nn.softmax import softmax
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.random.generator import Generator
+from tapegrad.ops.shape.functions import swapaxes
+from tapegrad.ops.shape.rearranging import repeat
 
 Shape = tuple[int | None, ...]
 
 
 class HeadedAttention(Layer):
-    """Base of attention layers with heads: subclasses say how many, and how wide they are."""
+    """Base class of multi-head attention: subclasses set the number and size of the heads."""
 
     supports_masking = True
 
@@ -41,9 +41,9 @@ class HeadedAttention(Layer):
     value_size: int
 
     def __init__(self, given: Mapping[str, Any], **kwargs: Any) -> None:
-        """`given` are the arguments of a subclass, by name."""
+        """Set the arguments of a subclass, which `given` holds by name."""
         super().__init__(**kwargs)
-        # The last is only kept: which kernel computes is chosen by what is asked for.
+        # flash_attention is stored but ignored.
         for name in ("use_bias", "use_gate", "seed", "flash_attention"):
             setattr(self, name, given[name])
         self.dropout, self.sliding_window = rate, window = given["dropout"], given["sliding_window"]
@@ -62,7 +62,7 @@ class HeadedAttention(Layer):
 
     # Weights
 
-    # Keras gives layers of several arguments the shape of each of them.
+    # Keras passes the shape of each argument to layers that take several.
     def build(  # type: ignore[override]
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> None:
@@ -101,7 +101,7 @@ class HeadedAttention(Layer):
 
     @abstractmethod
     def output_sizes(self, query_shape: Any) -> tuple[int, ...]:
-        """The sizes of the axes that take the place of the features of the queries."""
+        """Return the sizes of the output axes that replace the feature axis of the query."""
 
     # Computation
 
@@ -121,7 +121,8 @@ class HeadedAttention(Layer):
         key = value if key is None else key
         self._check_shapes(query.shape, value.shape, key.shape)
         rate = self.dropout if training else 0.0
-        # The engine counts from the end where there are more keys; Keras from the start.
+        # With more keys than queries, Keras aligns the causal mask at the start of the keys, but
+        # scaled_dot_product_attention aligns it at the end.
         is_short = not rate and not return_attention_scores
         is_short_causal = is_short and use_causal_mask and query.shape[-2] == key.shape[-2]
         mask = visible(
@@ -154,7 +155,7 @@ class HeadedAttention(Layer):
         return (output, scores) if return_attention_scores else output
 
     def _weighted(self, q: Any, k: Any, v: Any, mask: Any, rate: float) -> tuple[Any, Any]:
-        """The values by their weights, and the weights themselves."""
+        """Return the weighted sum of the values, and the weights."""
         shared = self.query_heads // self.key_heads
         if shared > 1:
             k, v = repeat(k, shared, -3), repeat(v, shared, -3)
@@ -172,19 +173,19 @@ class HeadedAttention(Layer):
         if not same or not all(_may_equal(a, b) for a, b in zip(value[:-1], key[:-1])):
             raise ShapeError(
                 f"{self._title} takes query (batch, queries, features), value (batch, keys, "
-                f"features) and key of the shape of value up to its features. Got {tuple(query)}, "
-                f"{tuple(value)} and {tuple(key)}."
+                f"features), and key with the shape of value except for the features. Got "
+                f"{tuple(query)}, {tuple(value)} and {tuple(key)}."
             )
         if not all(_may_equal(a, b) for a, b in zip(query[:-2], value[:-2])):
             raise ShapeError(
-                f"{self._title} takes as many queries as values along all axes before the last "
-                f"two. Got {tuple(query)} and {tuple(value)}."
+                f"{self._title} takes query and value with equal sizes along all axes before the "
+                f"last two. Got {tuple(query)} and {tuple(value)}."
             )
         self.check_rank(len(query))
 
     @abstractmethod
     def check_rank(self, rank: int) -> None:
-        """Refuse inputs whose axes do not say along which one to attend."""
+        """Raise an error if the attention axis is not clear for inputs of this rank."""
 
     def compute_output_shape(  # type: ignore[override]  # as in build
         self, query_shape: Any, value_shape: Any, key_shape: Any = None

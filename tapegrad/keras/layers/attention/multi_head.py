@@ -1,4 +1,4 @@
-"""MultiHeadAttention: queries that look at keys, with several heads side by side."""
+"""MultiHeadAttention."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
 
 
 class MultiHeadAttention(HeadedAttention):
-    """Let each query average the values, by how well the keys fit it, once for each head.
+    """Apply multi-head dot-product attention.
 
-    A query that may see no key gets zeros before the last product. `attention_axes` is the last
-    axis but one, which inputs of more than 3 dimensions must say.
+    A query whose keys are all masked gets zeros before the output projection. Inputs of more than
+    3 dimensions need `attention_axes`, which must be the second-to-last axis.
 
     >>> import tapegrad
     >>> x = tapegrad.ones([2, 5, 6])
@@ -60,9 +60,8 @@ class MultiHeadAttention(HeadedAttention):
         wanted = {-2, rank - 2} | ({None} if rank == 3 else set())
         if self.attention_axes not in wanted:
             raise ShapeError(
-                f"{self._title} attends along the last axis but one, "
-                f"axis {rank - 2} of inputs of {rank} dimensions: give it as attention_axes. "
-                f"Got {self.attention_axes}."
+                f"{self._title} attends along the second-to-last axis: for inputs of {rank} "
+                f"dimensions, attention_axes must be {rank - 2}. Got {self.attention_axes}."
             )
 
 
@@ -71,7 +70,7 @@ def _one_axis(axes: Any) -> int | None:
         return axes
     if len(axes) != 1:
         raise ArgumentError(
-            f"MultiHeadAttention attends along one axis, the last but one. Got "
+            f"MultiHeadAttention attends along one axis, the second-to-last. Got "
             f"attention_axes={tuple(axes)}. Reshape several axes into one."
         )
     return int(axes[0])

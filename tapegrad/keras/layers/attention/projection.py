@@ -1,4 +1,4 @@
-"""The products by which attention layers make heads of features, and features of heads."""
+"""The linear projections of attention layers between features and heads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tapegrad.errors import ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.products import matmul
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.shape.functions import reshape
 
 
 class Projection(Layer):
-    """Replace the last axes of a tensor (`contracted` of them) by axes of other sizes.
+    """Multiply the last `contracted` axes of a tensor by a kernel, which gives axes `sizes`.
 
-    The kernel has the shape of the old axes, then the new ones.
+    The kernel has the sizes of the contracted axes, followed by `sizes`.
 
     >>> import tapegrad
     >>> Projection((4, 8))(tapegrad.ones([2, 5, 3])).shape
@@ -57,7 +57,7 @@ class Projection(Layer):
                 f"Layer {self.name!r} was built for {tuple(kernel.shape[: self.contracted])} "
                 f"features. Got an input of shape {inputs.shape}."
             )
-        # One large product of matrices, which is what all devices are best at.
+        # One large matrix product is the fastest form on all devices.
         flat = inputs if self.contracted == 1 else reshape(inputs, (*lead, prod(old)))
         x = matmul(flat, reshape(kernel, (prod(old), prod(self.sizes))))
         if len(self.sizes) > 1:

@@ -1,4 +1,4 @@
-"""Bidirectional: a recurrent layer that reads sequences both ways."""
+"""Bidirectional: run a recurrent layer over sequences in both directions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.copying import copy_of, revived
-from tapegrad.ops.joining import concat
-from tapegrad.ops.rearranging import flip
+from tapegrad.ops.shape.joining import concat
+from tapegrad.ops.shape.rearranging import flip
 
 _MODES = ("sum", "mul", "ave", "concat", None)
 
 
 class Bidirectional(Layer):
-    """Read sequences forwards and backwards with a layer each, and merge what they return.
+    """Run one layer forwards and one backwards over sequences, and merge their outputs.
 
-    Both layers are made anew from the arguments of `layer`, unless a `backward_layer` is given.
+    The forward layer is a new layer with the arguments of `layer`. So is the backward layer,
+    unless `backward_layer` is given.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.recurrent.lstm import LSTM
@@ -43,7 +44,7 @@ class Bidirectional(Layer):
                 )
         if merge_mode not in _MODES:
             raise ArgumentError(
-                f"The merge_mode of Bidirectional is one of {', '.join(map(repr, _MODES))}. "
+                f"The merge_mode of Bidirectional must be one of {', '.join(map(repr, _MODES))}. "
                 f"Got {merge_mode!r}."
             )
         if kwargs.get("dtype") is None:
@@ -59,18 +60,19 @@ class Bidirectional(Layer):
         self._check_pair()
         self.stateful = layer.stateful
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
-        # The two orders meet at each step, so a masked one must not repeat what came before it.
+        # Outputs of both directions are merged per step, so a masked step must not repeat the
+        # output of its predecessor, which differs between the directions.
         for inner in (self.forward_layer, self.backward_layer):
             inner.zero_output_for_mask = self.return_sequences
         if not self.trainable:
-            self.trainable = False  # of what is inside, too
+            self.trainable = False  # also sets it on the sublayers
 
     def _check_pair(self) -> None:
         one, other = self.forward_layer, self.backward_layer
         if one.go_backwards == other.go_backwards:
             raise ArgumentError(
-                "The backward_layer of Bidirectional must go the other way than the layer. Got "
-                f"go_backwards={one.go_backwards} for both."
+                "The layer and the backward_layer of Bidirectional must run in opposite "
+                f"directions. Got go_backwards={one.go_backwards} for both."
             )
         for name in ("stateful", "return_sequences", "return_state"):
             if getattr(one, name) != getattr(other, name):
@@ -114,8 +116,8 @@ class Bidirectional(Layer):
             return None, None
         if not isinstance(states, list | tuple) or len(states) % 2:
             raise ShapeError(
-                f"{self._title} takes an initial_state that lists the "
-                "states of the forward layer, then as many of the backward one."
+                f"{self._title} takes an initial_state that lists the states of the forward "
+                "layer, followed by as many states of the backward layer."
             )
         half = len(states) // 2
         return list(states[:half]), list(states[half:])
@@ -129,12 +131,12 @@ class Bidirectional(Layer):
 
     @property
     def states(self) -> Any:
-        """What stateful layers remember: forward ones, then backward ones."""
+        """The states that stateful layers keep: forward states, then backward states."""
         one, other = self.forward_layer.states, self.backward_layer.states
         return None if one is None or other is None else (*one, *other)
 
     def reset_state(self) -> None:
-        """Let stateful layers begin anew."""
+        """Reset the states of stateful layers to zero."""
         self.forward_layer.reset_state()
         self.backward_layer.reset_state()
 

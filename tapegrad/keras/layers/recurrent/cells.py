@@ -1,7 +1,7 @@
-"""What the cells of recurrent layers share: their weights, their dropout, and how steps are made.
+"""RecurrentCell: the base class of cells, with weights, dropout and the step function.
 
 A cell multiplies the input by one matrix and the state by another. The first product does not
-depend on the state, so a layer does it for all steps at once.
+depend on the state, so a layer computes it for all steps at once.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.device import device
+from tapegrad.core.values import nest
+from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.core import checked_count
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
-from tapegrad.ops.cast import in_dtype
+from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import ones, zeros
-from tapegrad.ops.dropout import dropout
-from tapegrad.ops.einsum import einsum
-from tapegrad.ops.products import matmul
-from tapegrad.ops.random_generator import Generator
-from tapegrad.ops.shape import expand_dims, reshape
+from tapegrad.ops.nn.dropout import dropout
+from tapegrad.ops.products.einsum import einsum
+from tapegrad.ops.products.functions import matmul
+from tapegrad.ops.random.generator import Generator
+from tapegrad.ops.shape.functions import expand_dims, reshape
 
 Step = Callable[[Any, list[Any]], tuple[Any, list[Any]]]
-"""What a step does: from a projected input and the state to the output and the next state."""
+"""The function of one step: (projected input, state) -> (output, next state)."""
 
 
 def taken_by(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a constructor takes of another one's arguments, under the same names."""
+    """Return those of the given arguments that the constructor of `kind` takes."""
     code = kind.__init__.__code__
     return {name: given[name] for name in code.co_varnames[1 : code.co_argcount]}
 
 
 class RecurrentCell(Layer):
-    """Base of cells: subclasses say how many gates there are and what a step does with them."""
+    """Base class of cells: subclasses define the number of gates and the step function."""
 
     gates = 1
 
@@ -70,7 +70,7 @@ class RecurrentCell(Layer):
 
     @property
     def state_size(self) -> Any:
-        """How many features the state has, or a list of such numbers."""
+        """The number of features of the state, or a list of such numbers."""
         return self.units
 
     @property
@@ -106,7 +106,7 @@ class RecurrentCell(Layer):
         return self.bias_initializer(shape, dtype=dtype)
 
     def read(self, variable: Any) -> Any:
-        """A weight in the dtype of the computation; layers also ask outside of the cell's call."""
+        """Cast a weight to the compute dtype; a layer also needs this outside the cell's call."""
         return in_dtype(variable, self.compute_dtype)
 
     # Steps
@@ -125,7 +125,7 @@ class RecurrentCell(Layer):
                 f"{self._title} was built for {kernel.shape[0]} features. Got {inputs.shape[-1]}."
             )
         if training and self.dropout:
-            # All steps lose the same features.
+            # One mask for all steps: the same features are dropped.
             noise = (*(1 for _ in inputs.shape[:-2]), *inputs.shape[-2:])
             inputs = dropout(inputs, self.dropout, noise, rng=self._rng)
         x = matmul(inputs, kernel)
@@ -133,24 +133,24 @@ class RecurrentCell(Layer):
         return x if bias is None else x + bias
 
     def input_bias(self) -> Any:
-        """What is added to the product with the input; None for nothing."""
+        """Return the bias to add to the input projection, or None."""
         return self.read(self.bias) if self.use_bias else None
 
     @abstractmethod
     def step(self, training: bool | None, state: Any) -> Step:
-        """Return the function of one step, for states like this one."""
+        """Return the step function for states with the shape and device of this one."""
 
     def recurrence(
         self, training: bool | None, state: Any, first: int = 0, last: int | None = None
     ) -> Callable[[Any], Any]:
-        """Return the product of a state with the recurrent kernel of some of the gates."""
+        """Return a function that multiplies a state by the recurrent kernel of some gates."""
         kernel = self.read(self.recurrent_kernel)
         gates = (self.gates if last is None else last) - first
         if gates != self.gates:
             kernel = kernel[:, first * self.units : (first + gates) * self.units]
         if not (training and self.recurrent_dropout):
             return lambda h: matmul(h, kernel)
-        # Each gate loses features of its own, and the same ones in all steps.
+        # One mask per gate, the same for all steps.
         with device(state.device):
             like = ones((state.shape[0], gates, self.units), self.compute_dtype)
         masks = dropout(like, self.recurrent_dropout, rng=self._rng)
@@ -174,22 +174,22 @@ class RecurrentCell(Layer):
 
 
 def sizes_of(state_size: Any) -> list[Any]:
-    """A state's sizes as a list, also where there is one."""
+    """Return `state_size` as a list."""
     return list(state_size) if isinstance(state_size, list | tuple) else [state_size]
 
 
 def as_list(state: Any) -> list[Any]:
-    """A state as the list of its parts, also where it is one tensor."""
+    """Return a state as a list of tensors."""
     return list(state) if nest.is_nested(state) else [state]
 
 
 def activation_or_none(identifier: Any) -> Any:
-    """Return an activation; None stands for none, as in Keras."""
+    """Return an activation; None means linear, as in Keras."""
     return activations.get("linear" if identifier is None else identifier)
 
 
 def checked_rate(layer: Layer, name: str, rate: float) -> float:
-    """Return a rate of dropout, which must be at least 0 and below 1."""
+    """Return a dropout rate, which must be at least 0 and below 1."""
     if not 0.0 <= rate < 1.0:
         raise ArgumentError(
             f"{type(layer).__name__} takes a {name} of at least 0 and below 1. Got {rate!r}."

@@ -1,4 +1,4 @@
-"""Layers made from configurations of layers, and copies of layers without their weights."""
+"""Create layers from configurations, and copy layers without their weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tapegrad.keras.layers.layer import Layer
 
 
 def revived(value: Any) -> Any:
-    """Return the layer that a configuration describes; anything else is returned as it is.
+    """Return the layer that a configuration describes; other values are returned unchanged.
 
     >>> from tapegrad.keras.layers.core import Dense
     >>> revived({"class_name": "Dense", "config": {"units": 3}}).units
@@ -19,12 +19,12 @@ def revived(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     name = value.get("class_name")
-    # The last one of a name is what its user means who defined it twice.
+    # If a class was defined twice (in a notebook, say), the last definition counts.
     found = {cls.__name__: cls for cls in _kinds(Layer)}.get(str(name))
     if found is None:
         raise ArgumentError(
-            f"There is no layer {name!r}. Import the module that defines it before the "
-            "configuration is read."
+            f"There is no layer class {name!r}. Import the module that defines it before you read "
+            "the configuration."
         )
     return found.from_config(value.get("config", {}))
 
@@ -36,7 +36,7 @@ def _kinds(cls: type[Layer]) -> Iterator[type[Layer]]:
 
 
 def copy_of(layer: Layer, **changes: Any) -> Any:
-    """Return a layer that is made of the same arguments, except for those given here.
+    """Return a new layer with the same constructor arguments, except for the given changes.
 
     >>> from tapegrad.keras.layers.core import Dense
     >>> copy_of(Dense(3, activation="relu"), name="other").get_config()["activation"]

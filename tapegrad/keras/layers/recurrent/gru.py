@@ -1,4 +1,4 @@
-"""GRU: one state, with a gate for how much of it stays and one for how much of it is read."""
+"""GRU: a recurrent layer with an update gate and a reset gate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tapegrad.keras.layers.recurrent.cells import (
     taken_by,
 )
 from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, of_cell
-from tapegrad.ops.joining import split
+from tapegrad.ops.shape.joining import split
 
 
 class GRUCell(RecurrentCell):
-    """One step of GRU; the gates lie in the kernels as update, reset, new state.
+    """Compute one step of GRU; the kernels hold the gates in the order update, reset, new state.
 
-    `reset_after` says whether the reset gate acts on the product with the state (with a bias of its
-    own: the bias has two rows) or on the state before it is multiplied.
+    With `reset_after` the reset gate multiplies the recurrent product, which has a separate bias
+    (the bias has two rows). Otherwise it multiplies the state before the product.
 
     >>> import tapegrad
     >>> cell = GRUCell(4)
@@ -98,9 +98,9 @@ class GRUCell(RecurrentCell):
 
 
 class GRU(OneCellRNN):
-    """Walk along sequences with one state that gates keep or replace.
+    """Apply a GRU along the steps of sequences.
 
-    `use_cudnn` is taken and ignored: there is one way to compute.
+    `use_cudnn` is accepted and ignored.
 
     >>> import tapegrad
     >>> GRU(4, return_sequences=True)(tapegrad.ones([2, 5, 3])).shape

@@ -1,4 +1,4 @@
-"""LSTM: a state and a long-term memory, with gates for what enters, stays and leaves."""
+"""LSTM: a recurrent layer with input, forget and output gates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tapegrad.keras.layers.recurrent.cells import (
 )
 from tapegrad.keras.layers.recurrent.rnn import OneCellRNN, of_cell
 from tapegrad.ops.creation import ones
-from tapegrad.ops.joining import concat, split
+from tapegrad.ops.shape.joining import concat, split
 
 
 class LSTMCell(RecurrentCell):
-    """One step of LSTM; the gates lie in the kernels as input, forget, memory, output.
+    """Compute one step of LSTM; the kernels hold the input, forget, cell and output gates.
 
     >>> import tapegrad
     >>> cell = LSTMCell(4)
@@ -59,7 +59,7 @@ class LSTMCell(RecurrentCell):
     def first_bias(self, shape: Any, dtype: Any = None) -> Any:
         if not self.unit_forget_bias:
             return self.bias_initializer(shape, dtype=dtype)
-        # Forget gates that start open let gradients reach far back from the beginning.
+        # A forget bias of 1 lets gradients flow through many steps early in training.
         before = self.bias_initializer((self.units,), dtype=dtype)
         after = self.bias_initializer((2 * self.units,), dtype=dtype)
         return concat([before, ones((self.units,), dtype), after], 0)
@@ -79,9 +79,9 @@ class LSTMCell(RecurrentCell):
 
 
 class LSTM(OneCellRNN):
-    """Walk along sequences with a state and a long-term memory.
+    """Apply an LSTM along the steps of sequences.
 
-    `use_cudnn` is taken and ignored: there is one way to compute.
+    `use_cudnn` is accepted and ignored.
 
     >>> import tapegrad
     >>> output, h, c = LSTM(4, return_state=True)(tapegrad.ones([2, 5, 3]))

@@ -1,13 +1,13 @@
-"""RNN: a cell that walks along a sequence."""
+"""RNN: apply a cell to each step of a sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapegrad.core import nest
-from tapegrad.core.device import device
-from tapegrad.core.variable import Variable
+from tapegrad.core.values import nest
+from tapegrad.core.values.device import device
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.cells import as_list, sizes_of, taken_by
@@ -19,15 +19,15 @@ from tapegrad.keras.layers.recurrent.stacked import (
     output_size_of,
 )
 from tapegrad.keras.layers.recurrent.walking import walk
-from tapegrad.ops.cast import cast
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.rearranging import flip
-from tapegrad.ops.shape import swapaxes
+from tapegrad.ops.shape.functions import swapaxes
+from tapegrad.ops.shape.joining import stack, unstack
+from tapegrad.ops.shape.rearranging import flip
 
 
 class _Memory:
-    """The states that a layer keeps from call to call; not weights, so weights() has them not."""
+    """The states that a stateful layer keeps between calls. They are not in `Layer.weights`."""
 
     def __init__(self, states: list[Any], dtype: str) -> None:
         self.states = nest.map_structure(
@@ -40,10 +40,10 @@ class _Memory:
 
 
 class RNN(Layer):
-    """Let a cell walk along the second axis of a tensor, from step to step with its state.
+    """Apply a cell to each step along the second axis of a tensor, and carry its state along.
 
-    The cell is a layer with `call(inputs, states)` that returns an output and the next states, and
-    with a `state_size`. Where the mask is False the state stays as it was.
+    The cell is a layer with a `state_size` and with `call(inputs, states)`, which returns an output
+    and the next states. Where the mask is False, the state does not change.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.recurrent.simple_rnn import SimpleRNNCell
@@ -73,12 +73,12 @@ class RNN(Layer):
         self.cell = cell
         self.return_sequences, self.return_state = return_sequences, return_state
         self.go_backwards, self.stateful = go_backwards, stateful
-        # Only kept: a step is always a few calls here, and tf.function makes one program of them.
+        # Stored but ignored: steps always run one by one, and tf.function unrolls them.
         self.unroll = unroll
         self.zero_output_for_mask = zero_output_for_mask
         self._memory: _Memory | None = None
         if not self.trainable:
-            self.trainable = False  # of what is inside, too
+            self.trainable = False  # also sets it on the cell
 
     @property
     def state_size(self) -> list[Any]:
@@ -88,7 +88,7 @@ class RNN(Layer):
 
     @property
     def states(self) -> Any:
-        """What a stateful layer remembers of the last call; None before the first one."""
+        """The states that a stateful layer keeps from the last call; None before the first."""
         return None if self._memory is None else self._memory.states
 
     def get_initial_state(self, batch_size: int) -> list[Any]:
@@ -96,20 +96,20 @@ class RNN(Layer):
         return initial_state_of(self.cell, batch_size, self.compute_dtype)
 
     def reset_state(self) -> None:
-        """Let a stateful layer begin anew."""
+        """Reset the states of a stateful layer to zero."""
         if self._memory is not None:
             self._memory.keep(nest.map_structure(zeros_like, self._memory.states))
 
     reset_states = reset_state
 
     def _start(self, sequences: Any, given: Any) -> list[Any]:
-        """The state from which this call sets out, in the dtype of the computation."""
+        """Return the initial state of this call in the compute dtype."""
         if self._memory is not None:
             self._check_batch(sequences.shape[0])
         if given is None and self._memory is not None:
             given = nest.map_structure(lambda v: v.value(), self._memory.states)
         if given is None:
-            with device(sequences.device):  # where the sequences are
+            with device(sequences.device):
                 given = self.get_initial_state(sequences.shape[0])
         states = as_list(given)
         if len(states) != len(self.state_size):
@@ -123,7 +123,8 @@ class RNN(Layer):
         kept = nest.flatten(self.states)[0].shape[0]
         if kept != batch:
             raise ShapeError(
-                f"{self._title} is stateful and remembers {kept} sequences. Got a batch of {batch}."
+                f"{self._title} is stateful and keeps the states of {kept} sequences. Got a batch "
+                f"of {batch}."
             )
 
     # Computation
@@ -136,8 +137,8 @@ class RNN(Layer):
         if self.stateful and self._memory is None:
             if sequences_shape[0] is None:
                 raise ShapeError(
-                    f"{self._title} is stateful, so it needs the size of the batch. Give "
-                    "`batch_size` to Input."
+                    f"{self._title} is stateful, so it needs a fixed batch size. Give `batch_size` "
+                    "to Input."
                 )
             state = self.get_initial_state(sequences_shape[0])
             self._memory = _Memory(state, self.variable_dtype)
@@ -166,7 +167,7 @@ class RNN(Layer):
         return (output, *states) if self.return_state else output
 
     def _step_masks(self, mask: Any, shape: Sequence[int]) -> list[Any] | None:
-        """The mask of each step, in the order in which the steps are done."""
+        """Return the mask of each step, in the order of execution."""
         if isinstance(mask, list | tuple):
             mask = mask[0]
         if mask is None:
@@ -209,15 +210,15 @@ def _check_rank(layer: Layer, shape: Any) -> None:
 
 
 def of_cell(name: str) -> property:
-    """Return a property of a layer that asks the layer's cell."""
+    """Return a property that reads an attribute of the layer's cell."""
     return property(lambda self: getattr(self.cell, name), doc=f"The cell's `{name}`.")
 
 
 class OneCellRNN(RNN):
-    """Base of layers that make their own cell: what the cell was told can be asked of the layer."""
+    """Base class of layers that create their cell and expose its arguments as properties."""
 
     def __init__(self, kind: Any, name: str, given: Mapping[str, Any], options: Any) -> None:
-        """`given` are the arguments of a subclass, of which a cell of a kind takes its own."""
+        """Create a cell of class `kind` from those arguments in `given` that it takes."""
         shared = {key: options[key] for key in ("dtype", "trainable") if key in options}
         cell = kind(**taken_by(kind, given), **shared, name=name)
         taken = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll")

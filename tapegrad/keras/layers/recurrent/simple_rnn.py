@@ -1,4 +1,4 @@
-"""SimpleRNN: the state is an activation of one product with the input and one with the state."""
+"""SimpleRNN: a fully connected recurrent layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tapegrad.keras.layers.recurrent.rnn import OneCellRNN
 
 
 class SimpleRNNCell(RecurrentCell):
-    """One step of SimpleRNN: activation(inputs kernel + state recurrent_kernel + bias).
+    """Compute one step of SimpleRNN: activation(inputs @ kernel + state @ recurrent_kernel + bias).
 
     >>> import tapegrad
     >>> cell = SimpleRNNCell(4)
@@ -31,7 +31,7 @@ class SimpleRNNCell(RecurrentCell):
 
 
 class SimpleRNN(OneCellRNN):
-    """Walk along sequences with one state, which is also the output.
+    """Apply a fully connected recurrent layer along the steps of sequences.
 
     >>> import tapegrad
     >>> SimpleRNN(4)(tapegrad.ones([2, 5, 3])).shape

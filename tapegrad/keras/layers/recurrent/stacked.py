@@ -1,11 +1,11 @@
-"""Several cells as one: the output of each is the input of the next."""
+"""StackedRNNCells: several cells as one, each fed with the output of the previous one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.cells import as_list, sizes_of
@@ -14,7 +14,7 @@ from tapegrad.ops.creation import zeros
 
 
 class StackedRNNCells(Layer):
-    """Let each cell take what the one before it gives; the state is the list of their states.
+    """Feed each cell with the output of the previous one; the state is the list of their states.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.recurrent.lstm import LSTMCell
@@ -32,7 +32,7 @@ class StackedRNNCells(Layer):
             check_cell(cell)
         self.cells = cells
         if not self.trainable:
-            self.trainable = False  # of what is inside, too
+            self.trainable = False  # also sets it on the cells
 
     @property
     def state_size(self) -> list[Any]:
@@ -70,7 +70,7 @@ class StackedRNNCells(Layer):
 
 
 def check_cell(cell: Any) -> None:
-    """Say what is missing of something that should be a cell."""
+    """Raise an error if an object is not a cell."""
     if not callable(getattr(cell, "call", None)) or not hasattr(cell, "state_size"):
         raise ArgumentTypeError(
             "A cell is a layer with a call(inputs, states) and with a state_size, a number or a "
@@ -79,20 +79,20 @@ def check_cell(cell: Any) -> None:
 
 
 def output_size_of(cell: Any) -> int:
-    """How many features a cell's output has: that of its first state where it does not say."""
+    """Return the output size of a cell, by default the size of its first state."""
     size = getattr(cell, "output_size", None)
     return int(sizes_of(cell.state_size)[0] if size is None else size)
 
 
 def like_state(cell: Any, state: Any) -> Any:
-    """A state in the form of the cell's `state_size`: a tensor where that is a number."""
+    """Return a state with the structure of `state_size`: a tensor if that is one number."""
     if isinstance(cell.state_size, list | tuple):
         return list(state)
     return state[0] if nest.is_nested(state) else state
 
 
 def initial_state_of(cell: Any, batch_size: int, dtype: str) -> list[Any]:
-    """The state of any cell before the first step, as a list."""
+    """Return the initial state of any cell as a list."""
     if hasattr(cell, "get_initial_state"):
         return as_list(cell.get_initial_state(batch_size=batch_size))
     return [zeros((batch_size, n), dtype) for n in sizes_of(cell.state_size)]

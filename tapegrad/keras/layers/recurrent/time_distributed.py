@@ -1,4 +1,4 @@
-"""TimeDistributed: a layer that is applied to each step of a sequence."""
+"""TimeDistributed: apply a layer to each step of a sequence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tapegrad.errors import ArgumentTypeError, ShapeError
 from tapegrad.keras.layers.calling import call_spec
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.recurrent.copying import revived
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack, unstack
 
 Shape = tuple[int | None, ...]
 
 
 class TimeDistributed(Layer):
-    """Apply a layer to each step, that is to each entry of the second axis.
+    """Apply a layer to each step, that is, to each index of the second axis.
 
     >>> import tapegrad
     >>> from tapegrad.keras.layers.core import Dense
@@ -36,7 +36,7 @@ class TimeDistributed(Layer):
         super().__init__(**kwargs)
         self.layer = layer
         if not self.trainable:
-            self.trainable = False  # of what is inside, too
+            self.trainable = False  # also sets it on the wrapped layer
 
     def build(self, input_shape: Any) -> None:
         shape = self._without_steps(input_shape)
@@ -57,15 +57,15 @@ class TimeDistributed(Layer):
         if self._keeps_state(training):
             return self._step_by_step(inputs, training, mask)
         options: dict[str, Any] = {"training": training}
-        # A mask of whole steps says nothing about what is inside a step.
+        # A mask of shape (batch, steps) does not apply inside a step.
         if mask is not None and len(mask.shape) > 2 and call_spec(type(self.layer).call).takes_mask:
             options["mask"] = self._merged(mask)
-        # All steps at once, as if they were examples.
+        # All steps at once: fold them into the batch.
         outputs = self.layer(self._merged(inputs), **options)
         return reshape(outputs, (*inputs.shape[:2], *outputs.shape[1:]))
 
     def _keeps_state(self, training: bool | None) -> bool:
-        """Whether a step leaves something behind, as averages, that the next one goes on from."""
+        """Whether a step updates state, such as moving averages, that the next step reads."""
         if getattr(self.layer, "stateful", False):
             return True
         is_trained = bool(training) and self.layer.trainable

@@ -1,4 +1,4 @@
-"""The loop over the steps of a sequence, with masks that let a step pass by."""
+"""The loop over the steps of a sequence, with masks that skip steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from tapegrad.keras.layers.recurrent.cells import RecurrentCell, Step, as_list
 from tapegrad.keras.layers.recurrent.stacked import StackedRNNCells, like_state
 from tapegrad.ops.creation import zeros_like
-from tapegrad.ops.joining import stack, unstack
-from tapegrad.ops.selection import where
-from tapegrad.ops.shape import reshape
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack, unstack
 
 
 def walk(
@@ -20,9 +20,9 @@ def walk(
     training: bool | None,
     zero_masked: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """Do all steps of `[steps, batch, ...]`; return their outputs and the last states.
+    """Run all steps of `[steps, batch, ...]`; return their outputs and the final states.
 
-    At a masked step the output is that of the step before, or zero if `zero_masked`.
+    A masked step repeats the output of the previous step, or returns zeros if `zero_masked`.
     """
     if isinstance(cell, StackedRNNCells) and type(cell).call is StackedRNNCells.call:
         return _walk_stack(cell, sequences, states, masks, training, zero_masked)
@@ -48,8 +48,8 @@ def _walk_stack(
     training: bool | None,
     zero_masked: bool,
 ) -> tuple[list[Any], list[Any]]:
-    # One cell after the other rather than one step after the other: the same numbers, because
-    # masks let all cells pass by together, and each cell multiplies its inputs all at once.
+    # Run each cell over all steps before the next cell. The result is the same, because a mask
+    # skips a step in all cells, and each cell projects all its inputs in one product.
     after: list[Any] = []
     outputs: list[Any] = []
     for inner, state in zip(cell.cells, states, strict=True):
@@ -62,7 +62,7 @@ def _walk_stack(
 def _prepared(
     cell: Any, sequences: Any, states: list[Any], training: bool | None
 ) -> tuple[list[Any], Step]:
-    """The input of each step, and the function that does a step."""
+    """Return the input of each step, and the step function."""
     if isinstance(cell, RecurrentCell) and type(cell).call is RecurrentCell.call:
         return unstack(cell.project(sequences, training)), cell.step(training, states[0])
 

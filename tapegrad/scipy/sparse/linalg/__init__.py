@@ -1,8 +1,8 @@
-"""Sparse systems and eigenvalues, with gradients.
+"""Sparse linear systems and eigenvalues, with gradients.
 
 direct     spsolve, splu, factorized
-solvers    cg, bicgstab, gmres, minres, and norm; krylov: their rounds
-eigen      eigsh, svds; exponential: expm_multiply
+solvers    cg, bicgstab, gmres, minres and norm; the iterations are in krylov
+eigen      eigsh, svds; expm_multiply is in exponential
 """
 
 from tapegrad.scipy.sparse.linalg.direct import SuperLU, factorized, splu, spsolve

@@ -1,9 +1,8 @@
-"""Sparse systems solved directly: spsolve, splu, factorized.
+"""Direct sparse solvers: spsolve, splu, factorized.
 
-On the CPU by SciPy's sparse LU decomposition if SciPy is installed, on a GPU by CuPy's sparse QR,
-in both cases for systems that are large enough; otherwise as a dense system. Batches and recorded
-functions are solved as dense ones, too. Gradients are those of the solution: with A x = b, a change
-of A and b moves x by A^-1 (db - dA x), and only entries that are stored have a gradient.
+Large systems use SciPy's sparse LU decomposition on the CPU, if SciPy is installed, and CuPy's
+sparse QR on a GPU. Other systems, batches and recorded functions are solved as dense systems. The
+gradients follow from dx = A^-1 (db - dA x); only stored entries have a gradient.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.core.choices import check_choice
-from tapegrad.core.tensor import Tensor, wrap
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.control.condition_hook import is_undecided
 from tapegrad.ops.linalg.solve import solve
-from tapegrad.ops.undecided import is_undecided
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.vocabulary import (
@@ -34,14 +33,14 @@ from tapegrad.scipy.vocabulary import (
 )
 
 SMALLEST = {"scipy": 128, "cupy": 4096}
-"""Unknowns from which on a sparse decomposition is taken; below it a dense one is faster."""
+"""The minimum number of unknowns for a sparse decomposition; below, a dense one is faster."""
 
 Solve = Callable[[Any, bool], Any]
-"""A solution for the raw right side, of the matrix or of its adjoint."""
+"""Solves for a raw right side with the matrix or its adjoint."""
 
 
-def square(A: Any, name: str) -> SparseArray:
-    """Return a value as a sparse square matrix."""
+def as_square(A: Any, name: str) -> SparseArray:
+    """Convert a value to a sparse square matrix."""
     matrix = A if isinstance(A, SparseArray) else coo_array(A)
     if matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"{name} needs a square matrix. Got shape {matrix.shape}.")
@@ -49,14 +48,14 @@ def square(A: Any, name: str) -> SparseArray:
 
 
 def right_side(matrix: SparseArray, b: Any, name: str) -> Any:
-    """Return vectors or matrices, sparse ones too, that fit as dense ones."""
+    """Convert a right side, which may be sparse, to a dense vector or matrix."""
     right = b.toarray() if isinstance(b, SparseArray) else operand(b)
     check_side(matrix, right, name, most=2)
     return right
 
 
 def check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
-    """Refuse a right side that does not fit."""
+    """Raise if the shape of a right side does not match the matrix."""
     if not 1 <= right.ndim <= most or right.shape[0] != matrix.shape[0]:
         kind = "vector" if most == 1 else "vector or matrix"
         raise ShapeError(
@@ -66,7 +65,7 @@ def check_side(matrix: SparseArray, right: Any, name: str, most: int) -> None:
 
 
 class SuperLU:
-    """A sparse matrix, decomposed once, whose systems are solved as often as they are asked for.
+    """A factorized sparse matrix that solves any number of systems.
 
     >>> halves = SuperLU(coo_array([[2.0, 0.0], [1.0, 4.0]]))
     >>> halves.solve([2.0, 5.0]).tolist(), halves.shape
@@ -74,17 +73,17 @@ class SuperLU:
     """
 
     def __init__(self, A: Any) -> None:
-        self._matrix = square(A, "splu")
+        self._matrix = as_square(A, "splu")
         self.shape = self._matrix.shape
         self._solve: Solve | None = None
 
     @property
     def nnz(self) -> int:
-        """The number of entries of the matrix."""
+        """The number of stored entries of the matrix."""
         return self._matrix.nnz
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        """Return x with A x = rhs; with 'T' or 'H' for the transposed or adjoint matrix."""
+        """Solve A x = rhs, or with 'T' or 'H' the transposed or adjoint system."""
         check_choice("trans", trans, ("N", "T", "H"))
         right = right_side(self._matrix, rhs, "solve")
         data, right = operands(self._matrix.data, right)
@@ -93,48 +92,52 @@ class SuperLU:
         return self._solved(data, right, trans == "H")
 
     def _solved(self, data: Any, right: Any, is_adjoint: bool) -> Any:
-        if not _is_plain(data) or not _is_plain(right) or self._decomposed(data) is None:
+        if (
+            not _is_single_tensor(data)
+            or not _is_single_tensor(right)
+            or self._factorize(data) is None
+        ):
             return self._as_dense(data, right, is_adjoint)
-        found = wrap(self._decomposed(data)(right.array, is_adjoint))  # type: ignore[misc]
-        return self._attached(found, data, right, is_adjoint)
+        found = wrap(self._factorize(data)(right.array, is_adjoint))  # type: ignore[misc]
+        return self._with_gradients(found, data, right, is_adjoint)
 
     def _as_dense(self, data: Any, right: Any, is_adjoint: bool) -> Any:
         return solve(self._matrix._like(data).toarray(), right, adjoint=is_adjoint)
 
-    def _decomposed(self, data: Any) -> Solve | None:
-        """The decomposition, made when it is first needed; None where the dense way is taken."""
+    def _factorize(self, data: Any) -> Solve | None:
+        """Return the decomposition, computed on first use; None for the dense solver."""
         if self._solve is None:
             self._solve = _decomposition(self._matrix, stop_gradient(data))
         return self._solve
 
-    def _attached(self, found: Any, data: Any, right: Any, is_adjoint: bool) -> Any:
+    def _with_gradients(self, found: Any, data: Any, right: Any, is_adjoint: bool) -> Any:
         """Return `found` with the gradients of the solution."""
         row, column = self._matrix.row, self._matrix.col
 
         def solution(data: Any, right: Any, found: Any) -> Any:
             def gradient(upstream: Any) -> Any:
-                # The solution once more, attached again, for derivatives of this derivative.
-                x = self._attached(found, data, right, is_adjoint)
-                share = self._solved(data, upstream, not is_adjoint)
+                # Attach the gradients to x again, for higher derivatives.
+                x = self._with_gradients(found, data, right, is_adjoint)
+                adjoint = self._solved(data, upstream, not is_adjoint)
                 if is_adjoint:
-                    parts = take(x, row) * conjugate(take(share, column))
+                    parts = take(x, row) * conjugate(take(adjoint, column))
                 else:
-                    parts = take(share, row) * conjugate(take(x, column))
-                return -(parts if parts.ndim == 1 else sum_over(parts, 1)), share, None
+                    parts = take(adjoint, row) * conjugate(take(x, column))
+                return -(parts if parts.ndim == 1 else sum_over(parts, 1)), adjoint, None
 
             return found * 1.0, gradient
 
         return custom_gradient(solution)(data, right, found)
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is one tensor whose numbers another library may take: no batch, no plan."""
+def _is_single_tensor(value: Any) -> bool:
+    """Whether a value is a concrete tensor: not a vmap batch and not being recorded."""
     return isinstance(value, Tensor) and not is_undecided(value)
 
 
 def _decomposition(matrix: SparseArray, data: Any) -> Solve | None:
     size, dtype = matrix.shape[0], numpy_dtype_of(data)
-    if not all(_is_plain(part) for part in (data, matrix.row, matrix.col)):
+    if not all(_is_single_tensor(part) for part in (data, matrix.row, matrix.col)):
         return None
     if dtype.char not in "fdFD":
         return None
@@ -154,13 +157,13 @@ def _by_scipy(matrix: SparseArray, data: Any) -> Solve:
         factors = linalg.splu(own)
     except RuntimeError as error:
         raise ArgumentError(
-            "This sparse matrix is singular: its systems have no solution."
+            "The sparse matrix is singular, so the system has no unique solution."
         ) from error
     return lambda right, is_adjoint: factors.solve(right, "H" if is_adjoint else "N")
 
 
 def _by_cupy(matrix: SparseArray, data: Any) -> Solve | None:
-    """CuPy decomposes anew for each right side; its LU would have to go by way of the host."""
+    """Return a solver that factorizes for each right side; CuPy's LU runs through the host."""
     sparse = importlib.import_module("cupyx.scipy.sparse")
     linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
     if not importlib.import_module("cupyx.cusolver").check_availability("csrlsvqr"):
@@ -174,7 +177,7 @@ def _by_cupy(matrix: SparseArray, data: Any) -> Solve | None:
         own = back if is_adjoint else ahead
         if right.ndim == 1:
             return linalg.spsolve(own, right)
-        # The library takes a vector by its address, so each column becomes one.
+        # The library reads a contiguous vector, so each column is copied.
         columns = [linalg.spsolve(own, right[:, j].copy()) for j in range(right.shape[1])]
         return join(columns, axis=1)
 
@@ -182,9 +185,9 @@ def _by_cupy(matrix: SparseArray, data: Any) -> Solve | None:
 
 
 def splu(A: Any) -> SuperLU:
-    """Return a matrix decomposed for many solutions: `.solve(b)`.
+    """Factorize a sparse matrix; `.solve(b)` of the result solves systems.
 
-    Gradients go to the entries of A that are stored, and to each b.
+    Gradients flow to the stored entries of A and to each b.
 
     >>> splu(coo_array([[2.0, 0.0], [0.0, 4.0]])).solve([2.0, 2.0]).tolist()
     [1.0, 0.5]
@@ -193,7 +196,7 @@ def splu(A: Any) -> SuperLU:
 
 
 def factorized(A: Any) -> Callable[[Any], Any]:
-    """Return the function that solves systems with the matrix A.
+    """Return a function that solves systems with the matrix A.
 
     >>> factorized(coo_array([[2.0, 0.0], [0.0, 4.0]]))([2.0, 2.0]).tolist()
     [1.0, 0.5]
@@ -202,14 +205,13 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 
 
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """Return x with A x = b for a vector or the columns of a matrix b.
+    """Solve A x = b for a vector or matrix b.
 
-    Large systems are decomposed as sparse ones, by SciPy on the CPU if it is installed and by
-    CuPy on a GPU; others are solved as dense ones. Gradients go to the entries of A that are
-    stored, and to b.
+    Large systems use a sparse decomposition, by SciPy on the CPU if it is installed and by CuPy on
+    a GPU. Others are solved as dense systems. Gradients flow to the stored entries of A and to b.
 
     >>> spsolve(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    matrix = square(A, "spsolve")
+    matrix = as_square(A, "spsolve")
     return SuperLU(matrix).solve(right_side(matrix, b, "spsolve"))

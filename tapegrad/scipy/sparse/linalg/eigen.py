@@ -1,8 +1,8 @@
 """A few eigenvalues of large Hermitian matrices, and singular values: eigsh and svds.
 
-By Lanczos' method with thick restarts: a space grows by products with the matrix, its best vectors
-are kept when it is full. All of it lies on the device; the host looks once at each restart. What
-is found has the derivatives of the eigenpair's own equations, for eigenvalues that stand apart.
+The method is Lanczos with thick restarts: products with the matrix extend a basis, and a restart
+keeps its best vectors. All data stay on the device; the host reads once per restart. Derivatives
+come from the equations of the eigenpairs and need distinct eigenvalues.
 """
 
 from __future__ import annotations
@@ -13,19 +13,25 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.core.choices import check_choice
-from tapegrad.core.convert import read_on_host
-from tapegrad.core.dtypes import numpy_dtype
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.indexing.sorting import argsort_p
 from tapegrad.ops.linalg.common import hermitian_part, product
 from tapegrad.ops.linalg.eigen import eigh_p
-from tapegrad.ops.sorting import argsort_p
-from tapegrad.ops.squares import euclidean_norm
+from tapegrad.ops.reduction.squares import euclidean_norm
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
-from tapegrad.scipy.sparse.linalg.functions import ORDERS, Apply, LinearOperator, adjoint_of, solved
+from tapegrad.scipy.sparse.linalg.functions import (
+    ORDERS,
+    Apply,
+    LinearOperator,
+    adjoint_of,
+    solve_with_gradients,
+)
 from tapegrad.scipy.vocabulary import (
     as_constant,
     concat,
@@ -60,11 +66,11 @@ def eigsh(
     tol: float = 0.0,
     return_eigenvectors: bool = True,
 ) -> Any:
-    """Return k eigenvalues of a Hermitian matrix, growing, and their vectors as columns.
+    """Return k eigenvalues of a Hermitian matrix in increasing order, and their eigenvectors.
 
-    `which` chooses those of largest ('LM') or smallest ('SM') magnitude, or at the upper ('LA') or
-    lower ('SA') end. A is a matrix, sparse or not, or a LinearOperator. Gradients go to the stored
-    entries, or to all that the operator reads; complex vectors have none.
+    `which` selects the largest ('LM') or smallest ('SM') magnitudes, or the largest ('LA') or
+    smallest ('SA') values. A is a sparse or dense matrix or a LinearOperator. Gradients flow to the
+    stored entries, or to everything that the operator reads. Complex eigenvectors have none.
 
     >>> values = eigsh(coo_array(np.diag([1.0, 5.0, 3.0, 2.0])), 2, return_eigenvectors=False)
     >>> values.round(6).tolist()
@@ -73,17 +79,19 @@ def eigsh(
     apply, size, like = _operator(A, "eigsh")
     check_choice("which", which, _CHOICES)
     if not 0 < k < size:
-        raise ArgumentError(f"eigsh finds from 1 to {size - 1} eigenvalues here. Got k={k}.")
+        raise ArgumentError(
+            f"eigsh can find from 1 to {size - 1} eigenvalues of this matrix. Got k={k}."
+        )
     start = _start(v0, size, like)
     with using_stack(EMPTY):
         values, vectors = _lanczos(apply, start, int(k), which, ncv, maxiter, tol)
     if active_stack().recorders:
-        values, vectors = _attached(apply, values, vectors)
+        values, vectors = _with_gradients(apply, values, vectors)
     return (values, vectors) if return_eigenvectors else values
 
 
 def _operator(A: Any, name: str) -> tuple[Apply, int, Any]:
-    """What a matrix does to a vector, its size, and a tensor of its dtype beside it."""
+    """Return the matrix-vector product, the size, and a tensor that fixes dtype and device."""
     if isinstance(A, LinearOperator):
         shape, apply = A.shape, A.matvec
         dtype = np.float64 if A.dtype is None else numpy_dtype(A.dtype)
@@ -105,7 +113,7 @@ def _start(v0: Any, size: int, like: Any) -> Any:
 
 
 class _Space:
-    """Orthonormal vectors and what the matrix makes of them, as columns."""
+    """An orthonormal basis and its images under the matrix, as columns."""
 
     def __init__(self, apply: Apply, start: Any) -> None:
         self._apply = apply
@@ -119,28 +127,28 @@ class _Space:
         self.images.append(stop_gradient(self._apply(direction)))
 
     def _outside(self, direction: Any) -> Any:
-        """The part of a direction that is orthogonal to the space, at length 1."""
+        """Return the normalized part of a direction that is orthogonal to the basis."""
         if self.vectors:
             basis = stack(self.vectors, axis=1)
-            for _ in range(2):  # once more for what rounding left
-                shares = product(basis, reshape_p(direction, shape=(-1, 1)), adjoint_a=True)
-                direction = direction - product(basis, shares)[:, 0]
+            for _ in range(2):  # the second pass removes rounding errors
+                coefficients = product(basis, reshape_p(direction, shape=(-1, 1)), adjoint_a=True)
+                direction = direction - product(basis, coefficients)[:, 0]
         return krylov.ratio(direction, krylov.length(direction))
 
     def grow(self, count: int) -> None:
-        """Add vectors until there are so many."""
+        """Add vectors up to a total of `count`."""
         while len(self.vectors) < count:
             self._add(self.images[-1])
 
     def ritz(self) -> tuple[Any, Any, Any, Any]:
-        """The eigenvalues within the space, their vectors, images and residuals."""
+        """Return the Ritz values, vectors, images and residuals."""
         basis, images = stack(self.vectors, axis=1), stack(self.images, axis=1)
         values, mix = eigh_p(hermitian_part(product(basis, images, adjoint_a=True)))
         vectors, images = product(basis, mix), product(images, mix)
         return values, vectors, images, images - vectors * values
 
     def restart(self, vectors: Any, images: Any) -> None:
-        """Keep these columns and go on where the space would have grown next."""
+        """Replace the basis by these columns and continue with the next Lanczos vector."""
         direction = self._outside(self.images[-1])
         count = vectors.shape[1]
         self.vectors = [vectors[:, i] for i in range(count)]
@@ -171,7 +179,7 @@ def _lanczos(
         space.restart(take_p(vectors, keep, axis=1), take_p(images, keep, axis=1))
     else:
         raise ArgumentError(
-            "eigsh has not found all eigenvalues. Raise maxiter or ncv, or loosen tol."
+            "eigsh did not converge to all eigenvalues. Increase maxiter, ncv or tol."
         )
     found = take(values, chosen)
     rising = argsort_p(found, axis=0, descending=False, stable=True)
@@ -180,13 +188,13 @@ def _lanczos(
 
 
 def _best(values: Any, which: str) -> Any:
-    """The numbers of eigenvalues, those first that are asked for."""
+    """Return the indices of the eigenvalues, the requested ones first."""
     keys = abs(values) if which.endswith("M") else values
     return argsort_p(keys, axis=0, descending=which.startswith("L"), stable=True)
 
 
-def _attached(apply: Apply, values: Any, vectors: Any) -> tuple[Any, Any]:
-    """The pairs with derivatives; complex vectors get none, for their phase is open."""
+def _with_gradients(apply: Apply, values: Any, vectors: Any) -> tuple[Any, Any]:
+    """Return the eigenpairs with derivatives; complex vectors have none due to their free phase."""
     found_values, found_vectors = [], []
     for i in range(values.shape[0]):
         value, vector = values[i], vectors[:, i]
@@ -194,16 +202,16 @@ def _attached(apply: Apply, values: Any, vectors: Any) -> tuple[Any, Any]:
             found_values.append(real(krylov.inner(vector, apply(vector))))
             found_vectors.append(vector)
             continue
-        pair = _attached_pair(apply, concat([vector, reshape_p(value, shape=(1,))], 0))
+        pair = _pair_with_gradients(apply, concat([vector, reshape_p(value, shape=(1,))], 0))
         found_values.append(pair[-1])
         found_vectors.append(pair[:-1])
     return stack(found_values), stack(found_vectors, axis=1)
 
 
-def _attached_pair(apply: Apply, pair: Any) -> Any:
-    """A vector and its value as the root of A v - λ v = 0 and (1 - v·v) / 2 = 0.
+def _pair_with_gradients(apply: Apply, pair: Any) -> Any:
+    """Return an eigenpair as the root of A v - λ v = 0 and (1 - v·v) / 2 = 0.
 
-    The Jacobian of these equations is symmetric, so its systems are solved by minimal residuals.
+    The Jacobian of these equations is symmetric, so MINRES solves its systems.
     """
 
     def equations(pair: Any) -> Any:
@@ -226,12 +234,14 @@ def _attached_pair(apply: Apply, pair: Any) -> Any:
 
     pair = stop_gradient(pair)
     for _ in range(ORDERS):
-        turned = derivative_at(pair)
+        linearized = derivative_at(pair)
 
-        def gradient(upstream: Any, turned: Any = turned) -> Any:
-            nothing = (krylov.nothing, krylov.nothing)
+        def gradient(upstream: Any, linearized: Any = linearized) -> Any:
+            no_preconditioner = (krylov.no_preconditioner, krylov.no_preconditioner)
             start = zeros_like(upstream)
-            return solved(iterate, (turned, turned), nothing, upstream, start)[0]
+            return solve_with_gradients(
+                iterate, (linearized, linearized), no_preconditioner, upstream, start
+            )[0]
 
         def step_back(rest: Any, gradient: Any = gradient) -> Any:
             return zeros_like(rest), gradient
@@ -250,10 +260,10 @@ def svds(
     maxiter: int | None = None,
     return_singular_vectors: bool | str = True,
 ) -> Any:
-    """Return U, s and V^T of the k largest singular values of a matrix, growing.
+    """Return U, s and V^T of the k largest singular values in increasing order.
 
-    They come from the eigenvalues of A^T A (or A A^T, if that is smaller), so values far below the
-    largest are less exact. Gradients go to the stored entries.
+    They come from the eigenvalues of A^T A, or of A A^T if that is smaller, so values far below the
+    largest are less accurate. Gradients flow to the stored entries.
 
     >>> _, s, _ = svds(coo_array([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]), 2)
     >>> s.round(6).tolist()
@@ -265,8 +275,13 @@ def svds(
         dtype = A.dtype
     else:
         matrix = A if isinstance(A, SparseArray) else coo_array(A)
-        turned = matrix.transpose().conj()
-        ahead, back, shape, dtype = matrix.__matmul__, turned.__matmul__, matrix.shape, matrix.dtype
+        adjoint = matrix.transpose().conj()
+        ahead, back, shape, dtype = (
+            matrix.__matmul__,
+            adjoint.__matmul__,
+            matrix.shape,
+            matrix.dtype,
+        )
     is_wide = shape[1] > shape[0]
     first, second = (back, ahead) if is_wide else (ahead, back)
     size = min(int(n) for n in shape)

@@ -1,30 +1,30 @@
-"""The exponential of a sparse matrix times a vector, without the exponential itself."""
+"""expm_multiply: the action of the exponential of a sparse matrix on a vector or matrix."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tapegrad.core.convert import read_on_host
-from tapegrad.scipy.sparse.linalg.direct import right_side, square
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.scipy.sparse.linalg.direct import as_square, right_side
 from tapegrad.scipy.sparse.linalg.solvers import norm
 from tapegrad.scipy.vocabulary import eps_of, operands, stop_gradient
 
 _REACH = 3.0
-"""The norm up to which one series of Taylor is taken at once."""
+"""The largest norm for one Taylor series."""
 
 
 def expm_multiply(A: Any, B: Any) -> Any:
-    """Return exp(A) B for a vector or the columns of a matrix B.
+    """Return exp(A) @ B for a vector or matrix B.
 
-    By Taylor's series in as many parts as the norm of A asks for, which the host looks at once.
-    Gradients go to the stored entries of A, and to B.
+    The method is a Taylor series with scaling. The host reads the norm of A once. Gradients flow to
+    the stored entries of A and to B.
 
     >>> from tapegrad.scipy.sparse import coo_array
     >>> expm_multiply(coo_array([[0.0, 1.0], [0.0, 0.0]]), [1.0, 2.0]).tolist()
     [3.0, 2.0]
     """
-    matrix = square(A, "expm_multiply")
+    matrix = as_square(A, "expm_multiply")
     data, right = operands(matrix.data, right_side(matrix, B, "expm_multiply"))
     still = matrix._like(stop_gradient(data))
     size = float(read_on_host(norm(still, 1), "expm_multiply"))
@@ -40,7 +40,7 @@ def expm_multiply(A: Any, B: Any) -> Any:
 
 
 def _terms(size: float, eps: float) -> int:
-    """How many terms of the series count for a matrix of this norm."""
+    """Return the number of Taylor terms needed for a matrix of this norm."""
     term, count = 1.0, 0
     while term > 0.1 * eps:
         count += 1

@@ -1,8 +1,8 @@
-"""Systems whose matrix is a function of a vector, with gradients to all that the function reads.
+"""Linear systems given by a function, with gradients for everything that the function reads.
 
-A solution x of A(x) = b moves by A^-1 (db - dA x). So b - A(x), which is zero, is computed once
-more where tapes see it, and a step back through A^-1 is put on top: it adds nothing to the value
-and everything to the derivative. Done twice, it gives second derivatives, too.
+A solution of A(x) = b changes by A^-1 (db - dA x). The residual b - A(x) is evaluated again with
+recording on, and x + A^-1 (b - A(x)) is returned: the residual is zero, so the value stays the same
+and the derivative is right. A second application gives second derivatives.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.arithmetic import add
+from tapegrad.ops.elementwise.arithmetic import add
 from tapegrad.scipy.sparse.arrays import as_sparse
 from tapegrad.scipy.vocabulary import operand, stack, stop_gradient, zeros_like
 
 Apply = Callable[[Any], Any]
 Iterate = Callable[[Apply, Apply, Any, Any], tuple[Any, Any]]
-"""A forward solve: the function, the preconditioner, the right side, the start."""
+"""A forward solve: takes function, preconditioner, right side and initial guess."""
 
 ORDERS = 2
-"""Derivatives that a solution has."""
+"""The number of derivative orders that a solution supports."""
 
 
 class LinearOperator:
-    """A matrix given by what it does to a vector, for cg, bicgstab and gmres.
+    """A linear operator given by its matrix-vector product, for cg, bicgstab and gmres.
 
-    Its adjoint is found by a tape where `rmatvec` is not given.
+    If `rmatvec` is not given, a tape computes the adjoint.
 
     >>> import tapegrad
     >>> double = LinearOperator((2, 2), lambda v: 2.0 * v)
@@ -47,7 +47,9 @@ class LinearOperator:
     ) -> None:
         self.shape = tuple(int(n) for n in shape)
         if len(self.shape) != 2:
-            raise ShapeError(f"A LinearOperator has two sizes. Got shape {self.shape}.")
+            raise ShapeError(
+                f"The shape of a LinearOperator must have two sizes. Got {self.shape}."
+            )
         self.matvec = matvec
         self.rmatvec = rmatvec
         self.dtype = dtype
@@ -74,7 +76,7 @@ class LinearOperator:
 
 
 def aslinearoperator(A: Any) -> LinearOperator:
-    """Return a matrix, sparse or not, as a LinearOperator.
+    """Convert a sparse or dense matrix to a LinearOperator.
 
     >>> aslinearoperator([[1.0, 2.0], [3.0, 4.0]]).H.matvec([1.0, 0.0]).tolist()
     [1.0, 2.0]
@@ -82,21 +84,21 @@ def aslinearoperator(A: Any) -> LinearOperator:
     if isinstance(A, LinearOperator):
         return A
     matrix = as_sparse(A)
-    turned = matrix.transpose().conj()
-    return LinearOperator(matrix.shape, matrix.__matmul__, turned.__matmul__, dtype=matrix.dtype)
+    adjoint = matrix.transpose().conj()
+    return LinearOperator(matrix.shape, matrix.__matmul__, adjoint.__matmul__, dtype=matrix.dtype)
 
 
 def as_function(A: Any) -> tuple[Apply, Apply] | None:
-    """Return what a function or operator does to a vector, and its adjoint; None for matrices."""
+    """Return a function or operator and its adjoint as functions; None for matrices."""
     if isinstance(A, LinearOperator):
         if A.shape[0] != A.shape[1]:
-            raise ShapeError(f"A system of equations needs a square operator. Got {A.shape}.")
+            raise ShapeError(f"A linear system needs a square operator. Got shape {A.shape}.")
         return A.matvec, A.rmatvec or adjoint_of(A.matvec)
     return (A, adjoint_of(A)) if callable(A) else None
 
 
 def adjoint_of(function: Apply) -> Apply:
-    """Return the adjoint of a linear function, by a tape.
+    """Return the adjoint of a linear function, computed by a tape.
 
     >>> import tapegrad
     >>> turn = adjoint_of(lambda v: tapegrad.stack([v[1], 0.0 * v[0]]))
@@ -114,10 +116,10 @@ def adjoint_of(function: Apply) -> Apply:
     return adjoint
 
 
-def solved(
+def solve_with_gradients(
     iterate: Iterate, functions: tuple[Apply, Apply], precondition: Any, b: Any, start: Any
 ) -> tuple[Any, Any]:
-    """Return the solution, and whether it was found."""
+    """Return the solution with gradients, and whether it converged."""
     apply, adjoint = functions
     near, near_adjoint = precondition
     right = stop_gradient(b)
@@ -125,8 +127,8 @@ def solved(
     x = stop_gradient(x)
 
     def gradient(upstream: Any) -> Any:
-        turned, behind = (adjoint, apply), (near_adjoint, near)
-        return solved(iterate, turned, behind, upstream, zeros_like(upstream))[0]
+        adjoints, behind = (adjoint, apply), (near_adjoint, near)
+        return solve_with_gradients(iterate, adjoints, behind, upstream, zeros_like(upstream))[0]
 
     back = custom_gradient(lambda rest: (zeros_like(rest), gradient))
     for _ in range(ORDERS):
@@ -135,10 +137,10 @@ def solved(
 
 
 def check_result(apply: Apply, b: Any, name: str) -> None:
-    """Refuse a function that does not return a vector like the one it gets."""
+    """Raise if a function does not return a vector of the shape of its argument."""
     found = apply(zeros_like(stop_gradient(b)))
     if tuple(getattr(found, "shape", ())) != b.shape:
         raise ArgumentError(
-            f"{name} needs a function that returns vectors of shape {b.shape}, as it gets "
-            f"them. It returned {tuple(getattr(found, 'shape', ()))}."
+            f"{name} needs a function that returns vectors of the shape {b.shape} of its "
+            f"argument. Got {tuple(getattr(found, 'shape', ()))}."
         )

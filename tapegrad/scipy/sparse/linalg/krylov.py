@@ -1,8 +1,8 @@
-"""Krylov iterations on tensors: the forward solves, without any gradient of their own.
+"""Krylov iterations: the forward solves, without gradients.
 
-A round changes nothing once its system is solved, so further rounds do no harm. On the CPU the loop
-ends as soon as that is seen; on a device the answer is asked for without waiting, and the loop ends
-when it has come; a recorded function holds all rounds.
+Iterations after convergence change nothing. On the CPU the loop stops at convergence. On a GPU the
+flag is fetched asynchronously, and the loop stops when it has arrived. A recorded function contains
+all iterations.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.host import Later, fetch_later
-from tapegrad.core.primitive import INTERPRETERS
-from tapegrad.core.tensor import Tensor
+from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.values.host import Later, fetch_later
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.ops.control.condition_hook import is_undecided
 from tapegrad.ops.linalg.solve import pinv
-from tapegrad.ops.undecided import is_undecided
 from tapegrad.scipy.vocabulary import (
     conjugate,
     eps_of,
@@ -36,7 +36,7 @@ State = tuple[Any, ...]
 Found = tuple[Any, Any]
 
 MOST_RECORDED = 256
-"""Rounds that a recorded function holds where nobody says how many it should."""
+"""The default limit of iterations in a recorded function."""
 
 
 def inner(x: Any, y: Any) -> Any:
@@ -51,39 +51,39 @@ def length(x: Any) -> Any:
 
 
 def ratio(x: Any, y: Any) -> Any:
-    """Return x / y, and 0 where y is 0: then the iteration has come to an end."""
+    """Return x / y, and 0 where y is 0, which means that the iteration has finished."""
     return where(y == 0, 0.0, x) / where(y == 0, 1.0, y)
 
 
-class Watch:
-    """Knows whether all systems are solved, as far as it can without waiting for a device."""
+class ConvergenceFlag:
+    """Tells whether all systems have converged, without waiting for a device."""
 
     def __init__(self) -> None:
-        self._asked: list[Later] = []
+        self._pending: list[Later] = []
 
-    def has_ended(self, is_solved: Any) -> bool:
-        """Return whether a condition is known to hold, now or in a round before."""
+    def is_known_true(self, is_solved: Any) -> bool:
+        """Return whether a condition is known to hold, now or in an earlier iteration."""
         is_solved = _inside(is_solved)
         if not isinstance(is_solved, Tensor) or is_undecided(is_solved):
             return False
         if isinstance(is_solved.array, np.ndarray | np.generic):
             return bool(is_solved.array.all())
-        self._asked.append(fetch_later(every(is_solved).array, None, "a Krylov solver"))
-        while self._asked and self._asked[0].done():
-            if bool(self._asked.pop(0).result()):
+        self._pending.append(fetch_later(every(is_solved).array, None, "a Krylov solver"))
+        while self._pending and self._pending[0].done():
+            if bool(self._pending.pop(0).result()):
                 return True
         return False
 
 
 def _inside(value: Any) -> Any:
-    """All examples of a batch at once."""
+    """Return the tensor with all examples of a vmap batch."""
     while type(value) in INTERPRETERS:
         value = value.tensor
     return value
 
 
-def rounds(limit: int | None, size: int, is_solved: Any) -> int:
-    """Return how many rounds to run at most; by default ten for each unknown."""
+def max_iterations(limit: int | None, size: int, is_solved: Any) -> int:
+    """Return the maximum number of iterations; the default is ten per unknown."""
     if limit is not None:
         return int(limit)
     return min(10 * size, MOST_RECORDED) if is_undecided(_inside(is_solved)) else 10 * size
@@ -92,14 +92,14 @@ def rounds(limit: int | None, size: int, is_solved: Any) -> int:
 def run(
     step: Callable[[State], State], state: State, residual: Any, goal: Any, limit: int | None
 ) -> Found:
-    """Repeat a step until the residual's length is small; return x and whether it was reached.
+    """Repeat a step until the norm of the residual is below goal; return x and whether it is.
 
-    A state begins with x and the residual.
+    The first two elements of a state are x and the residual.
     """
-    watch = Watch()
+    converged = ConvergenceFlag()
     is_solved = length(residual) <= goal
-    for _ in range(rounds(limit, state[0].shape[0], is_solved)):
-        if watch.has_ended(is_solved):
+    for _ in range(max_iterations(limit, state[0].shape[0], is_solved)):
+        if converged.is_known_true(is_solved):
             break
         new = step(state)
         state = tuple(where(is_solved, old, now) for old, now in zip(state, new, strict=True))
@@ -108,7 +108,7 @@ def run(
 
 
 def cg(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, precondition: Apply) -> Found:
-    """Conjugate gradients, for Hermitian positive definite systems."""
+    """Conjugate gradients for Hermitian positive definite systems."""
     r = b - apply(x)
     z = precondition(r)
 
@@ -127,7 +127,7 @@ def cg(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, precondition:
 def bicgstab(
     apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, precondition: Apply
 ) -> Found:
-    """Stabilised biconjugate gradients, for any system, in short rounds of two products."""
+    """Stabilized biconjugate gradients for any system, with two products per iteration."""
     r = b - apply(x)
     shadow = r
     one = ones_like(inner(r, r))
@@ -151,9 +151,9 @@ def bicgstab(
 
 
 def minres(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None) -> Found:
-    """Minimal residuals for Hermitian systems, which may be indefinite, by three-term rounds.
+    """Minimal residuals for Hermitian, possibly indefinite systems, by a three-term recurrence.
 
-    Directions are kept so that what the operator makes of them is orthonormal.
+    The images of the directions under the operator are kept orthonormal.
     """
     r = b - apply(x)
 
@@ -166,10 +166,10 @@ def minres(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None) -> Found:
         pace = inner(image, r)
         x, r = x + pace * p, r - pace * image
         new, far = image, apply(image)
-        for _ in range(2):  # once more for what rounding left
+        for _ in range(2):  # the second pass removes rounding errors
             for old, image_of_old in ((p, image), (before, image_before)):
-                share = inner(image_of_old, far)
-                new, far = new - share * old, far - share * image_of_old
+                coefficient = inner(image_of_old, far)
+                new, far = new - coefficient * old, far - coefficient * image_of_old
         return x, r, *scaled(new, far), p, image
 
     zero = zeros_like(r)
@@ -179,14 +179,14 @@ def minres(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None) -> Found:
 def gmres(
     apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, precondition: Apply, restart: int
 ) -> Found:
-    """Generalised minimal residuals: the best in a space of `restart` products, then again."""
+    """Generalized minimal residuals, restarted after `restart` products."""
     size = b.shape[0]
     restart = max(1, min(restart, size))
 
     def step(state: State) -> State:
         x, r = state
         space, matrix, start = _arnoldi(lambda v: apply(precondition(v)), r, restart)
-        # The first column of the pseudo-inverse: a space that is complete early leaves zeros.
+        # The pseudoinverse handles zero columns from a Krylov space that ended early.
         weights = pinv(matrix)[:, :1] * start
         x = x + precondition((space @ weights)[:, 0])
         return x, b - apply(x)
@@ -195,7 +195,7 @@ def gmres(
 
 
 def _arnoldi(apply: Apply, r: Any, count: int) -> tuple[Any, Any, Any]:
-    """An orthonormal basis of the space, the operator within it, and the length of r."""
+    """Return an orthonormal basis, the Hessenberg matrix of the operator, and the norm of r."""
     start = length(r)
     start = start + 0.0 * inner(r, r) if is_complex(r) else start
     basis, columns = [ratio(r, start)], []
@@ -203,13 +203,13 @@ def _arnoldi(apply: Apply, r: Any, count: int) -> tuple[Any, Any, Any]:
         w = apply(basis[-1])
         size = length(w)
         column = [zeros_like(start)] * (count + 1)
-        for _ in range(2):  # once more for what rounding left
+        for _ in range(2):  # the second pass removes rounding errors
             for i, v in enumerate(basis):
-                share = inner(v, w)
-                w = w - share * v
-                column[i] = column[i] + share
+                coefficient = inner(v, w)
+                w = w - coefficient * v
+                column[i] = column[i] + coefficient
         rest = length(w)
-        # What is left of a vector within the space is rounding, no direction of its own.
+        # A remainder at the level of rounding errors means that the space is complete.
         rest = where(rest <= 10.0 * eps_of(size) * size, 0.0, rest)
         rest = rest + 0.0 * start
         column[k + 1] = rest
@@ -218,6 +218,6 @@ def _arnoldi(apply: Apply, r: Any, count: int) -> tuple[Any, Any, Any]:
     return stack(basis[:-1], axis=1), stack(columns, axis=1), start
 
 
-def nothing(x: Any) -> Any:
-    """Precondition by nothing."""
+def no_preconditioner(x: Any) -> Any:
+    """Return the argument: the identity preconditioner."""
     return x

@@ -1,7 +1,7 @@
-"""Sparse systems of equations solved by iteration, with implicit gradients.
+"""Iterative sparse solvers with implicit gradients.
 
-With A x = b, a change of A and b moves x by A^-1 (db - dA x). So the gradient of b is a solution of
-the adjoint system, and that of each entry of A follows from it and x; how x was found is forgotten.
+With A x = b, x changes by A^-1 (db - dA x). The gradient of b is the solution of the adjoint
+system, and the gradient of each entry of A follows from it and x. The iterations are not recorded.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.core.convert import NUMBERS
+from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError
 from tapegrad.scipy.sparse.arrays import coo_array
 from tapegrad.scipy.sparse.base import SparseArray
 from tapegrad.scipy.sparse.linalg import krylov
-from tapegrad.scipy.sparse.linalg.direct import check_side, square
-from tapegrad.scipy.sparse.linalg.functions import Apply, Iterate, as_function, check_result, solved
+from tapegrad.scipy.sparse.linalg.direct import as_square, check_side
+from tapegrad.scipy.sparse.linalg.functions import (
+    Apply,
+    Iterate,
+    as_function,
+    check_result,
+    solve_with_gradients,
+)
 from tapegrad.scipy.vocabulary import (
     cast,
     conjugate,
@@ -44,12 +50,12 @@ def cg(
     M: Any = None,
     callback: Any = None,
 ) -> tuple[Any, Any]:
-    """Return x with A x = b by conjugate gradients, and 0 or the number of rounds that failed.
+    """Solve A x = b by conjugate gradients; return x and 0, or the iterations without convergence.
 
-    A is Hermitian and positive definite, M approximates its inverse; each is a matrix, sparse or
-    not, a LinearOperator, or a function of a vector. Gradients go to b and to the entries of A, or
-    to all that the function A reads; they are as precise as `rtol` says, for they are solved for
-    in the same way.
+    A must be Hermitian and positive definite, and M approximates its inverse. Each is a sparse or
+    dense matrix, a LinearOperator, or a function of a vector. Gradients flow to b and to the
+    entries of A, or to everything that the function A reads. They are solved for with the same
+    `rtol`.
 
     >>> x, info = cg(coo_array([[2.0, 0.0], [0.0, 4.0]]), [2.0, 2.0])
     >>> x.tolist(), int(info)
@@ -69,7 +75,7 @@ def bicgstab(
     M: Any = None,
     callback: Any = None,
 ) -> tuple[Any, Any]:
-    """Return x with A x = b by stabilised biconjugate gradients, and 0 or the rounds that failed.
+    """Solve A x = b by stabilized biconjugate gradients; the result is that of `cg`.
 
     >>> x, info = bicgstab(coo_array([[2.0, 1.0], [0.0, 4.0]]), [2.0, 4.0])
     >>> x.round(6).tolist(), int(info)
@@ -91,7 +97,7 @@ def gmres(
     callback: Any = None,
     callback_type: str | None = None,
 ) -> tuple[Any, Any]:
-    """Return x with A x = b by minimal residuals, and 0 or the number of rounds that failed.
+    """Solve A x = b by generalized minimal residuals; the result is that of `cg`.
 
     `maxiter` counts restarts, each after `restart` products (20 by default).
 
@@ -114,16 +120,16 @@ def minres(
     M: Any = None,
     callback: Any = None,
 ) -> tuple[Any, Any]:
-    """Return x with A x = b by minimal residuals, and 0 or the number of rounds that failed.
+    """Solve A x = b by minimal residuals; the result is that of `cg`.
 
-    A is Hermitian and may be indefinite. There is no preconditioner.
+    A must be Hermitian and may be indefinite. Preconditioners are not supported.
 
     >>> x, info = minres(coo_array([[2.0, 0.0], [0.0, -4.0]]), [2.0, 2.0])
     >>> x.round(6).tolist(), int(info)
     ([1.0, -0.5], 0)
     """
     if M is not None:
-        raise ArgumentError("minres takes no preconditioner M here. Use gmres, or cg.")
+        raise ArgumentError("minres does not support a preconditioner M. Use gmres or cg.")
 
     def method(apply: Apply, b: Any, x: Any, goal: Any, limit: int | None, near: Apply) -> Any:
         return krylov.minres(apply, b, x, goal, limit)
@@ -147,10 +153,12 @@ def _solved(
         return method(apply, b, x, _goal(b, rtol, atol), maxiter, near)
 
     if callback is not None:
-        raise ArgumentError(f"{name} takes no callback: its rounds may run on a device.")
+        raise ArgumentError(
+            f"{name} does not support callback, because its iterations may run on a device."
+        )
     functions = as_function(A)
     if functions is None:
-        matrix = square(A, name)
+        matrix = as_square(A, name)
         data, right = operands(matrix.data, operand(b))
         check_side(matrix, right, name, most=1)
     else:
@@ -160,58 +168,58 @@ def _solved(
     start = zeros_like(right) if x0 is None else cast(operand(x0), numpy_dtype_of(right))
     if functions is None:
         system = _System(iterate, matrix, near)
-        x, is_solved = system.solved(data, right, start)
+        x, is_solved = system.solve_with_gradients(data, right, start)
     else:
-        x, is_solved = solved(iterate, functions, near, right, start)
+        x, is_solved = solve_with_gradients(iterate, functions, near, right, start)
     rounds = 10 * right.shape[0] if maxiter is None else int(maxiter)
     return x, where(is_solved, 0, rounds)
 
 
 def _preconditioner(M: Any, name: str) -> tuple[Apply, Apply]:
-    """What an approximate inverse does to a vector, and its adjoint; no gradient goes to it."""
+    """Return a preconditioner and its adjoint as functions; it gets no gradient."""
     if M is None:
-        return krylov.nothing, krylov.nothing
+        return krylov.no_preconditioner, krylov.no_preconditioner
     functions = as_function(M)
     if functions is not None:
         ahead, back = functions
         return (lambda v: stop_gradient(ahead(v))), (lambda v: stop_gradient(back(v)))
-    matrix = _constant(square(M, name))
-    turned = matrix.transpose().conj()
-    return (lambda v: matrix @ v), (lambda v: turned @ v)
+    matrix = _constant(as_square(M, name))
+    adjoint = matrix.transpose().conj()
+    return (lambda v: matrix @ v), (lambda v: adjoint @ v)
 
 
 class _System:
-    """A sparse matrix, whose solutions have gradients in its entries and the right side."""
+    """A sparse system whose solutions have gradients for the entries and the right side."""
 
     def __init__(self, iterate: Iterate, matrix: SparseArray, near: tuple[Apply, Apply]) -> None:
         self.iterate, self.matrix, self.near = iterate, matrix, near
 
-    def solved(self, data: Any, right: Any, start: Any) -> tuple[Any, Any]:
-        """Return the solution for these entries, and whether it was found."""
+    def solve_with_gradients(self, data: Any, right: Any, start: Any) -> tuple[Any, Any]:
+        """Return the solution for these entries, and whether it converged."""
         fixed = _constant(self.matrix._like(data))
         sides = stop_gradient(right), stop_gradient(start)
         x, is_solved = self.iterate(lambda v: fixed @ v, self.near[0], *sides)
-        return self._attached(stop_gradient(x), data, right), is_solved
+        return self._with_gradients(stop_gradient(x), data, right), is_solved
 
-    def _attached(self, found: Any, data: Any, right: Any) -> Any:
+    def _with_gradients(self, found: Any, data: Any, right: Any) -> Any:
         """Return `found` with the gradients of the solution."""
 
         def solution(data: Any, right: Any, found: Any) -> Any:
             def gradient(upstream: Any) -> Any:
-                # The solution once more, attached again, for derivatives of this derivative.
-                x = self._attached(found, data, right)
+                # Attach the gradients to x again, for higher derivatives.
+                x = self._with_gradients(found, data, right)
                 start = zeros_like(upstream)
-                share, _ = self._adjoint().solved(conjugate(data), upstream, start)
-                row = take(share, self.matrix.row)
+                adjoint, _ = self._adjoint().solve_with_gradients(conjugate(data), upstream, start)
+                row = take(adjoint, self.matrix.row)
                 column = take(x, self.matrix.col)
-                return -row * conjugate(column), share, None
+                return -row * conjugate(column), adjoint, None
 
             return found * 1.0, gradient
 
         return custom_gradient(solution)(data, right, found)
 
     def _adjoint(self) -> _System:
-        """The system with the transposed places; the entries are given conjugated."""
+        """Return the system with transposed positions; the caller conjugates the entries."""
         return _System(self.iterate, self.matrix.transpose(), self.near[::-1])
 
 
@@ -225,7 +233,7 @@ def _goal(b: Any, rtol: float, atol: float) -> Any:
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
-    """Return the Frobenius norm of a sparse matrix, or its largest sum of a column or row.
+    """Return the Frobenius norm of a sparse matrix, or its 1- or infinity-norm.
 
     >>> norm(coo_array([[3.0, 0.0], [0.0, 4.0]])).tolist()
     5.0
@@ -240,5 +248,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
         squares = single.data * conjugate(single.data)
         return single._like(squares).sum(axis=axis) ** 0.5
     raise ArgumentError(
-        f"norm of a sparse matrix is 'fro', 1 or inf, or 2 along an axis. Got {ord!r} and {axis!r}."
+        "ord of a sparse matrix must be 'fro', 1 or inf, or 2 along an axis. "
+        f"Got ord={ord!r} and axis={axis!r}."
     )

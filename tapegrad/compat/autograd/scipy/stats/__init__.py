@@ -1,4 +1,4 @@
-"""Distributions: those of HIPS autograd as modules, others of tapegrad.scipy.stats as objects."""
+"""Distributions: HIPS autograd's as modules, the others of tapegrad.scipy.stats as objects."""
 
 from __future__ import annotations
 

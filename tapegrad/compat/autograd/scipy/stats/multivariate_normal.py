@@ -1,7 +1,7 @@
 """The distribution scipy.stats.multivariate_normal, recorded on traced values.
 
-Covariances that are singular are allowed as in SciPy: with a pseudo-inverse and the product of
-the eigenvalues that are not zero.
+As in SciPy, singular covariances are allowed: they use the pseudo-inverse and the product of the
+nonzero eigenvalues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tapegrad.scipy import stats as _stats
 
 _names = _Borrowed(_stats.multivariate_normal, "scipy.stats:multivariate_normal")
 _SMALL = 1e6 * 2.220446049250313e-16
-"""Eigenvalues below this part of the greatest are zero, as SciPy has it."""
+"""Eigenvalues below this fraction of the largest count as zero, as in SciPy."""
 
 
 def logpdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -57,12 +57,12 @@ def _inverse(cov: Any) -> Any:
 
 
 def _pull(x: Any, mean: Any, cov: Any) -> Any:
-    """The gradient by x: minus the pseudo-inverse times the way from the mean."""
+    """The gradient with respect to x: minus the pseudo-inverse times x - mean."""
     return -_np.matmul(x - mean, _np.linalg.pinv(cov))
 
 
 def _by_cov(g: Any, x: Any, mean: Any, cov: Any) -> Any:
-    """Half of v v' - P, where P is the pseudo-inverse and v its product with the way."""
+    """Half of v v' - P, where P is the pseudo-inverse and v = P (x - mean)."""
     v = _pull(x, mean, cov)
     rows = _np.reshape(v, (-1, _np.shape(v)[-1]))
     weights = _np.reshape(g, (-1, 1))

@@ -1,1 +1,0 @@
-"""Calls of NVIDIA's libraries made as bare kernel launches, without the libraries' host work."""

@@ -1,1 +1,0 @@
-"""Elementwise kernels, compiled from the formulas of kernels and rules."""

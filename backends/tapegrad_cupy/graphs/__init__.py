@@ -1,0 +1,1 @@
+"""Capture of programs as CUDA graphs."""

@@ -1,0 +1,1 @@
+"""Casts of many arrays in one launch."""

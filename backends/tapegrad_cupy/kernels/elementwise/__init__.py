@@ -1,0 +1,1 @@
+"""Elementwise kernels, compiled from traced formulas."""

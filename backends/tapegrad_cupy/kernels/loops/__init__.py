@@ -1,0 +1,1 @@
+"""Fused loops of recorded programs, compiled to CUDA kernels."""

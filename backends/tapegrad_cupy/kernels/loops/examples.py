@@ -1,0 +1,73 @@
+"""Example loops, by which a machine without a GPU tests that the sources of loops compile.
+
+A program can contain any formula. The elementwise kernels cover the formulas of all primitives. The
+examples cover all schedules, reductions and final expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.trace.expression import array_input, constant
+from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad_cupy.kernels.loops.geometry import geometry
+from tapegrad_cupy.kernels.loops.joined import joined_source
+from tapegrad_cupy.kernels.loops.schedule import schedule
+from tapegrad_cupy.kernels.loops.source import loop_source
+from tapegrad_cupy.launch.cuda_prelude import FLOATS
+from tapegrad_cupy.launch.cuda_source import Source
+from tapegrad_cupy.launch.strided_layout import row_major_strides
+
+SPACES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "one element": ((), ()),
+    "flat": ((1000,), ()),
+    "odd": ((1023,), ()),
+    "three axes": ((5, 7, 12), ()),
+    "all": ((1 << 20,), (0,)),
+    "short rows": ((1000, 10), (1,)),
+    "rows of two warps": ((301, 260), (1,)),
+    "few long rows": ((3, 1 << 17), (1,)),
+    "columns": ((8192, 96), (0,)),
+    "middle": ((6, 50, 40), (1,)),
+    "very many": ((1 << 16, 1 << 16), (0,)),
+}
+"""Iteration spaces by their special property, with the reduced axes."""
+
+
+def example(shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any]) -> Loop:
+    """Return a loop that stores one value per element and has reductions of several kinds."""
+    x, y = array_input(0, dtype), array_input(1, dtype)
+    outputs = [LoopOutput(x * y - x, shape)]
+    if axes:
+        kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+        count = constant(prod(shape[axis] for axis in axes), dtype)
+        outputs += [
+            LoopOutput(x * y, kept, "add", axes, array_input(0, dtype) / count),
+            LoopOutput(x, kept, "maximum", axes),
+            LoopOutput(y, kept, "multiply", axes),
+        ]
+    row = tuple(1 if axis < len(shape) - 1 else n for axis, n in enumerate(shape))
+    own = tuple(n for n in row if n != 1)
+    inputs = (LoopInput(shape, shape, dtype), LoopInput(own, row, dtype))
+    return Loop(shape, inputs, tuple(outputs))
+
+
+def variants() -> Iterator[Source]:
+    """Yield a source for every schedule and dtype."""
+    for name in FLOATS:
+        dtype = np.dtype(name)
+        for label, (shape, axes) in SPACES.items():
+            loop = example(shape, axes, dtype)
+            strides = [row_major_strides(read.shape, dtype.itemsize) for read in loop.inputs]
+            walk = geometry(loop, strides, aligned=True)
+            assert walk is not None
+            in_place = [0, *[None] * (len(loop.outputs) - 1)]
+            text = loop_source(loop, walk, schedule(walk, loop.writes), in_place)
+            yield Source(f"loop {name} {label}", text)
+        width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1
+        text = joined_source(example((1000,), (), dtype), [], width, 16, [0])
+        yield Source(f"loop {name} joined", text)

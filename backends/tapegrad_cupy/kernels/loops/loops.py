@@ -1,0 +1,132 @@
+"""Compile the fused loops of recorded programs to CUDA kernels, one launch each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad.core.trace.expression import UntraceableError
+from tapegrad.core.trace.loop import JoinedLoops, Loop
+from tapegrad_cupy.kernels.copying.copies import contiguous_copy
+from tapegrad_cupy.kernels.loops.geometry import Geometry, geometry
+from tapegrad_cupy.kernels.loops.joined import CudaLoops
+from tapegrad_cupy.kernels.loops.schedule import schedule
+from tapegrad_cupy.kernels.loops.source import loop_source
+from tapegrad_cupy.launch.cuda_source import wide_dtype
+from tapegrad_cupy.launch.launch import kernel_from
+from tapegrad_cupy.launch.strided_layout import row_major_strides
+
+Array = Any
+Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
+
+
+class CudaLoop:
+    """One loop. A kernel is compiled for each combination of layouts of its arrays."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._plans: dict[Any, _Plan] = {}
+        _contiguous_source(loop)  # raises UntraceableError if the loop has no C code
+
+    @property
+    def source(self) -> str:
+        """The source of the kernel for contiguous arrays."""
+        return _contiguous_source(self._loop)
+
+    def __call__(
+        self, arrays: Sequence[Array], targets: Sequence[Array | None]
+    ) -> tuple[Array, ...]:
+        with cupy.cuda.Device(arrays[0].data.device_id):
+            in_place = tuple(_overwritten(target, arrays) for target in targets)
+            low = functools.reduce(
+                lambda bits, array: bits | array.data.ptr,
+                [*arrays, *[target for target in targets if target is not None]],
+                0,
+            )
+            strides = tuple(array.strides for array in arrays)
+            key = (strides, not low & 15, in_place, arrays[0].data.device_id)
+            plan = self._plans.get(key)
+            if plan is None:
+                walk = geometry(self._loop, strides, aligned=not low & 15)
+                if walk is None:
+                    return self([contiguous_copy(array) for array in arrays], targets)
+                plan = self._plans[key] = _Plan(self._loop, walk, in_place)
+            return plan(arrays, targets)
+
+
+def _overwritten(target: Array | None, arrays: Sequence[Array]) -> int | None:
+    """Return the position of the array that has the address of a target, or None."""
+    if target is None:
+        return None
+    address = target.data.ptr
+    return next((i for i, array in enumerate(arrays) if array.data.ptr == address), None)
+
+
+class _Plan:
+    """The kernel of a loop for arrays of fixed layouts."""
+
+    def __init__(self, loop: Loop, walk: Geometry, in_place: Sequence[int | None]) -> None:
+        self._loop = loop
+        self._schedule = schedule(walk, loop.writes)
+        source = loop_source(loop, walk, self._schedule, in_place)
+        combined = [output for output in loop.outputs if output.combine is not None]
+        parts = self._schedule.parts
+        count = len(loop.inputs) + len(loop.outputs)
+        arguments = "P" * (count + (len(combined) + 1 if parts > 1 else 0))
+        self._kernel = kernel_from(source, "loop", arguments)
+        results = walk.count(combined=False)
+        self._parts = [(parts * results, _accumulator(o)) for o in combined if parts > 1]
+        # The last block of each group resets its counter, so they are 0 at every launch.
+        self._counters = cupy.zeros(self._schedule.counters, np.uint32) if parts > 1 else None
+
+    def __call__(
+        self, arrays: Sequence[Array], targets: Sequence[Array | None]
+    ) -> tuple[Array, ...]:
+        results = tuple(
+            cupy.ndarray(output.shape, output.dtype) if target is None else target
+            for output, target in zip(self._loop.outputs, targets)
+        )
+        scratch = [cupy.ndarray(size, dtype) for size, dtype in self._parts]
+        if self._counters is not None:
+            scratch.append(self._counters)
+        addresses = [array.data.ptr for array in (*arrays, *results, *scratch)]
+        self._kernel(self._schedule.blocks, self._schedule.threads, *addresses)
+        return results
+
+
+def _accumulator(output: Any) -> np.dtype[Any]:
+    return wide_dtype(output.expression.dtype)
+
+
+def _contiguous_source(loop: Loop) -> str:
+    """Return the source for contiguous arrays; raise UntraceableError if there is no C code."""
+    strides = [row_major_strides(read.shape, read.dtype.itemsize) for read in loop.inputs]
+    walk = geometry(loop, strides, aligned=True)
+    assert walk is not None
+    return loop_source(loop, walk, schedule(walk, loop.writes), [None] * len(loop.outputs))
+
+
+class CudaLoopCompiler:
+    """Compiles fused loops to CUDA kernels (see tapegrad/core/trace/loop.py)."""
+
+    dtypes = None
+    joins = True
+
+    def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
+        return [self._made(loop) for loop in loops]
+
+    def result_buffer(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """CuPy's memory pool already reuses memory."""
+
+    def source(self, run: Callable[..., Any]) -> str | None:
+        return run.source if isinstance(run, CudaLoop | CudaLoops) else None
+
+    def _made(self, loop: Loop | JoinedLoops) -> Run | None:
+        try:
+            return CudaLoops(loop) if isinstance(loop, JoinedLoops) else CudaLoop(loop)
+        except UntraceableError:
+            return None

@@ -1,0 +1,78 @@
+"""Schedules: how the work of a loop is divided among threads and blocks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tapegrad_cupy.kernels.loops.geometry import Geometry
+from tapegrad_cupy.launch.cuda_source import FULL_GRID, THREADS
+
+MOST_PARTS = 2048
+"""The most blocks that share one result of a reduction, since one block combines their parts."""
+
+MOST_PARTS_OF_WRITERS = 16384
+"""The same for loops that also write whole arrays. Short blocks use the memory better there (4 % on
+an H200), and combining the parts is a small fraction of the work."""
+
+
+class Schedule(NamedTuple):
+    """The form of the loop (flat, rows or columns) and the numbers of threads and blocks.
+
+    `lanes` threads work side by side on a row of vectors. `parts` blocks share each result, out of
+    `blocks` in total.
+    """
+
+    form: str
+    threads: int
+    lanes: int
+    parts: int
+    blocks: int
+    unroll: int = 1
+
+    @property
+    def counters(self) -> int:
+        """The number of groups of blocks that share results."""
+        return self.blocks // self.parts if self.parts > 1 else 0
+
+
+def schedule(geometry: Geometry, writes: bool) -> Schedule:
+    """Return the schedule of a loop; `writes` tells whether it has elementwise results."""
+    if not any(geometry.is_combined):
+        vectors = geometry.count(combined=False) // geometry.width
+        return Schedule("flat", THREADS, THREADS, 1, -(-vectors // THREADS))
+    if geometry.by_columns:
+        return _columns(geometry)
+    return _rows(geometry, writes)
+
+
+def _rows(geometry: Geometry, writes: bool) -> Schedule:
+    rows = geometry.count(combined=False)
+    vectors = geometry.count(combined=True) // geometry.width
+    lanes = 32
+    while lanes < THREADS and lanes * 2 <= vectors:
+        lanes *= 2
+    if lanes <= 32:
+        while lanes > 1 and lanes >= 2 * vectors:
+            lanes //= 2
+    per_block = THREADS // lanes
+    if per_block > 1:
+        return Schedule("rows", THREADS, lanes, 1, -(-rows // per_block))
+    # A block pays off from four vectors per thread on.
+    short = max(1, vectors // (THREADS * 4))
+    if writes:
+        parts = min(short, max(1, MOST_PARTS_OF_WRITERS // rows))
+        return Schedule("rows", THREADS, lanes, parts, rows * parts, unroll=4)
+    parts = min(short, MOST_PARTS, -(-2 * FULL_GRID // rows))
+    return Schedule("rows", THREADS, lanes, parts, rows * parts, unroll=2)
+
+
+def _columns(geometry: Geometry) -> Schedule:
+    vectors = geometry.count(combined=False) // geometry.width
+    rows = geometry.count(combined=True)
+    lanes = 32
+    while lanes > 1 and lanes >= 2 * vectors:
+        lanes //= 2
+    down = THREADS // lanes
+    tiles = -(-vectors // lanes)
+    parts = min(MOST_PARTS, -(-FULL_GRID // tiles), max(1, rows // (down * 4)))
+    return Schedule("columns", THREADS, lanes, parts, tiles * parts, unroll=4)

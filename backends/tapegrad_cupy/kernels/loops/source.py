@@ -1,0 +1,407 @@
+"""CUDA source of loops; sizes and steps are constants in it, since programs have fixed shapes.
+
+Threads process vectors of neighbouring elements. Reductions use registers, shuffles and shared
+memory. If several blocks share a result, the last one to finish combines their parts in a fixed
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.trace.c_source import statements, type_of
+from tapegrad.core.trace.expression import Expression
+from tapegrad.core.trace.loop import Loop, LoopOutput
+from tapegrad_cupy.kernels.elementwise.source import STORED, preamble
+from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
+from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.launch.cuda_source import wide_dtype
+
+_COMBINED = {
+    "add": "a + b",
+    "multiply": "a * b",
+    "maximum": "a > b || a != a ? a : b",
+    "minimum": "a < b || a != a ? a : b",
+}
+_FIRST = {"add": "0", "multiply": "1", "maximum": "-1e308 * 1e308", "minimum": "1e308 * 1e308"}
+
+_ACROSS = r"""
+// Combine the values of each group of `lanes` neighbouring threads; lane 0 gets the result.
+template <class A, class F> __device__ __forceinline__ A across(A x, A first, A* room, int lanes,
+                                                                F combine) {
+    for (int step = (lanes < 32 ? lanes : 32) / 2; step > 0; step /= 2)
+        x = combine(x, __shfl_xor_sync(0xffffffffu, x, step));
+    if (lanes <= 32) return x;
+    const int warp = threadIdx.x / 32, warps = lanes / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) room[warp] = x;
+    __syncthreads();
+    const int group = (int)threadIdx.x / lanes * warps;
+    x = (int)(threadIdx.x % 32) < warps ? room[group + threadIdx.x % 32] : first;
+    for (int step = 16; step > 0; step /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+// Whether this block is the last of `blocks` to arrive here; all threads must call it.
+__device__ __forceinline__ bool is_last(unsigned int* counter, unsigned int blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(counter, 1u) == blocks - 1;
+        if (last) *counter = 0;
+    }
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+"""
+
+
+def loop_source(
+    loop: Loop, geometry: Geometry, schedule: Schedule, in_place: Sequence[int | None]
+) -> str:
+    """Return the source of the kernel `loop`.
+
+    The arguments of the kernel are the addresses of inputs and outputs. If several blocks share a
+    result, those of the parts and counters follow. `in_place` has for each output the input that
+    it overwrites, or None.
+    """
+    writer = Writer(loop, geometry, schedule, in_place)
+    return preamble(writer.dtypes()) + _ACROSS + writer.functions() + writer.kernel()
+
+
+class Writer:
+    """Writes one kernel; `p0`, `p1`, ... are inputs and `q0`, `q1`, ... outputs."""
+
+    def __init__(
+        self, loop: Loop, geometry: Geometry, schedule: Schedule, in_place: Sequence[int | None]
+    ) -> None:
+        self.loop = loop
+        self.g = geometry
+        self.schedule = schedule
+        self._written = {read for read in in_place if read is not None}
+        self.whole = [k for k, out in enumerate(loop.outputs) if out.combine is None]
+        self.combined = [k for k, out in enumerate(loop.outputs) if out.combine is not None]
+
+    def dtypes(self) -> set[str]:
+        """Return the names of all dtypes that are read or written."""
+        found = [read.dtype for read in self.loop.inputs]
+        return {dtype.name for dtype in [*found, *[out.dtype for out in self.loop.outputs]]}
+
+    # Formulas
+
+    def functions(self) -> str:
+        """Return device functions: the formula of one element, and the parts of each reduction."""
+        names = [f"a{i}" for i in range(len(self.loop.inputs))]
+        outputs = [output.expression for output in self.loop.outputs]
+        takes = [f"const {self._type(i)} a{i}" for i in range(len(names))]
+        gives = [f"{type_of(output)}& y{k}" for k, output in enumerate(outputs)]
+        text = _function("void", "formula", [*takes, *gives], outputs, names, assign=True)
+        for k in self.combined:
+            text += self._combination(k, self.loop.outputs[k])
+        return text
+
+    def _combination(self, k: int, output: LoopOutput) -> str:
+        assert output.combine is not None
+        kind = type_of(output.expression)
+        text = (
+            f"struct Combine{k} {{ __device__ __forceinline__ {kind} operator()({kind} a, {kind} b)"
+            f" const {{ return {_COMBINED[output.combine]}; }} }};\n"
+        )
+        finish = output.finish
+        if finish is None:
+            finish = Expression("input", output.expression.dtype, value=0)
+        takes = [f"const {kind} a0"]
+        return text + _function(type_of(finish), f"finish{k}", takes, [finish], ["a0"])
+
+    def _type(self, i: int) -> str:
+        return type_of(Expression("input", self.loop.inputs[i].dtype))
+
+    def stored(self, i: int) -> str:
+        return STORED.get(self.loop.inputs[i].dtype.name) or self._type(i)
+
+    def stored_output(self, k: int) -> str:
+        output = self.loop.outputs[k]
+        stored = STORED.get(output.dtype.name)
+        return stored or type_of(output.expression if output.finish is None else output.finish)
+
+    def _accumulator(self, k: int) -> str:
+        return type_of(self.loop.outputs[k].expression)
+
+    def _first(self, k: int) -> str:
+        return f"({self._accumulator(k)})({_FIRST[self.loop.outputs[k].combine or 'add']})"
+
+    # The kernel
+
+    def kernel(self) -> str:
+        """Return the kernel for the form of the schedule."""
+        body = {"flat": self._flat, "rows": self._rows, "columns": self._columns}
+        threads = self.schedule.threads
+        return (
+            f'\nextern "C" __global__ void __launch_bounds__({threads}) loop('
+            f"{', '.join(self._parameters())}) {{\n    typedef {self._index_type()} I;\n"
+            f"{self._shared_memory()}{body[self.schedule.form]()}}}\n"
+        )
+
+    def _shared_memory(self) -> str:
+        """Declare the shared memory, which the reductions use one after the other."""
+        if not self.combined:
+            return ""
+        per_number = max(wide_dtype(self._dtype(k)).itemsize for k in self.combined)
+        by_columns = self.schedule.form == "columns"
+        count = self.schedule.threads * self.g.width if by_columns else 32
+        return f"    __shared__ __align__(16) unsigned char shared[{count * per_number}];\n"
+
+    def _dtype(self, k: int) -> np.dtype[Any]:
+        dtype = self.loop.outputs[k].expression.dtype
+        assert dtype is not None
+        return dtype
+
+    def _index_type(self) -> str:
+        furthest = [
+            sum((n - 1) * abs(s) for n, s in zip(self.g.sizes, steps))
+            for steps in (*self.g.reads, self.g.writes)
+        ]
+        backwards = any(step < 0 for steps in self.g.reads for step in steps)
+        wide = backwards or max(furthest) + self.schedule.threads * 16 >= 2**31
+        return "i64" if wide else "unsigned int"
+
+    def _parameters(self) -> list[str]:
+        found = []
+        for i in range(len(self.loop.inputs)):
+            # An input that is overwritten must not be declared __restrict__.
+            qualifier = "" if i in self._written else " __restrict__"
+            found.append(f"const {self.stored(i)}*{qualifier} p{i}")
+        found += [f"{self.stored_output(k)}* q{k}" for k in range(len(self.loop.outputs))]
+        if self.schedule.parts > 1:
+            found += [f"{self._accumulator(k)}* part{k}" for k in self.combined]
+            found.append("unsigned int* counters")
+        return found
+
+    def _flat(self) -> str:
+        """Return the body without reductions: one vector per thread."""
+        vectors = self.g.count(combined=False) // self.g.width
+        place = f"(I)blockIdx.x * {self.schedule.threads} + threadIdx.x"
+        return (
+            f"    const I k = {place};\n    if (k >= (I){vectors}) return;\n"
+            + self._offsets("k", combined=False, base=False)
+            + self.visit("    ")
+        )
+
+    def _rows(self) -> str:
+        """Return the body that reduces along rows: some lanes per row, or a block per long row."""
+        s = self.schedule
+        rows, vectors = self.g.count(combined=False), self.g.count(combined=True) // self.g.width
+        per_part = -(-vectors // s.parts)
+        begin = f"(I)blockIdx.x % {s.parts} * {per_part}"
+        return (
+            f"    const int lane = threadIdx.x % {s.lanes};\n"
+            f"    const I k = (I)blockIdx.x / {s.parts} * {s.threads // s.lanes}"
+            f" + threadIdx.x / {s.lanes};\n"
+            + self._accumulators("")
+            + f"    if (k < (I){rows}) {{\n{self._offsets('k', combined=False, base=True)}"
+            f"    const I begin = {begin};\n"
+            f"    const I end = begin + {per_part} < (I){vectors} ? begin + {per_part}"
+            f" : (I){vectors};\n"
+            f"    #pragma unroll {s.unroll}\n"
+            f"    for (I r = begin + lane; r < end; r += {s.lanes}) {{\n"
+            + self._offsets("r", combined=True, base=False)
+            + self.visit("        ")
+            + "    }\n    }\n"
+            + self._across()
+            + (self._store_parts(f"k * {s.parts} + blockIdx.x % {s.parts}") if s.parts > 1 else "")
+            + f"    if (lane == 0 && k < (I){rows}) {{\n{self._finish('k')}    }}\n"
+        )
+
+    def _across(self) -> str:
+        lines = []
+        for k in self.combined:
+            kind = self._accumulator(k)
+            lines.append(
+                f"    acc{k} = across<{kind}>(acc{k}, {self._first(k)}, ({kind}*)shared, "
+                f"{self.schedule.lanes}, Combine{k}());\n"
+            )
+        return "".join(lines)
+
+    def _store_parts(self, at: str) -> str:
+        """Store the partial result of a block; the last block of a row combines all of them."""
+        parts = self.schedule.parts
+        stores = "".join(f"part{k}[{at}] = acc{k}; " for k in self.combined)
+        again = "".join(
+            f"        acc{k} = Combine{k}()(acc{k}, part{k}[k * {parts} + j]);\n"
+            for k in self.combined
+        )
+        fresh = "".join(f"    acc{k} = {self._first(k)};\n" for k in self.combined)
+        return (
+            f"    if (lane == 0) {{ {stores}}}\n"
+            f"    if (!is_last(counters + k, {parts})) return;\n{fresh}"
+            f"    for (int j = lane; j < {parts}; j += {self.schedule.lanes}) {{\n{again}    }}\n"
+            + self._across()
+        )
+
+    def _finish(self, at: str) -> str:
+        return "".join(f"        store(q{k}[{at}], finish{k}(acc{k}));\n" for k in self.combined)
+
+    def _columns(self) -> str:
+        """Return the body that reduces along columns: each thread goes down a vector of them."""
+        s, n = self.schedule, self.g.width
+        vectors, rows = self.g.count(combined=False) // n, self.g.count(combined=True)
+        down, per_part = s.threads // s.lanes, -(-rows // s.parts)
+        tiles = -(-vectors // s.lanes)
+        return (
+            f"    const int across_ = threadIdx.x % {s.lanes}, down = threadIdx.x / {s.lanes};\n"
+            f"    const I tile = (I)blockIdx.x % {tiles}, part = (I)blockIdx.x / {tiles};\n"
+            f"    const I k = tile * {s.lanes} + across_;\n"
+            + self._accumulators(f"[{n}]")
+            + f"    if (k < (I){vectors}) {{\n{self._offsets('k', combined=False, base=True)}"
+            f"    const I end = (part + 1) * {per_part} < (I){rows} ? (part + 1) * {per_part}"
+            f" : (I){rows};\n"
+            f"    #pragma unroll {s.unroll}\n"
+            f"    for (I r = part * {per_part} + down; r < end; r += {down}) {{\n"
+            + self._offsets("r", combined=True, base=False)
+            + self.visit("        ")
+            + "    }\n    }\n"
+            + self._down()
+            + (self._store_column_parts(vectors, down) if s.parts > 1 else "")
+            + f"    if (down == 0 && k < (I){vectors}) {{\n{self._finish_columns()}    }}\n"
+        )
+
+    def _down(self) -> str:
+        """Combine the values of threads in one column; the topmost threads get the result."""
+        n, s = self.g.width, self.schedule
+        text = ""
+        for k in self.combined:
+            kind = self._accumulator(k)
+            text += (
+                f"    {{ {kind}* room = ({kind}*)shared;\n"
+                f"    for (int j = 0; j < {n}; ++j) room[j * {s.threads} + threadIdx.x] ="
+                f" acc{k}[j];\n"
+                f"    for (int step = {s.threads // 2}; step >= {s.lanes}; step /= 2) {{\n"
+                "        __syncthreads();\n"
+                f"        if ((int)threadIdx.x < step) for (int j = 0; j < {n}; ++j) {{\n"
+                f"            {kind}* top = room + j * {s.threads} + threadIdx.x;\n"
+                f"            *top = Combine{k}()(*top, top[step]);\n"
+                "        }\n    }\n    __syncthreads();\n"
+                f"    for (int j = 0; j < {n}; ++j) acc{k}[j] = room[j * {s.threads} + across_];\n"
+                "    __syncthreads(); }\n"
+            )
+        return text
+
+    def _store_column_parts(self, vectors: int, down: int) -> str:
+        n, parts = self.g.width, self.schedule.parts
+        stores = "".join(
+            f"part{k}[(part * {vectors} + k) * {n} + j] = acc{k}[j]; " for k in self.combined
+        )
+        fresh = "".join(f"acc{k}[j] = {self._first(k)}; " for k in self.combined)
+        again = "".join(
+            f"acc{k}[j] = Combine{k}()(acc{k}[j], part{k}[(i * {vectors} + k) * {n} + j]); "
+            for k in self.combined
+        )
+        return (
+            f"    if (down == 0 && k < (I){vectors}) for (int j = 0; j < {n}; ++j) {{ {stores}}}\n"
+            f"    if (!is_last(counters + tile, {parts})) return;\n"
+            f"    for (int j = 0; j < {n}; ++j) {{ {fresh}}}\n"
+            f"    if (k < (I){vectors}) for (I i = down; i < {parts}; i += {down})\n"
+            f"        for (int j = 0; j < {n}; ++j) {{ {again}}}\n" + self._down()
+        )
+
+    def _finish_columns(self) -> str:
+        n = self.g.width
+        stores = "".join(f"store(q{k}[k * {n} + j], finish{k}(acc{k}[j])); " for k in self.combined)
+        return f"        for (int j = 0; j < {n}; ++j) {{ {stores}}}\n"
+
+    # One vector
+
+    def _accumulators(self, size: str) -> str:
+        text = ""
+        for k in self.combined:
+            first = self._first(k)
+            values = ", ".join([first] * self.g.width) if size else first
+            filled = f"{{{values}}}" if size else values
+            text += f"    {self._accumulator(k)} acc{k}{size} = {filled};\n"
+        return text
+
+    def _offsets(self, index: str, combined: bool, base: bool) -> str:
+        """Declare the offset of each array at a position along the reduced axes, or the others.
+
+        With `base` the offsets are named b0, b1, ... and added to later ones. Otherwise they are
+        named o0, o1, ..., by which `visit` reads vectors.
+        """
+        axes = [d for d, flag in enumerate(self.g.is_combined) if flag == combined]
+        text, left = "", index
+        last = len(self.g.sizes) - 1
+        for position, d in enumerate(reversed(axes)):
+            size = self.g.sizes[d] // (self.g.width if d == last else 1)
+            if position == len(axes) - 1:
+                text += f"    const I c{d} = {left};\n"
+            else:
+                text += f"    const I c{d} = {left} % {size}, left{d} = {left} / {size};\n"
+                left = f"left{d}"
+        arrays = {f"{i}": steps for i, steps in enumerate(self.g.reads)}
+        if self.whole:
+            arrays["w"] = self.g.writes
+        added = bool(self.combined) and not base
+        for name, steps in arrays.items():
+            terms = [f"b{name}"] if added else []
+            terms += self._terms(axes, steps)
+            text += f"    const I {'b' if base else 'o'}{name} = {' + '.join(terms) or '0'};\n"
+        return text
+
+    def _terms(self, axes: Sequence[int], steps: Shape) -> list[str]:
+        last = len(self.g.sizes) - 1
+        found = []
+        for d in axes:
+            step = steps[d] * (self.g.width if d == last else 1)
+            if step:
+                found.append(f"c{d}" if step == 1 else f"c{d} * (I){step}")
+        return found
+
+    def visit(self, indent: str) -> str:
+        """Read a vector of every array, compute, store, and update the reductions."""
+        n = self.g.width
+        lines, arguments = [], []
+        for i, steps in enumerate(self.g.reads):
+            step, stored = steps[-1], self.stored(i)
+            if step == 0:
+                lines.append(f"const {self._type(i)} s{i} = widen(p{i}[o{i}]);")
+                arguments.append(f"s{i}")
+            elif step == 1:
+                vector = f"Vec<{stored}, {n}>"
+                lines.append(f"const {vector} x{i} = *(const {vector}*)(p{i} + o{i});")
+                arguments.append(f"widen(x{i}.v[j])")
+            else:
+                arguments.append(f"widen(p{i}[o{i} + j * (I){step}])")
+        lines += [f"Vec<{self.stored_output(k)}, {n}> z{k};" for k in self.whole]
+        outputs = range(len(self.loop.outputs))
+        declared = "".join(f"{type_of(self.loop.outputs[k].expression)} r{k}; " for k in outputs)
+        call = f"formula({', '.join([*arguments, *[f'r{k}' for k in outputs]])});"
+        stores = " ".join(f"store(z{k}.v[j], r{k});" for k in self.whole)
+        at = "[j]" if self.schedule.form == "columns" else ""
+        sums = " ".join(f"acc{k}{at} = Combine{k}()(acc{k}{at}, r{k});" for k in self.combined)
+        lines += [
+            "#pragma unroll",
+            f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {stores} {sums} }}",
+        ]
+        lines += [f"*(Vec<{self.stored_output(k)}, {n}>*)(q{k} + ow) = z{k};" for k in self.whole]
+        return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def _function(
+    result: str,
+    name: str,
+    takes: Sequence[str],
+    outputs: Sequence[Expression],
+    names: Sequence[str],
+    assign: bool = False,
+) -> str:
+    """Return a device function of expressions, which returns the first or assigns `y0`, `y1`..."""
+    lines, results = statements(outputs, names)
+    body = "".join(f"    {line}\n" for line in lines)
+    if assign:
+        body += "".join(f"    y{k} = {value};\n" for k, value in enumerate(results))
+    else:
+        body += f"    return {results[0]};\n"
+    return f"__device__ __forceinline__ {result} {name}({', '.join(takes)}) {{\n{body}}}\n"

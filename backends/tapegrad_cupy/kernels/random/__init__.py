@@ -1,0 +1,1 @@
+"""Random numbers, equal to those of the NumPy backend."""

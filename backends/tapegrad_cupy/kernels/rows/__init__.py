@@ -1,0 +1,1 @@
+"""Kernels along rows and columns: softmax, cross entropy and normalisation."""

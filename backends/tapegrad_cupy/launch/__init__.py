@@ -1,0 +1,1 @@
+"""CUDA sources, compilation, launches and their replay."""

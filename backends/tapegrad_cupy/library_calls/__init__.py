@@ -1,0 +1,1 @@
+"""Calls of cuBLASLt and cuDNN, and their replay as kernel launches."""

@@ -1,1 +1,0 @@
-"""Loops of recorded programs in CUDA."""

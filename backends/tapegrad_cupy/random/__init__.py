@@ -1,1 +1,0 @@
-"""Random numbers, the same as on the host."""

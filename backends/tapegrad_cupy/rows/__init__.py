@@ -1,1 +1,0 @@
-"""Kernels along rows and columns: softmax, cross entropy, normalisation."""

@@ -1,0 +1,1 @@
+"""Device memory, copies to the host, and the CuPy namespace."""

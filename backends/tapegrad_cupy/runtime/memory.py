@@ -1,0 +1,168 @@
+"""Device memory: usage counters, cached blocks and copies from the host."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tapegrad_cupy.runtime.device_to_host import (
+    PendingRead,
+    check_not_capturing,
+    release_finished_copies,
+)
+from tapegrad_cupy.runtime.graph_pools import bytes_in_graphs
+
+PIECE = 32 * 2**20
+"""Bytes of one staging buffer. Smaller arrays are copied in one piece."""
+
+PIECES = 4
+"""Number of staging buffers. When all are in use, the host waits for the oldest copy."""
+
+
+# Counters
+
+
+class PeakHook(cupy.cuda.MemoryHook):  # type: ignore[misc]  # CuPy has no types
+    """Records the peak of the bytes in use per device, sampled after each allocation.
+
+    CuPy calls a hook only in the thread that installed it.
+    """
+
+    name = "tapegrad peak memory"
+
+    def __init__(self) -> None:
+        self.peaks: dict[int, int] = {}
+
+    def malloc_postprocess(self, *, device_id: int, **_: Any) -> None:
+        used = cupy.get_default_memory_pool().used_bytes()
+        if used > self.peaks.get(device_id, 0):
+            self.peaks[device_id] = used
+
+    def install(self) -> None:
+        """Start recording in this thread. Repeated calls have no effect."""
+        cupy.cuda.memory_hook.get_memory_hooks().setdefault(self.name, self)
+
+
+_hook = PeakHook()
+
+
+class CudaMemory:
+    """The memory of one device, as CuPy's default pool counts it.
+
+    The peak is recorded only after the first `reset_peak`, because its hook slows down every
+    allocation. `libraries` returns the name and state of each optional library.
+    """
+
+    def __init__(self, number: int, libraries: Callable[[], list[tuple[str, str]]]) -> None:
+        self._number = number
+        self._libraries = libraries
+
+    @property
+    def description(self) -> str:
+        name = cupy.cuda.runtime.getDeviceProperties(self._number)["name"].decode()
+        with cupy.cuda.Device(self._number):
+            free, total = cupy.cuda.runtime.memGetInfo()
+        return (
+            f"{name}, {total / 2**30:.1f} GiB of which {free / 2**30:.1f} are free, "
+            f"CuPy {cupy.__version__}"
+        )
+
+    def libraries(self) -> list[tuple[str, str]]:
+        return self._libraries()
+
+    def read_later(self, array: Any) -> PendingRead:
+        with cupy.cuda.Device(self._number):
+            return PendingRead(array)
+
+    def used(self) -> tuple[int | None, int | None]:
+        with cupy.cuda.Device(self._number):
+            current: int = cupy.get_default_memory_pool().used_bytes()
+            kept = bytes_in_graphs(self._number)
+        peak = _hook.peaks.get(self._number)
+        return current + kept, None if peak is None else max(peak, current) + kept
+
+    def reset_peak(self) -> None:
+        _hook.install()
+        with cupy.cuda.Device(self._number):
+            _hook.peaks[self._number] = cupy.get_default_memory_pool().used_bytes()
+
+    def release(self) -> None:
+        _stage.clear()
+        release_finished_copies()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+        with cupy.cuda.Device(self._number):
+            cupy.get_default_memory_pool().free_all_blocks()
+
+
+# From the host
+
+
+class Stage:
+    """A ring of page-locked buffers through which large arrays are copied to a device.
+
+    One piece is copied on the current stream while the host fills the next buffer. An event per
+    buffer tells when it can be filled again. The host seldom waits, and the page-locked memory is
+    bounded for arrays of any size.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Any, Any]] = deque()
+        self._lock = threading.Lock()
+
+    def copy(self, value: np.ndarray) -> Any:
+        """Return a copy of `value` on the current device."""
+        value = value.astype(value.dtype.newbyteorder("="), copy=False)
+        target = cupy.empty(value.shape, value.dtype)
+        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        stream = cupy.cuda.get_current_stream()
+        with self._lock:
+            for start in range(0, data.size, PIECE):
+                piece = data[start : start + PIECE]
+                buffer = self._next_buffer()
+                np.frombuffer(buffer, np.uint8, piece.size)[...] = piece
+                (target.data + start).copy_from_host_async(buffer.ptr, piece.size, stream)
+                # An event belongs to one device, so it cannot be kept with the buffer.
+                event = stream.record(cupy.cuda.Event(disable_timing=True))
+                self._waiting.append((buffer, event))
+        return target
+
+    def _next_buffer(self) -> Any:
+        if len(self._waiting) < PIECES:
+            try:
+                return cupy.cuda.alloc_pinned_memory(PIECE)
+            except cupy.cuda.runtime.CUDARuntimeError:
+                if not self._waiting:
+                    raise
+        buffer, event = self._waiting.popleft()
+        event.synchronize()
+        return buffer
+
+    def clear(self) -> None:
+        """Wait for the pending copies and free the buffers."""
+        with self._lock:
+            while self._waiting:
+                self._waiting.popleft()[1].synchronize()
+
+
+_stage = Stage()
+
+
+def copy_to_device(value: np.ndarray) -> Any:
+    """Copy a host array to the current device asynchronously, on the current stream.
+
+    The values are first copied to page-locked memory, so `value` may change after the call.
+    """
+    check_not_capturing("Placing", value)
+    if value.nbytes > PIECE:
+        return _stage.copy(value)
+    if value.ndim and cupy.cuda.pinned_memory.is_memory_pinned(value.ctypes.data):
+        value = value.copy()  # CuPy would read the original when the copy runs
+    if not value.ndim and value == 0:
+        # CuPy clears the memory for a 0-d zero, which would lose the sign of -0.0.
+        return cupy.array(value.reshape(1)).reshape(())
+    return cupy.array(value)

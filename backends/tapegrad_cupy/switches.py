@@ -1,0 +1,8 @@
+"""Environment variables that turn parts of the CuPy backend off."""
+
+from __future__ import annotations
+
+import os
+
+LIBRARY_REPLAY = os.environ.get("TAPEGRAD_LIBRARY_REPLAY") != "0"
+"""Whether repeated library calls are replayed; see library_calls/library_replay.py."""

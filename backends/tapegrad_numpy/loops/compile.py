@@ -1,0 +1,145 @@
+"""Compile loops: generate C, then load functions from the cache or run the compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tapegrad.core.trace.expression import UntraceableError
+from tapegrad.core.trace.loop import Loop
+from tapegrad_numpy.loops import cache, ctypes_calls, direct_calls
+from tapegrad_numpy.loops.binding import Run, bound
+from tapegrad_numpy.loops.combining import write_combining
+from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
+from tapegrad_numpy.loops.runtime import runtime_text
+from tapegrad_numpy.loops.source import Kernel, write_plain
+from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
+
+_WORTH_A_PROCESS = 6
+"""The number of loops per compiler process."""
+
+
+def make_all(loops: Sequence[Loop]) -> list[Run | None]:
+    """Compile loops, new ones together; return None for loops that cannot be compiled."""
+    if find() is None:
+        return [None] * len(loops)
+    kernels = [_written(loop) for loop in loops]
+    made: list[Run | None] = []
+    for loop, kernel, address in zip(loops, kernels, addresses_of(kernels)):
+        run = bound(loop, kernel, address) if kernel and address else None
+        if run is not None and kernel is not None:
+            run.__dict__["source"] = kernel.text  # for inspection
+        made.append(run)
+    return made
+
+
+def addresses_of(kernels: Sequence[Kernel | None]) -> list[int | None]:
+    """Return the addresses of the compiled functions, None for kernels that have none."""
+    compiler = find()
+    if compiler is None:
+        return [None] * len(kernels)
+    is_direct = direct_calls.are_used()
+    keys = [kernel and _key(compiler, kernel, is_direct) for kernel in kernels]
+    functions = _functions(compiler, {k: n for k, n in zip(keys, kernels) if k and n})
+    if is_direct and not direct_calls.are_used():
+        return addresses_of(kernels)  # the self-check failed: compile for calls by ctypes
+    return [functions.get(key) if key else None for key in keys]
+
+
+def _written(loop: Loop) -> Kernel | None:
+    try:
+        combines = any(output.combine for output in loop.outputs)
+        return write_combining(loop) if combines else write_plain(loop)
+    except UntraceableError:
+        return None
+
+
+def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
+    text = compiler.identity + _shared_text(is_direct) + kernel.text
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _shared_text(is_direct: bool) -> str:
+    calls = direct_calls.call_text() if is_direct else "by ctypes"
+    return runtime_text() + calls + functions_text(FUNCTIONS)
+
+
+# From text to functions
+
+
+def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, int]:
+    """The addresses of compiled functions, from the cache or the compiler."""
+    found = {key: address for key in kernels if (address := _loaded(key))}
+    missing = {key: kernel for key, kernel in kernels.items() if key not in found}
+    if missing:
+        _compile_together(compiler, missing)
+        found |= {key: address for key in missing if (address := _loaded(key))}
+    return found
+
+
+def _loaded(key: str) -> int | None:
+    path = cache.find(key)
+    if path is None:
+        return None
+    try:
+        library = _library(path)
+        if direct_calls.are_used():
+            direct_calls.check(library)
+        return ctypes.cast(getattr(library, f"loop_{key}"), ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
+
+@functools.cache
+def _library(path: Path) -> ctypes.CDLL:
+    return ctypes.PyDLL(str(path))
+
+
+def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
+    """Compile kernels in one compiler process, or in a few parallel ones if there are many."""
+    count = max(1, min(os.cpu_count() or 1, 4, len(kernels) // _WORTH_A_PROCESS))
+    items = list(kernels.items())
+    groups = [dict(items[start::count]) for start in range(count)]
+    if count == 1:
+        _compile(compiler, kernels)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(_compile, compiler, group) for group in groups]:
+            done.result()
+
+
+def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
+    """Compile kernels together; if that fails, one by one, and warn about those that fail."""
+    target = cache.fresh_name()
+    try:
+        compile_library(compiler, _source(kernels), target)
+        cache.keep(target, list(kernels))
+    except (CompileError, OSError) as error:
+        if len(kernels) > 1 and isinstance(error, CompileError):
+            for key, kernel in kernels.items():
+                _compile(compiler, {key: kernel})
+            return
+        warnings.warn(
+            f"A fused loop could not be compiled by {compiler.path}, so its operations run one by "
+            f"one, which gives the same results more slowly. What went wrong: {error}",
+            stacklevel=2,
+        )
+
+
+def _source(kernels: dict[str, Kernel]) -> str:
+    names = frozenset[str]().union(*(kernel.functions for kernel in kernels.values()))
+    is_direct = direct_calls.are_used()
+    calls = direct_calls if is_direct else ctypes_calls
+    parts = [functions_text(names), runtime_text(), direct_calls.call_text() if is_direct else ""]
+    for key, kernel in kernels.items():
+        text = kernel.text.replace("_KEY", f"_{key}")
+        closes = f"close_{key}" if f"close_{key}(" in text else "0"
+        parts += [text, "\n", calls.entry_text(f"loop_{key}", f"work_{key}", closes)]
+    return "".join(parts)

@@ -1,0 +1,41 @@
+"""The capabilities of the C compiler: fused loops, and products of fixed shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tapegrad.core.backend.capabilities import SpecializableCall
+from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
+from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.recycling import recycled
+
+
+class CLoopCompiler:
+    """Compiles fused loops to C; all loops that are not cached are compiled together."""
+
+    dtypes = LOOP_DTYPES
+    joins = False
+    result_buffer = staticmethod(recycled)
+
+    def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
+        # Import the C generator with the first loop, because most processes have none.
+        from tapegrad_numpy.loops import compile as c_compiler
+
+        return [*c_compiler.make_all(loops)]
+
+    def source(self, run: Callable[..., Any]) -> None:
+        """Return None: the C source is not kept."""
+
+
+class CShapeSpecializer:
+    """Compiles small matrix products for their shapes."""
+
+    primitives = frozenset({"matmul", "matvec", "matvecs"})
+    plain: Mapping[str, Callable[..., Any]] = PRODUCTS
+
+    def specialize(self, calls: Sequence[SpecializableCall]) -> list[Callable[..., Any] | None]:
+        # Imported with the first call, like the C generator that it uses.
+        from tapegrad_numpy.loops import shape_specialized
+
+        return [*shape_specialized.make_fixed(calls, self.plain)]

@@ -1,0 +1,1 @@
+"""The backend contract and the registry of backends."""

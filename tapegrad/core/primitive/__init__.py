@@ -1,0 +1,1 @@
+"""Primitives: declaration, derivative rules and dispatch."""

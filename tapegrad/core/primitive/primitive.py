@@ -1,0 +1,467 @@
+"""Primitives: the operations on tensors, with their kernels and derivative rules.
+
+    exp      = unary("exp", lambda t, y: t * y)
+    multiply = binary("multiply", lambda t, x2: t * x2, lambda t, x1: t * x1)
+    where    = elementwise("where", None, rule, rule)
+    reshape  = linear("reshape", transpose=..., batch=...)
+    matmul   = Primitive("matmul", forward); matmul.vjps(...); matmul.jvps(...); matmul.batch(...)
+    argmax   = nondifferentiable("argmax", batch=...)
+
+An elementwise rule is the VJP and, because an elementwise map is its own transpose, also the JVP.
+`bind` does three things: run the backend's kernel, wrap the result, notify the recorders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.out_of_memory import recover
+from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
+from tapegrad.core.recorder import (
+    RAW,
+    Node,
+    Operation,
+    Stack,
+    Token,
+    active_stack,
+    common_tokens,
+    make_leaf,
+    make_node,
+    note_cut,
+    tell,
+)
+from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, MissingRuleError, ShapeError
+
+RuleFunction = Callable[..., Any] | None
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every primitive by name."""
+
+INTERPRETERS: dict[type, Callable[..., Any]] = {}
+"""Value types that handle every call in which they are an operand, e.g. batched tensors."""
+
+
+MOST_FAST = 1024
+"""The most combinations of params for which a primitive caches a fast path."""
+
+
+class Primitive:
+    """One operation: its kernels and rules. Call it with tensors and keyword params.
+
+    `forward(xp, *arrays, **params)` is the generic kernel in Array API terms. Without it, the
+    namespace's function of the same name is used. A backend may replace it by name.
+    """
+
+    make_fast: Callable[[Primitive, dict[str, Any]], Callable[..., Any]]
+    """Makes the fast path for one tensor; fastpath.py sets it."""
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any] | None = None,
+        *,
+        differentiable: bool = True,
+        many: bool = False,
+    ) -> None:
+        if name in PRIMITIVES:
+            raise KeyError(f"There is already a primitive called {name!r}.")
+        self.name = name
+        self.forward = forward
+        self.differentiable = differentiable
+        self.many = many
+        self.broadcasts = False
+        self.conjugates = False
+        self.needs_tensors = False
+        self.takes_none = False
+        self.effects = False
+        self.by_element = False
+        self.kernels: dict[type, Callable[..., Any]] = {}
+        self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
+        self.fast: Callable[..., Any] | None = None
+        self._fast_by_params: dict[Any, Callable[..., Any] | None] = {}
+        self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
+        self.rule_wants: tuple[tuple[str, ...], ...] | None = None
+        self.vjp_rules: tuple[Rule | None, ...] | None = None
+        self.joint_vjp: Rule | None = None
+        self.jvp_rules: tuple[Rule | None, ...] | None = None
+        self.joint_jvp: Rule | None = None
+        self.sparse_vjp: Rule | None = None
+        self.add_part: Callable[..., None] | None = None
+        self.batch_rule: Callable[..., Any] | None = None
+        PRIMITIVES[name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        """Run the primitive, wrap the result and notify the recorders."""
+        if len(args) == 1 and type(args[0]) is Tensor:
+            fast = self._fast_with(params)
+            if fast is not None:
+                return fast(args[0])
+        operands, nodes = [], []
+        for arg in args:
+            if type(arg) is not Tensor:
+                if type(arg) is not Variable:
+                    kernel = self.kernels.get(type(arg)) if active_stack() is RAW else None
+                    if kernel is not None:
+                        return kernel(*args, **params)
+                    return bind_any(self, args, params)
+                arg = arg.value()
+                if type(arg) is not Tensor:
+                    return bind_any(self, args, params)
+            operands.append(arg.array)
+            nodes.append(arg.node)
+        return execute(self, operands, tuple(nodes), params)
+
+    def _fast_with(self, params: dict[str, Any]) -> Callable[..., Any] | None:
+        """The cached fast path for one tensor and these params."""
+        values = tuple(params.values())
+        key = (values, tuple([type(value) for value in values]))
+        try:
+            return self._fast_by_params[key]
+        except KeyError:
+            if len(self._fast_by_params) >= MOST_FAST:
+                self._fast_by_params.clear()
+            fast = None if self.many or self.joint_vjp else self.make_fast(self, dict(params))
+            self._fast_by_params[key] = fast
+            return fast
+        except TypeError:  # a param is not hashable
+            return None
+
+    def vjps(self, *rules: RuleFunction) -> Primitive:
+        """Set one VJP rule per input, from the output's cotangent to that input's."""
+        self.vjp_rules = tuple(Rule(rule) if rule else None for rule in rules)
+        self.plain_rules = tuple(rules)
+        if any(rule is not None and rule.wants for rule in self.vjp_rules):
+            self.rule_wants = tuple(() if rule is None else rule.wants for rule in self.vjp_rules)
+        return self
+
+    def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the rule that returns the cotangents of all inputs as a tuple.
+
+        It may take a keyword `needs`: one bool per input, true if its cotangent is needed.
+        """
+        self.joint_vjp = Rule(rule)
+        return rule
+
+    def sparse(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule that replaces the first VJP rule if the input is a variable.
+
+        It reads the same values and returns the touched rows as `IndexedSlices`.
+        """
+        self.sparse_vjp = Rule(rule)
+        self.plain_rules = None
+        return rule
+
+    def adds_in_place(self, add_part: Callable[..., None]) -> Callable[..., None]:
+        """Set the function that adds the cotangent of a slice to that of the whole, in place."""
+        self.add_part = add_part
+        self.plain_rules = None
+        return add_part
+
+    def jvps(self, *rules: RuleFunction) -> Primitive:
+        """Set one JVP rule per input, from its tangent to a term of the output's tangent."""
+        self.jvp_rules = tuple(Rule(rule) if rule else None for rule in rules)
+        return self
+
+    def jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the rule from the tuple of input tangents (None: zero) to the output tangent."""
+        self.joint_jvp = Rule(rule)
+        return rule
+
+    def batch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the batching rule `(size, batched, *args, **params)`.
+
+        If `batched[i]` is true, `args[i]` has an extra leading axis of length `size`. All results
+        must have it.
+        """
+        self.batch_rule = rule
+        return rule
+
+    def kernel(self, array_type: type) -> Callable[..., Any]:
+        """Return the backend's kernel for arrays of this type, or else the generic one."""
+        found = self.kernels.get(array_type)
+        if found is None:
+            backend = find_backend(array_type)
+            if backend is None:
+                raise ArgumentTypeError(f"{self.name} cannot compute with {array_type.__name__}.")
+            found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
+            self.kernels[array_type] = found
+        return found
+
+    def vjp_kernel(self, array_type: type) -> Callable[..., Any] | None:
+        """Return the backend's kernel that computes all VJP rules, if it has one."""
+        try:
+            return self.vjp_kernels[array_type]
+        except KeyError:
+            pullbacks = capabilities_of(array_type).pullbacks
+            found = None if pullbacks is None else pullbacks.pullback(self.name)
+            self.vjp_kernels[array_type] = found
+            return found
+
+    def _generic_kernel(self, xp: Any) -> Callable[..., Any]:
+        if self.forward is not None:
+            return partial(self.forward, xp)
+        kernel = getattr(xp, self.name, None)
+        if kernel is None:
+            raise MissingRuleError(
+                f"The backend with namespace {getattr(xp, '__name__', xp)} has no kernel for "
+                f"{self.name!r}: add one to its `kernels` table."
+            )
+        return kernel  # type: ignore[no-any-return]
+
+
+bind = Primitive.__call__
+
+
+def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
+    """Bind operands of any type: batched values, variables, lists, raw arrays, numbers."""
+    if active_stack() is RAW:
+        kernel = primitive.kernels.get(type(args[0]))
+        if kernel is not None:
+            return kernel(*args, **params)
+        if _all_raw(args):
+            return _kernel_for(primitive, args)(*args, **params)
+    args = [_adapted(arg) for arg in args]
+    for arg in args:
+        if type(arg) in INTERPRETERS:
+            return INTERPRETERS[type(arg)](primitive, args, params)
+    try:
+        args = _as_operands(primitive, args)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{primitive.name} cannot take this operand. {error}") from error
+    operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
+    nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
+    return execute(primitive, operands, nodes, params)
+
+
+def _all_raw(args: Sequence[Any]) -> bool:
+    return all(type(a) in NUMBERS or find_backend(type(a)) is not None for a in args)
+
+
+def _kernel_for(primitive: Primitive, operands: Sequence[Any]) -> Callable[..., Any]:
+    for operand in operands:
+        if type(operand) not in NUMBERS:
+            return primitive.kernel(type(operand))
+    return primitive.kernel(type(to_tensor(operands[0]).array))
+
+
+def _adapted(arg: Any) -> Any:
+    """Read variables and convert values of registered types to tensors; return others as is."""
+    found = type(arg)
+    return arg if found is Tensor or found in NUMBERS or found in INTERPRETERS else adapted(arg)
+
+
+def _as_operands(primitive: Primitive, values: list[Any]) -> list[Any]:
+    """Convert operands to tensors; Python numbers stay as they are if the primitive broadcasts."""
+    like = next((arg for arg in values if isinstance(arg, Tensor)), None)
+    if like is None:
+        arrays = [arg for arg in values if type(arg) not in NUMBERS]
+        like = to_tensor(arrays[0] if arrays else values[0])
+        position = next(i for i, arg in enumerate(values) if not arrays or arg is arrays[0])
+        values[position] = like
+    stay = NUMBERS if primitive.broadcasts else ()
+    return [arg if type(arg) in stay else to_tensor(arg, like=like) for arg in values]
+
+
+def execute(
+    primitive: Primitive,
+    operands: list[Any],
+    nodes: tuple[Node | None, ...],
+    params: dict[str, Any],
+) -> Any:
+    """Run the kernel on raw operands; wrap and record the result."""
+    array_type = type(operands[0])
+    if len(operands) > 1:
+        for operand in operands:
+            if type(operand) is not array_type:
+                array_type = _dispatch_type(primitive, operands)
+                break
+    try:
+        kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
+        result = kernel(*operands, **params)
+    except (ValueError, TypeError) as error:
+        explain_failure(primitive, operands, error)
+    except MemoryError as error:
+        again = partial(kernel, *operands, **params)
+        result = recover(primitive.name, operands, again, error, nodes)
+    if primitive.many:
+        tensors = tuple([wrap(array) for array in result])
+        if any([node is not None for node in nodes]):
+            record_many(active_stack(), primitive, params, operands, nodes, result, tensors)
+        return tensors
+    tensor = wrap(result)
+    for node in nodes:
+        if node is not None:
+            tensor.node = record(active_stack(), primitive, params, operands, nodes, result)
+            break
+    return tensor
+
+
+def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
+    """Check operands of several Python types and return the array type to dispatch on.
+
+    If one of them is a recorded array, the others are recorded as constants.
+    """
+    arrays = [operand for operand in operands if type(operand) not in NUMBERS]
+    for array in arrays:
+        adoption = capabilities_of(type(array)).adoption
+        if adoption is not None:
+            operands[:] = adoption.adopt(array, operands)
+            return type(array)
+    first = type(arrays[0])
+    for array in arrays:
+        if type(array) is not first and find_backend(type(array)) is not find_backend(first):
+            refuse_mixed_devices(primitive.name, arrays)
+    return first
+
+
+def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
+    """Raise a kernel's error again, with the name of the primitive and the operands' types."""
+    if type(error) not in (ValueError, TypeError):
+        raise error
+    arrays = [operand for operand in operands if type(operand) not in NUMBERS]
+    refuse_mixed_devices(primitive.name, arrays)
+    came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
+    kind: type[Exception] = ArgumentTypeError
+    if isinstance(error, ValueError):
+        about_shapes = any(
+            word in str(error) for word in ("shape", "size", "broadcast", "dimension")
+        )
+        kind = ShapeError if about_shapes else ArgumentError
+    raise kind(f"{primitive.name} cannot take {came}: {error}") from error
+
+
+def record(
+    stack: Stack,
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    result: Any,
+) -> Node | None:
+    """Return the node of a result, or None if no active recorder tracks its inputs."""
+    tokens = stack.tokens
+    if not tokens:
+        return None
+    if not primitive.differentiable:
+        note_cut(f"{primitive.name} has no derivative", nodes)
+        return None
+    for source in nodes:
+        if source is not None and source.tokens is not tokens:
+            tokens = common_tokens(stack, nodes)
+            if not tokens:
+                return None
+            break
+    if not stack.listeners:
+        saved = saved_values(primitive, operands, nodes, result)
+        return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+    node = _node_of(tokens, primitive, params, operands, nodes, result)
+    tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
+    return node
+
+
+def record_many(
+    stack: Stack,
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    results: Sequence[Any],
+    tensors: tuple[Tensor, ...],
+) -> None:
+    """Attach a node to each differentiable result of a primitive with several results."""
+    tokens = common_tokens(stack, nodes)
+    if not tokens:
+        return
+    if not primitive.differentiable:
+        note_cut(f"{primitive.name} has no derivative", nodes)
+        return
+    whole = _node_of(tokens, primitive, params, operands, nodes, results)
+    for index, tensor in enumerate(tensors):
+        if tensor.dtype.is_differentiable:
+            tensor.node = make_node(tokens, PICK, {"index": index}, (whole,), None, None)
+            if stack.listeners:
+                share_tangents(whole, index, tensor.node)
+    if stack.listeners:
+        outputs = tuple(tensor.node for tensor in tensors)
+        tell(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
+
+
+def _node_of(
+    tokens: tuple[Token, ...],
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    nodes: tuple[Node | None, ...],
+    result: Any,
+) -> Node:
+    if not any([token.keeps_history for token in tokens]):
+        return make_leaf(tokens)
+    saved = saved_values(primitive, operands, nodes, result)
+    return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+
+
+def saved_values(
+    primitive: Primitive, operands: Sequence[Any], nodes: Sequence[Node | None], result: Any
+) -> Any:
+    """Return what the rules of the tracked inputs read: one tuple per input or per joint rule."""
+    if primitive.joint_vjp is not None:
+        return primitive.joint_vjp.pick(operands, result)
+    rules = primitive.vjp_rules
+    if rules is None:
+        return None
+    saved: list[Any] = []
+    for rule, node in zip(rules, nodes):  # without `strict`, which doubles the cost
+        if rule is None or node is None:
+            saved.append(None)
+        else:
+            saved.append(rule.pick(operands, result))
+    return saved
+
+
+def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
+    """Return, per input, the (shape, dtype) of its gradient; None if no gradient differs.
+
+    For a primitive with several results, return the (shape, dtype) of zeros for each result.
+    """
+    if primitive.takes_none:
+        return range(len(result))  # zeros are never made
+    if primitive.many:
+        return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
+    return (broadcast_fit if primitive.broadcasts else dtype_fit)(operands, result)
+
+
+def dtype_fit(operands: Sequence[Any], result: Any) -> Any:
+    """Return the fits of operands that do not broadcast: only the dtype may differ."""
+    dtype = result.dtype
+    fits: list[Any] | None = None
+    for i, operand in enumerate(operands):
+        own = getattr(operand, "dtype", dtype)
+        if own is not dtype and own != dtype:
+            fits = fits or [None] * len(operands)
+            fits[i] = (None, own)
+    return fits
+
+
+def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
+    """Return the fits of operands that broadcast against each other."""
+    shape, dtype = result.shape, result.dtype
+    fits: list[Any] | None = None
+    for i, operand in enumerate(operands):
+        if type(operand) in NUMBERS:
+            continue
+        own_shape, own_dtype = operand.shape, operand.dtype
+        same_dtype = own_dtype is dtype or own_dtype == dtype
+        if own_shape != shape or not same_dtype:
+            fits = fits or [None] * len(operands)
+            fits[i] = (None if own_shape == shape else own_shape, None if same_dtype else own_dtype)
+    return fits

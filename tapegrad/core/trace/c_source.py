@@ -1,0 +1,265 @@
+"""Emit C for expressions: one statement per operation, common subexpressions once.
+
+The source is valid CUDA C++ and, except for complex numbers, plain C++ with <cmath>.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.trace.expression import Expression, UntraceableError, kind_of_dtype
+
+TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float16": "float",  # arithmetic on half precision uses single precision
+    "bfloat16": "float",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "complex<float>",
+    "complex128": "complex<double>",
+}
+_WEAK_TYPES = {bool: "bool", int: "long long", float: "double"}
+
+_INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+    "logical_and": "&&",
+    "logical_or": "||",
+    "logical_xor": "!=",
+}
+_SPELLED = {
+    "negative": "-{0}",
+    "logical_not": "!{0}",
+    "where": "{0} ? {1} : {2}",
+    "square": "{0} * {0}",
+    "reciprocal": "({T})1 / {0}",
+    "rsqrt": "({T})1 / sqrt({0})",
+    # A NaN operand gives NaN, as in NumPy.
+    "maximum": "{0} > {1} || {0} != {0} ? {0} : {1}",
+    "minimum": "{0} < {1} || {0} != {0} ? {0} : {1}",
+    "sign": "{0} != {0} ? {0} : ({T})(({0} > ({T})0) - ({0} < ({T})0))",
+    "isnan": "{0} != {0}",
+    "isinf": "({0} - {0}) != ({0} - {0}) && {0} == {0}",
+    "isfinite": "({0} - {0}) == ({0} - {0})",
+    "signbit": "signbit({0}) != 0",
+    "round": "rint({0})",
+    "abs": "fabs({0})",
+    "real": "{0}",
+    "imag": "({T})0",
+    "remainder": "floored_remainder({0}, {1})",
+    "logaddexp": "log_of_sum({0}, {1})",
+    "ndtr": "normcdf({0})",
+}
+_LOG_AT_INFINITY = "{T}(hypot({0}.real(), {0}.imag()), atan2({0}.imag(), {0}.real()))"
+_COMPLEX = {
+    "abs": "abs({0})",
+    "real": "{0}.real()",
+    "imag": "{0}.imag()",
+    "isnan": "{0}.real() != {0}.real() || {0}.imag() != {0}.imag()",
+    "conj": "conj({0})",
+    # CuPy's functions differ from the C standard at infinities, NaN and signed zeros.
+    "log": "isinf({0}.real()) || isinf({0}.imag()) ? " + _LOG_AT_INFINITY + " : log({0})",
+    "log1p": "isinf({0}.real()) || isinf({0}.imag()) ? "
+    + _LOG_AT_INFINITY
+    + " : log({T}({0}.real() + 1, {0}.imag()))",
+    "tanh": "{0}.real() == 0 && !isfinite({0}.imag())"
+    " ? {T}({0}.real(), {0}.imag() - {0}.imag()) : tanh({0})",
+    "acosh": "{0}.real() == 0 && isnan({0}.imag())"
+    " ? {T}({0}.imag(), 1.57079632679489662) : acosh({0})",
+}
+_INTEGER = {"abs": "{0} < 0 ? -{0} : {0}", "isnan": "false", "isinf": "false", "isfinite": "true"}
+
+HELPERS = r"""
+// The remainder with the sign of the divisor, as in Python.
+template <class T> __device__ __forceinline__ T floored_remainder(T a, T b) {
+    T r = fmod(a, b);
+    if (r == 0) return copysign((T)0, b);
+    return (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T> __device__ __forceinline__ T log_of_sum(T a, T b) {
+    if (a == b) return a + (T)0.693147180559945309417232121458;
+    T gap = a - b;
+    if (gap > 0) return a + log1p(exp(-gap));
+    return gap <= 0 ? b + log1p(exp(gap)) : gap;
+}
+// Computed on the bits: CuPy flushes subnormal numbers to 0 in single precision.
+__device__ __forceinline__ float next_after(float a, float b) {
+    const int i = __float_as_int(a), j = __float_as_int(b);
+    if (a != a || b != b) return a + b;
+    if (i == j || ((i | j) << 1) == 0) return b;
+    if ((i << 1) == 0) return __int_as_float((j & 0x80000000) | 1);
+    const bool outwards = (i < 0) == (j < 0) ? (j & 0x7fffffff) > (i & 0x7fffffff) : false;
+    return __int_as_float(outwards ? i + 1 : i - 1);
+}
+__device__ __forceinline__ double next_after(double a, double b) { return nextafter(a, b); }
+#define nextafter next_after
+__device__ __forceinline__ float spacing(float x) {
+    const int size = __float_as_int(x) & 0x7fffffff, exponent = size >> 23;
+    if (exponent == 0xff) return x - x;
+    int step = exponent > 23 ? (exponent - 23) << 23 : 1 << (exponent > 1 ? exponent - 1 : 0);
+    if (size == 0x7f7fffff) step = 0x7f800000;  // from the largest number to infinity
+    return __int_as_float(__float_as_int(x) < 0 && size ? step | 0x80000000 : step);
+}
+__device__ __forceinline__ double spacing(double x) {
+    const double step = nextafter(fabs(x), 1e308 * 1e308) - fabs(x);
+    return x < 0 ? -step : step;
+}
+// Round to odd in single precision. Rounding the result to half precision then equals rounding the
+// double directly, because no tie can arise.
+__device__ __forceinline__ float cut_to_odd(double x) {
+    const float y = __double2float_rz(x);
+    return (double)y == x ? y : __int_as_float(__float_as_int(y) | 1);
+}
+"""
+
+
+def type_of(expression: Expression) -> str:
+    """Return the C type in which an expression is computed."""
+    if expression.dtype is None:
+        assert expression.weak is not None
+        return _WEAK_TYPES[expression.weak]
+    name = expression.dtype.name
+    if name not in TYPES:
+        raise UntraceableError(f"There is no C type for {name}.")
+    return TYPES[name]
+
+
+def literal(value: Any, c_type: str) -> str:
+    """Return a Python number as an exact C literal."""
+    if isinstance(value, complex):
+        part = c_type.removeprefix("complex<").removesuffix(">")
+        return f"{c_type}({literal(value.real, part)}, {literal(value.imag, part)})"
+    if isinstance(value, bool):
+        return f"({c_type})({int(value)})"
+    if isinstance(value, int) and abs(value) < 2**63:
+        return f"({c_type})({value}LL)"
+    number = float(value)
+    if math.isnan(number):
+        return f"({c_type})(0.0 / 0.0)"
+    if math.isinf(number):
+        return f"({c_type})({'-' if number < 0 else ''}1e308 * 1e308)"
+    return f"({c_type})({number.hex()})"
+
+
+def statements(outputs: Sequence[Expression], inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the statements that compute expressions from named inputs, and the result names."""
+    writer = _Writer(inputs)
+    names = [writer.name_of(output) for output in outputs]
+    return writer.lines, names
+
+
+class _Writer:
+    """Emits each distinct operation once, after its operands."""
+
+    def __init__(self, inputs: Sequence[str]) -> None:
+        self.inputs = inputs
+        self.lines: list[str] = []
+        self._by_node: dict[int, str] = {}
+        self._by_text: dict[str, str] = {}
+
+    def name_of(self, root: Expression) -> str:
+        """Return the name of an expression's value; not recursive, because graphs can be deep."""
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            missing = [o for o in node.operands if id(o) not in self._by_node]
+            if missing and id(node) not in self._by_node:
+                waiting.extend(missing)
+                continue
+            waiting.pop()
+            if id(node) not in self._by_node:
+                self._by_node[id(node)] = self._write(node)
+        return self._by_node[id(root)]
+
+    def _write(self, node: Expression) -> str:
+        if node.name == "input":
+            return self.inputs[int(node.value)]
+        c_type = type_of(node)
+        if node.name == "constant":
+            return literal(node.value, c_type)
+        formula = self._formula(node, c_type)
+        name = self._by_text.get(c_type + formula)
+        if name is None:
+            name = self._by_text[c_type + formula] = f"v{len(self._by_text)}"
+            self.lines.append(f"const {c_type} {name} = {formula};")
+        return name
+
+    def _formula(self, node: Expression, c_type: str) -> str:
+        names = [self._by_node[id(operand)] for operand in node.operands]
+        if node.name == "astype":
+            return _converted(names[0], node.operands[0], node)
+        if node.name in _INFIX:
+            return f"{names[0]} {_INFIX[node.name]} {names[1]}"
+        if node.name == "pow":
+            return _power(names, node)
+        spelling = _spelling(node)
+        if spelling is None:
+            return f"{node.name}({', '.join(names)})"
+        return spelling.format(*names, T=c_type)
+
+
+def _spelling(node: Expression) -> str | None:
+    kind = _kind(node.operands[0])
+    if kind == "c" and node.name in _COMPLEX:
+        return _COMPLEX[node.name]
+    if kind in "biu" and node.name in _INTEGER:
+        return _INTEGER[node.name]
+    if kind == "c" and node.name in ("isinf", "isfinite", "signbit", "round"):
+        raise UntraceableError(f"{node.name} of complex numbers is not traced.")
+    return _SPELLED.get(node.name)
+
+
+def _kind(node: Expression) -> str:
+    if node.dtype is not None:
+        return kind_of_dtype(node.dtype)
+    return "f" if node.weak is float else "i"
+
+
+def _converted(name: str, source: Expression, node: Expression) -> str:
+    """Emit a cast; complex numbers do not convert to real ones, doubles are rounded once."""
+    from_kind, to_kind = _kind(source), _kind(node)
+    if to_kind == "b":
+        return f"{name} != {type_of(source)}(0)" if from_kind == "c" else f"{name} != 0"
+    if from_kind == "c" and to_kind == "c":
+        part = type_of(node).removeprefix("complex<").removesuffix(">")
+        return f"{type_of(node)}(({part}){name}.real(), ({part}){name}.imag())"
+    if to_kind == "c":
+        part = type_of(node).removeprefix("complex<").removesuffix(">")
+        return f"{type_of(node)}(({part}){name})"
+    if from_kind == "c":
+        raise UntraceableError("Complex numbers are not cast to real ones.")
+    if node.dtype is not None and node.dtype.name == "float16" and _is_double(source):
+        return f"cut_to_odd({name})"
+    return name
+
+
+def _is_double(node: Expression) -> bool:
+    return node.dtype is not None and node.dtype.name == "float64"
+
+
+def _power(names: list[str], node: Expression) -> str:
+    exponent = node.operands[1]
+    value = exponent.value if exponent.name == "constant" else None
+    if value == 2:
+        return f"{names[0]} * {names[0]}"
+    if value == 3:
+        return f"{names[0]} * {names[0]} * {names[0]}"
+    return f"pow({names[0]}, {names[1]})"

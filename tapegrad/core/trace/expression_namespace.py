@@ -1,0 +1,147 @@
+"""The Array API namespace of expressions, for tracing generic kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.trace.expression import (
+    EXPRESSIONS,
+    Expression,
+    UntraceableError,
+    arithmetic,
+    brought,
+    choice,
+    comparison,
+    constant,
+    floating,
+    kind_of_dtype,
+    logic,
+    magnitude,
+)
+
+Function = Callable[..., Any]
+
+_FLOATING = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
+    "cosh", "divide", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp2", "expm1", "floor",
+    "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "ndtr", "nextafter", "pow",
+    "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh", "spacing", "sqrt", "tan", "tanh",
+    "trunc",
+)  # fmt: skip
+_ARITHMETIC = ("add", "maximum", "minimum", "multiply", "negative", "sign", "square", "subtract")
+_COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+_TESTS = ("isfinite", "isinf", "isnan", "signbit")
+_LOGIC = ("logical_and", "logical_not", "logical_or", "logical_xor")
+_BITS_OF_TRUTH = {
+    "bitwise_and": "logical_and",
+    "bitwise_invert": "logical_not",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}
+_KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+_REAL_ONLY = frozenset({
+    "atan2", "cbrt", "ceil", "copysign", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "floor",
+    "fmod", "hypot", "logaddexp", "maximum", "minimum", "ndtr", "nextafter", "remainder", "round",
+    "sign", "spacing", "trunc", "exp2", "expm1", "log2",
+})  # fmt: skip
+
+
+def _checked(family: Function, name: str, *values: Any) -> Expression:
+    result: Expression = family(name, *values)
+    if name in _REAL_ONLY and result.dtype is not None and kind_of_dtype(result.dtype) == "c":
+        raise UntraceableError(f"{name} of complex numbers is not traced.")
+    return result
+
+
+class _Namespace:
+    """`xp` for expressions; functions that it lacks cannot be traced."""
+
+    __name__ = "expressions"
+    pi = np.pi
+    inf = np.inf
+    nan = np.nan
+    where = staticmethod(choice)
+
+    def __init__(self) -> None:
+        for family, names in ((floating, _FLOATING), (arithmetic, _ARITHMETIC)):
+            for name in names:
+                setattr(self, name, partial(_checked, family, name))
+        for name in (*_COMPARISONS, *_TESTS):
+            setattr(self, name, partial(comparison, name))
+        for name in _LOGIC:
+            setattr(self, name, partial(logic, name))
+        for name, same in _BITS_OF_TRUTH.items():
+            setattr(self, name, partial(logic, same))
+        for name in ("abs", "real", "imag"):
+            setattr(self, name, partial(magnitude, name))
+        for dtype in ("bool_", "int32", "int64", "float32", "float64"):
+            setattr(self, dtype.rstrip("_"), np.dtype(getattr(np, dtype)))
+
+    def __getattr__(self, name: str) -> Any:
+        raise UntraceableError(f"{name} is not a function of expressions.")
+
+    def positive(self, x: Expression) -> Expression:
+        return x
+
+    def conj(self, x: Expression) -> Expression:
+        is_complex = x.dtype is not None and kind_of_dtype(x.dtype) == "c"
+        return arithmetic("conj", x) if is_complex else x
+
+    def clip(self, x: Any, min: Any = None, max: Any = None) -> Any:
+        x = x if min is None else _checked(arithmetic, "maximum", x, min)
+        return x if max is None else _checked(arithmetic, "minimum", x, max)
+
+    def astype(self, x: Expression, dtype: Any, copy: bool = True) -> Expression:
+        if dtype is None:
+            raise UntraceableError("astype needs a dtype, and a Python number has none.")
+        return brought(x, np.dtype(dtype))
+
+    def zeros_like(self, x: Expression, dtype: Any = None) -> Any:
+        return _filled(0, x, dtype)
+
+    def ones_like(self, x: Expression, dtype: Any = None) -> Any:
+        return _filled(1, x, dtype)
+
+    def full_like(self, x: Expression, fill_value: Any, dtype: Any = None) -> Any:
+        return _filled(fill_value, x, dtype)
+
+    def full(self, shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Any:
+        if shape != ():
+            raise UntraceableError("Expressions cannot create arrays with axes.")
+        return self.asarray(fill_value, dtype)
+
+    def zeros(self, shape: Any, dtype: Any = None, device: Any = None) -> Any:
+        return self.full(shape, 0, dtype)
+
+    def asarray(self, value: Any, dtype: Any = None, device: Any = None) -> Any:
+        if dtype is None:
+            raise UntraceableError("asarray needs a dtype.")
+        return brought(value, np.dtype(dtype))
+
+    def isdtype(self, dtype: Any, kind: Any) -> bool:
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        letter = kind_of_dtype(dtype)
+        return any(letter in _KINDS[k] if isinstance(k, str) else dtype == k for k in kinds)
+
+    def finfo(self, dtype: Any) -> Any:
+        return np.finfo(dtype)
+
+
+def _filled(value: Any, x: Expression, dtype: Any) -> Any:
+    wanted = x.dtype if dtype is None else np.dtype(dtype)
+    return value if wanted is None else constant(value, wanted)
+
+
+EXPRESSIONS.xp = _Namespace()

@@ -1,0 +1,80 @@
+"""Loops: the intermediate representation of a fused kernel.
+
+A loop runs over the elements of an iteration space. Each output is an expression of one element,
+which is stored for every element or reduced along some axes. Backends compile loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.trace.expression import Expression
+
+Shape = tuple[int, ...]
+DType = np.dtype[Any]
+
+COMBINATIONS = ("add", "multiply", "maximum", "minimum")
+"""The reductions of a loop; all of them propagate NaN."""
+
+
+@dataclass(frozen=True)
+class LoopInput:
+    """An array that a loop reads; expressions refer to it by its position."""
+
+    shape: Shape
+    seen: Shape
+    """The shape with axes of length 1 inserted or removed, so that it broadcasts to the loop's."""
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class LoopOutput:
+    """An expression, and whether its values are stored or reduced."""
+
+    expression: Expression
+    shape: Shape
+    combine: str | None = None
+    """None to store one value per element of the space, else one of COMBINATIONS."""
+    axes: tuple[int, ...] = ()
+    """The axes of the space, in order, that are reduced."""
+    finish: Expression | None = None
+    """An expression of the reduced value, which is its input 0."""
+
+    @property
+    def dtype(self) -> DType:
+        dtype = (self.expression if self.finish is None else self.finish).dtype
+        assert dtype is not None
+        return dtype
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Inputs, an iteration space and outputs; all reductions are along the same axes."""
+
+    shape: Shape
+    inputs: tuple[LoopInput, ...]
+    outputs: tuple[LoopOutput, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The reduced axes, () if no output is reduced."""
+        return next((output.axes for output in self.outputs if output.combine), ())
+
+    @property
+    def writes(self) -> bool:
+        """Whether an output stores a value for every element."""
+        return any(output.combine is None for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class JoinedLoops:
+    """Loops of equal expressions over different arrays, which run in one launch.
+
+    Each input has the shape of its loop or one element, and no output is reduced. The inputs and
+    outputs are listed loop by loop.
+    """
+
+    loops: tuple[Loop, ...]

@@ -1,0 +1,1 @@
+"""Tensors, variables, data types, devices and conversions between them."""

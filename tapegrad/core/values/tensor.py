@@ -1,0 +1,339 @@
+"""Tensor: an immutable handle on a backend's array.
+
+Operators are bound from the table in `tapegrad.ops.interface.operators`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapegrad.core.backend.protocol import Array
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.recorder import Node, active_stack, note_cut
+from tapegrad.core.values import host, nest
+from tapegrad.core.values.dlpack import export_array
+from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+
+if TYPE_CHECKING:
+    from tapegrad.core.values.operator_types import HasOperators
+else:
+    HasOperators = object
+
+_new = object.__new__
+_AS_ARRAY = "__array__ or memoryview()"
+"""The name of a read by NumPy, which since Python 3.12 may use either."""
+_TO_NUMPY = (
+    "a NumPy array",
+    "Give the tensor itself to NumPy's or tapegrad's functions, or take x.numpy()",
+)
+_TO_OTHERS = (
+    "an array of another library through __dlpack__",
+    "Wrap that computation in tapegrad.custom_gradient, or give it tapegrad.stop_gradient(x)",
+)
+"""The result of a conversion, and what to do instead."""
+
+
+class TensorShape(tuple[int, ...]):
+    """A shape: a tuple with TensorFlow's `rank` and `as_list()`.
+
+    >>> TensorShape((2, 3)).rank, TensorShape((2, 3)).num_elements()
+    (2, 6)
+    """
+
+    __slots__ = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self)
+
+    ndims = rank
+
+    def as_list(self) -> list[int]:
+        return list(self)
+
+    def num_elements(self) -> int:
+        return math.prod(self)
+
+    def is_fully_defined(self) -> bool:
+        return True
+
+
+class TensorRef:
+    """A hashable stand-in for a tensor or variable (from `.ref()`), equal by identity."""
+
+    __slots__ = ("_referent",)
+
+    def __init__(self, referent: Any) -> None:
+        self._referent = referent
+
+    def deref(self) -> Any:
+        return self._referent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorRef) and self._referent is other._referent
+
+    def __hash__(self) -> int:
+        return id(self._referent)
+
+    def __repr__(self) -> str:
+        return f"<ref of {self._referent!r}>"
+
+
+class HasArray(HasOperators):
+    """The properties of an array that tensors and variables share."""
+
+    __slots__ = ()
+
+    array: Array
+
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # `==` is elementwise, so hashing would mislead
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.array.shape)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        return self.shape.num_elements()
+
+    @property
+    def dtype(self) -> DType:
+        known = KNOWN_DTYPES.get(self.array.dtype)
+        return known or as_dtype(backend_of(self.array).dtype_of(self.array))
+
+    @property
+    def device(self) -> str:
+        return backend_of(self.array).device_of(self.array)
+
+
+class Tensor(HasArray):
+    """An immutable array that tapes can record. Make one with `tapegrad.constant`.
+
+    `node` is the value's node in the recorded graph, None if no recorder tracks it. `base` is set
+    only on basic slices: a weak reference to the sliced tensor.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([[1.0, 2.0]])
+    >>> x.shape, x.dtype, x.device
+    ((1, 2), <dtype: 'float32'>, 'cpu')
+    """
+
+    __slots__ = ("__weakref__", "array", "base", "node")
+
+    node: Node | None
+    base: weakref.ref[Tensor]
+
+    def __init__(self, array: Array) -> None:
+        refuse_unsupported(backend_of(array).dtype_of(array))
+        self.array = array
+        self.node = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def numpy(self) -> Any:
+        """Return a copy as a NumPy array (a NumPy scalar for a 0-d tensor)."""
+        value = host.fetch(self.array, self.node, "numpy()")
+        return value[()] if value.ndim == 0 else value
+
+    def numpy_later(self) -> host.Later:
+        """Start to copy the value to the host and return a future at once, e.g. to log a loss.
+
+        Its `done()` returns whether the value has arrived, and `result()` waits for it.
+        """
+        return host.fetch_later(self.array, self.node, "numpy_later()")
+
+    def item(self, *where: Any) -> Any:
+        """Return one element as a Python number: the only one, or the one at a position.
+
+        The position is an index into the flattened tensor, or one index per axis.
+        """
+        return host.fetch(self.array, self.node, "item()").item(*where)
+
+    def tolist(self) -> Any:
+        return host.fetch(self.array, self.node, "tolist()").tolist()
+
+    def ref(self) -> TensorRef:
+        """Return a hashable reference to this tensor, for sets and dictionary keys."""
+        return TensorRef(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ArgumentError(
+                "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
+                "np.from_dlpack(x) shares the memory of a tensor on the CPU."
+            )
+        value = host.fetch(self.array, self.node, _AS_ARRAY)
+        if self.node is not None:
+            _warn_of_leaving(self.node, *_TO_NUMPY)
+        return value if dtype is None else value.astype(dtype, copy=False)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """Return a writable buffer of a copy for `memoryview(x)` (Python 3.12 and later).
+
+        NumPy tries this before `__array__`, so it must also give `np.asarray(x)` a copy.
+        """
+        if self.dtype.name == "bfloat16":
+            raise DTypeError(
+                "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
+            )
+        value = host.fetch(self.array, self.node, _AS_ARRAY)
+        if self.node is not None:
+            _warn_of_leaving(self.node, *_TO_NUMPY)
+        return value.data
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the memory, as NumPy does; by default `bytes(x)` would iterate."""
+        return host.fetch(self.array, self.node, "bytes()").tobytes()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Share the memory with other libraries: `torch.from_dlpack(x)` copies nothing."""
+        if self.node is not None:
+            note_cut("left the tape through __dlpack__", (self.node,))
+            _warn_of_leaving(self.node, *_TO_OTHERS)
+        return export_array(self._shared_array, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> Any:
+        return self._shared_array.__dlpack_device__()
+
+    @property
+    def _shared_array(self) -> Array:
+        """The array; NumPy scalars, which have no DLPack methods, become 0-d arrays."""
+        return np.asarray(self.array) if isinstance(self.array, np.generic) else self.array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface; tensors on other devices do not have this attribute.
+
+        It does not support bfloat16. Use `__dlpack__` for tensors of that dtype.
+        """
+        interface: dict[str, Any] | None = getattr(self.array, "__cuda_array_interface__", None)
+        if interface is None or self.dtype.name == "bfloat16":
+            raise AttributeError(
+                f"A tensor of {self.dtype} on {self.device} has no __cuda_array_interface__."
+            )
+        if self.node is not None:
+            note_cut("left the tape through __cuda_array_interface__", (self.node,))
+        return interface
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Array]:
+        """Used by `cupy.asarray(x)` for dtypes that `__cuda_array_interface__` lacks."""
+        if not hasattr(self.array, "__cuda_array_interface__"):
+            raise AttributeError(f"A tensor on {self.device} is not a CuPy array.")
+        return self._shared
+
+    def _shared(self) -> Array:
+        if self.node is not None:
+            note_cut("left the tape through cupy.asarray()", (self.node,))
+        return self.array
+
+    def __len__(self) -> int:
+        shape = self.array.shape
+        if not shape:
+            raise ArgumentTypeError("A 0-d tensor has no length. Use tapegrad.size(x).")
+        return int(shape[0])
+
+    def __bool__(self) -> bool:
+        return bool(host.fetch(self.array, self.node, "bool()"))
+
+    def __int__(self) -> int:
+        return int(host.fetch(self.array, self.node, "int()").item())
+
+    def __trunc__(self) -> int:
+        whole: int = math.trunc(host.fetch(self.array, self.node, "math.trunc()").item())
+        return whole
+
+    def __float__(self) -> float:
+        return float(host.fetch(self.array, self.node, "float()").item())
+
+    def __complex__(self) -> complex:
+        return complex(host.fetch(self.array, self.node, "complex()").item())
+
+    def __index__(self) -> int:
+        return host.fetch(self.array, self.node, "index()").__index__()
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self.size != 1:
+            raise ArgumentTypeError(
+                f"The format {spec!r} is for one number. Got a tensor of shape "
+                f"{self.shape}: format the elements of x.tolist(), or str(x)."
+            )
+        return format(host.fetch(self.array, None, "format()").item(), spec)
+
+    def __repr__(self) -> str:
+        value = host.fetch(self.array, None, "repr()")
+        body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
+        return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, numpy={body}>"
+
+    def __str__(self) -> str:
+        value = host.fetch(self.array, None, "str()")
+        return f"tapegrad.Tensor({value}, shape={self.shape}, dtype={self.dtype})"
+
+    def __copy__(self) -> Tensor:
+        """Return a second handle on the value; item assignment to one does not change the other."""
+        return wrap(self.array, self.node)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return wrap(self.array, self.node)
+
+    def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, str]]:
+        return _rebuild, (host.fetch(self.array, None, "pickle"), self.device)
+
+
+def wrap(array: Array, node: Node | None = None) -> Tensor:
+    """Return a tensor of a raw array, without checks."""
+    tensor: Tensor = _new(Tensor)
+    tensor.array = array
+    tensor.node = node
+    return tensor
+
+
+def _warn_of_leaving(node: Node, became: str, way: str) -> None:
+    """Warn if an active tape tracks a value that is converted to an array outside the tape."""
+    for recorder in reversed(active_stack().recorders):
+        if recorder.notes_cuts and recorder.token in node.tokens:
+            frame, level = sys._getframe(2), 3
+            while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+                frame, level = frame.f_back, level + 1
+            warnings.warn(
+                f"A tensor that a tape follows became {became}: what is computed from that is not "
+                f"recorded. {way} where no gradient is wanted.",
+                stacklevel=level,
+            )
+            return
+        if not (recorder.notes_cuts or recorder.listens):
+            return  # the body of a custom gradient, which may leave the tape
+
+
+def _rebuild(value: np.ndarray, device: str) -> Tensor:
+    return Tensor(host.place(value, device))
+
+
+nest.LEAF_TYPES.update((Tensor, np.ndarray))

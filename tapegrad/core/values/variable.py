@@ -1,0 +1,314 @@
+"""Variable: a named, mutable value, e.g. a weight."""
+
+from __future__ import annotations
+
+import copy as copying
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+from tapegrad.core.backend.protocol import Array
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.recorder import NO_PARAMS, Node, Stack, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.values import host, nest
+from tapegrad.core.values.convert import (
+    copy_of_device_array,
+    register_tensor_conversion_function,
+    to_tensor,
+)
+from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
+
+_next_number = count(1).__next__
+_live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
+_listeners: list[Callable[[Variable], None]] = []
+_new = object.__new__
+_IS_VARIABLE = {"variable": True}
+
+
+class Variable(HasArray):
+    """A value that can be assigned to; every active tape that reads it watches it.
+
+    Reads are snapshots: a tensor read before an `assign` keeps its value.
+
+    >>> w = Variable([1.0, 2.0])
+    >>> w.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_declared_shape",
+        "_leaf",
+        "array",
+        "constraint",
+        "name",
+        "number",
+        "trainable",
+    )
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        constraint: Callable[[Tensor], Any] | None = None,
+        shape: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ArgumentError("A Variable needs an initial_value. Got None.")
+        if constraint is not None and not callable(constraint):
+            raise ArgumentError(f"constraint must be a function or None. Got {constraint!r}.")
+        if callable(initial_value) and not isinstance(initial_value, Tensor | Variable):
+            initial_value = initial_value()
+        self.number = _next_number()
+        self.array: Array = _initial_array(initial_value, dtype)
+        self.trainable = True if trainable is None else bool(trainable)
+        self.name = f"{name or 'Variable'}:0"
+        self.constraint = constraint
+        self._declared_shape = _declared(shape, self.array.shape)
+        self._leaf: tuple[tuple[Token, ...], Node | None] | None = None
+        _live[self.number] = self
+        for listener in _listeners:
+            listener(self)
+
+    def value(self) -> Any:
+        """Return the current value as a tensor; active tapes record the read."""
+        stack = active_stack()
+        if not stack.tokens:
+            return wrap(self.array)
+        if stack.framed:  # a tape inside vmap computes one gradient per example
+            return stack.framed[-1].read_per_example(self)
+        tensor: Tensor = _new(Tensor)
+        tensor.array = self.array
+        tensor.node = self.leaf(stack)
+        return tensor
+
+    read_value = value
+
+    def leaf(self, stack: Stack) -> Node | None:
+        """Return the leaf of the current value for the recorders of `stack`, made on first read."""
+        tokens = stack.tokens
+        known = self._leaf
+        if known is None or known[0] is not tokens:
+            known = self._leaf = (tokens, self.new_leaf(stack, _IS_VARIABLE))
+        return known[1]
+
+    def was_read(self, stack: Stack) -> bool:
+        """Whether the current value already has a leaf."""
+        return self._leaf is not None and self._leaf[0] is stack.tokens
+
+    def new_leaf(self, stack: Stack, params: dict[str, Any] = NO_PARAMS) -> Node | None:
+        """Return a new leaf for the recorders of `stack` that track this variable, or None."""
+        node = make_leaf(stack.tokens, params)
+        followers = [r for r in stack.recorders if r.follows_variable(self, node)]
+        if len(followers) != len(stack.tokens):
+            node.tokens = tuple([recorder.token for recorder in followers])
+        return node if followers else None
+
+    def forget_leaf(self) -> None:
+        """Make a new leaf at the next read, because a recorder began to track this variable."""
+        self._leaf = None
+
+    def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Replace the value; return the variable (None with `read_value=False`)."""
+        self.array = self._fit(value, "assign")
+        return self._after_assign(read_value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Add `delta` to the value."""
+        self.array = self.array + self._fit(delta, "assign_add")
+        return self._after_assign(read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+        """Subtract `delta` from the value."""
+        self.array = self.array - self._fit(delta, "assign_sub")
+        return self._after_assign(read_value)
+
+    def _after_assign(self, read_value: bool) -> Variable | None:
+        if not read_value:
+            return None
+        self.value()  # the result counts as a read, so tapes that watch reads record the variable
+        return self
+
+    def _fit(self, value: Any, method: str) -> Array:
+        """Check shape and dtype of a new value and return it as an array on this device."""
+        if isinstance(value, Variable):
+            value = value.value()
+        elif not isinstance(value, Tensor):
+            value = self._convert(value, method)
+        if value.dtype != self.dtype:
+            raise DTypeError(
+                f"{method} on {self.name!r} expects {self.dtype}. Got a tensor of {value.dtype}; "
+                f"cast it with tapegrad.cast(x, '{self.dtype}')."
+            )
+        if not _accepts(self._declared_shape, value.shape):
+            raise ShapeError(
+                f"{method} on {self.name!r} expects shape {self._declared_shape}. "
+                f"Got {value.shape}."
+            )
+        if value.node is not None:
+            note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
+        return host.move(value.array, self.device, f"{method}()")
+
+    def _convert(self, value: Any, method: str) -> Tensor:
+        """Convert a value; numbers, lists and arrays take this dtype, other types keep theirs."""
+        try:
+            copy = copy_of_device_array(value, self.dtype)
+            return to_tensor(value, self.dtype) if copy is None else wrap(copy)
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(
+                f"{method} on {self.name!r} cannot take this value. {error}"
+            ) from error
+
+    def _refuse_in_place(self, other: Any) -> Any:
+        raise InPlaceError(
+            f"In-place operators do not change a variable. Use {self.name!r}.assign_add(x), "
+            "assign_sub(x) or assign(new_value); or write `y = v + x` for a new tensor."
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = _refuse_in_place
+    __imod__ = __ipow__ = __imatmul__ = __iand__ = __ior__ = __ixor__ = _refuse_in_place
+    __ilshift__ = __irshift__ = _refuse_in_place
+
+    def numpy(self) -> Any:
+        return wrap(self.array).numpy()
+
+    def numpy_later(self) -> host.Later:
+        """Start to copy the current value to the host and return a future at once."""
+        return wrap(self.array).numpy_later()
+
+    def item(self) -> Any:
+        return wrap(self.array).item()
+
+    def ref(self) -> TensorRef:
+        return TensorRef(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.value().__array__(dtype, copy)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        buffer: memoryview = self.value().__buffer__(flags)
+        return buffer
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.value())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.value().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return wrap(self.array).__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return wrap(self.array).__cuda_array_interface__
+
+    @property
+    def __cupy_get_ndarray__(self) -> Any:
+        return wrap(self.array).__cupy_get_ndarray__
+
+    def __len__(self) -> int:
+        return len(wrap(self.array))
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __trunc__(self) -> int:
+        return int(self.value().__trunc__())
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __complex__(self) -> complex:
+        return complex(self.value())
+
+    def __index__(self) -> int:
+        return int(self.value().__index__())
+
+    def __format__(self, spec: str) -> str:
+        return format(wrap(self.array), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        value = repr(wrap(self.array)).partition("numpy=")[2]
+        return (
+            f"<tapegrad.Variable {self.name!r} shape={self.shape} dtype={self.dtype}, numpy={value}"
+        )
+
+    def __copy__(self) -> Variable:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        twin = _restore(*self._state())
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> Any:
+        return _restore, self._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        value = host.fetch(self.array, None, "pickle")
+        constraint = copying.copy(self.constraint)
+        return value, self.trainable, self.name, self.device, constraint
+
+
+def note_creations(listener: Callable[[Variable], None]) -> None:
+    """Call `listener` with each new variable, e.g. to find those that a recording creates."""
+    _listeners.append(listener)
+
+
+def live_variables() -> list[Variable]:
+    """Return all variables that are still referenced, in order of creation."""
+    return [variable for _, variable in sorted(_live.items())]
+
+
+def _initial_array(initial_value: Any, dtype: Any) -> Array:
+    """Return the initial value as an array that no other object can change."""
+    if isinstance(initial_value, Variable):
+        initial_value = initial_value.value()
+    if isinstance(initial_value, Tensor):
+        if dtype is None or initial_value.dtype == dtype:
+            return initial_value.array
+        array = initial_value.array
+        xp = backend_of(array).xp
+        return xp.astype(xp.asarray(array), numpy_dtype(dtype))
+    array = copy_of_device_array(initial_value, dtype)
+    return to_tensor(initial_value, dtype).array if array is None else array
+
+
+def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | None:
+    if shape is None:
+        return tuple(actual)
+    declared = getattr(shape, "dims", shape)
+    if declared is None:
+        return None
+    declared = tuple(declared)
+    if not _accepts(declared, actual):
+        raise ShapeError(f"shape={declared} does not fit the initial value's {tuple(actual)}.")
+    return declared
+
+
+def _accepts(declared: tuple[int | None, ...] | None, actual: tuple[int, ...]) -> bool:
+    if declared is None:
+        return True
+    return len(declared) == len(actual) and all(
+        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    )
+
+
+def _restore(value: Any, trainable: bool, name: str, device: str, constraint: Any) -> Variable:
+    """Restore a Variable from its pickled state."""
+    variable = Variable(
+        Tensor(host.place(value, device)), trainable, name.removesuffix(":0"), constraint=constraint
+    )
+    return variable
+
+
+register_tensor_conversion_function(Variable, Variable.value)
+nest.LEAF_TYPES.add(Variable)

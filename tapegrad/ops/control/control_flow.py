@@ -1,0 +1,292 @@
+"""TensorFlow's control flow functions, executed as plain Python.
+
+Only the branch that runs is recorded on the tape. Inside a recorded function, a condition that
+depends on its arguments is undecided, and all branches run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.recorder import call_site
+from tapegrad.core.values import nest
+from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
+from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
+from tapegrad.ops.shape.joining import stack, unstack
+
+MOST_ROUNDS = 256
+"""The largest number of iterations that are recorded for a loop with an undecided condition."""
+
+
+def cond(pred: Any, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
+    """Return `true_fn()` if the condition is true, else `false_fn()`.
+
+    Inside a recorded function both branches run, and the condition selects between their results
+    and assignments as `where` does: structure, shapes and dtypes of the results must agree.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant(3.0)
+    >>> float(cond(x > 0.0, lambda: x * x, lambda: -x))
+    9.0
+    """
+    if is_undecided(pred):
+        return choose(
+            pred, lambda: _call_branch(true_fn, "cond"), lambda: _call_branch(false_fn, "cond")
+        )
+    return _call_branch(true_fn if bool(pred) else false_fn, "cond")
+
+
+def case(
+    pred_fn_pairs: Sequence[tuple[Any, Branch]],
+    default: Branch | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    """Return the result of the first function whose condition is true.
+
+    `exclusive` is not checked for conditions that a recorded function computes.
+
+    >>> case([(False, lambda: 1), (True, lambda: 2)], default=lambda: 3)
+    2
+    """
+    if any(is_undecided(pred) for pred, _ in pred_fn_pairs):
+        return _nested_case(list(pred_fn_pairs), default)
+    chosen = [branch for pred, branch in pred_fn_pairs if bool(pred)]
+    if exclusive and len(chosen) > 1:
+        raise ArgumentError(f"case with exclusive=True got {len(chosen)} true conditions.")
+    if chosen:
+        return _call_branch(chosen[0], "case")
+    if default is None:
+        raise ArgumentError("No condition of case is true, and there is no default. Pass default=.")
+    return _call_branch(default, "case")
+
+
+def switch_case(
+    branch_index: Any,
+    branch_fns: Sequence[Any] | Mapping[int, Branch],
+    default: Branch | None = None,
+    name: str = "switch_case",
+) -> Any:
+    """Return the result of function `branch_index`; out of range, of the default or the last one.
+
+    >>> switch_case(1, [lambda: "zero", lambda: "one", lambda: "many"])
+    'one'
+    """
+    branches: dict[int, Branch]
+    if isinstance(branch_fns, Mapping):
+        branches = dict(branch_fns)
+    else:  # a list of functions, or of (number, function) pairs
+        pairs = enumerate(branch_fns)
+        branches = dict(fn if isinstance(fn, tuple) else (i, fn) for i, fn in pairs)
+    if not branches:
+        raise ArgumentError("switch_case needs at least one function. Got none.")
+    last = branches[max(branches)] if default is None else default
+    if is_undecided(branch_index):
+        index = as_operand(branch_index)
+        return _nested_case([(index == number, fn) for number, fn in branches.items()], last)
+    return _call_branch(branches.get(int(branch_index), last), "switch_case")
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Replace the loop variables by `body(*loop_vars)` while `cond(*loop_vars)` is true.
+
+    Inside a recorded function a condition on tensors requires `maximum_iterations`, at most 256:
+    that many iterations are recorded, and those after the end of the loop have no effect.
+
+    >>> import tapegrad
+    >>> def halve(n, x):
+    ...     return n + 1, x / 2.0
+    >>> n, x = while_loop(lambda n, x: x > 1.0, halve, (0, tapegrad.constant(6.0)))
+    >>> n, float(x)
+    (3, 0.75)
+    """
+    values = tuple(loop_vars)
+    iterations = 0
+    while maximum_iterations is None or iterations < int(maximum_iterations):
+        condition = cond(*values)
+        if is_undecided(condition):
+            rest = _remaining_iterations(maximum_iterations, iterations)
+            values = _masked_iterations(cond, body, values, condition, rest)
+            break
+        if not bool(condition):
+            break
+        values = _next_values(body, values)
+        iterations += 1
+    return list(values) if isinstance(loop_vars, list) else values
+
+
+def _next_values(body: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    result = body(*values)
+    found = tuple(result) if isinstance(result, list | tuple) else (result,)
+    if len(found) != len(values):
+        raise ArgumentError(
+            f"The body of while_loop must return {len(values)} values. Got {len(found)}."
+        )
+    return found
+
+
+def _remaining_iterations(maximum_iterations: Any, iterations: int) -> int:
+    """Return the number of iterations to record for a loop with an undecided condition."""
+    if maximum_iterations is None or int(maximum_iterations) - iterations > MOST_ROUNDS:
+        raise RecordingError(
+            f"The condition of while_loop at {call_site()} is computed by the function that is "
+            f"being recorded. Pass maximum_iterations, at most {MOST_ROUNDS}: that many "
+            f"iterations are recorded. Got {maximum_iterations}. Or run the function eagerly with "
+            "function(jit_compile=False)."
+        )
+    return int(maximum_iterations) - iterations
+
+
+def _masked_iterations(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    values: tuple[Any, ...],
+    condition: Any,
+    iterations: int,
+) -> tuple[Any, ...]:
+    """Record iterations, each of which takes effect only if the condition is still true."""
+    state = (values, condition)
+    for k in range(iterations):
+        is_last = k == iterations - 1
+
+        def go_on(state: Any = state, is_last: bool = is_last) -> Any:
+            found = _next_values(body, state[0])
+            return found, state[1] if is_last else as_operand(cond(*found))
+
+        def stay(state: Any = state) -> Any:
+            return state
+
+        state = choose(state[1], go_on, stay)
+    return state[0]
+
+
+def _nested_case(pairs: list[tuple[Any, Branch]], default: Branch | None) -> Any:
+    """Nest the choices of `case`, for conditions of which some are undecided."""
+    if not pairs:
+        if default is None:
+            raise RecordingError(
+                f"case at {call_site()} has conditions that are computed by the function that is "
+                "being recorded, and no default. Pass default=, for the case that none is true."
+            )
+        return _call_branch(default, "case")
+    (pred, branch), *rest = pairs
+    if is_undecided(pred):
+        return choose(
+            pred, lambda: _call_branch(branch, "case"), lambda: _nested_case(rest, default)
+        )
+    return _call_branch(branch, "case") if bool(pred) else _nested_case(rest, default)
+
+
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """Apply a function to each entry along axis 0, one after the other, and stack the results.
+
+    `vectorized_map` and `vmap` do the same for all entries at once.
+
+    >>> import tapegrad
+    >>> map_fn(lambda x: x * x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
+    [1.0, 4.0, 9.0]
+    """
+    return _stack_results([fn(entry) for entry in _entries(elems, "map_fn")])
+
+
+def foldl(
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None
+) -> Any:
+    """Reduce the entries along axis 0 with a function, from the first to the last.
+
+    >>> import tapegrad
+    >>> float(foldl(lambda total, x: total - x, tapegrad.constant([10.0, 2.0, 3.0])))
+    5.0
+    """
+    return _fold(fn, _entries(elems, "foldl"), initializer)[-1]
+
+
+def foldr(
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None
+) -> Any:
+    """Reduce the entries along axis 0 with a function, from the last to the first.
+
+    >>> import tapegrad
+    >>> float(foldr(lambda total, x: total - x, tapegrad.constant([2.0, 3.0, 10.0])))
+    5.0
+    """
+    return _fold(fn, _entries(elems, "foldr")[::-1], initializer)[-1]
+
+
+def scan(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Reduce the entries along axis 0 with a function, and stack all intermediate results.
+
+    >>> import tapegrad
+    >>> scan(lambda total, x: total + x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
+    [1.0, 3.0, 6.0]
+    """
+    entries = _entries(elems, "scan")
+    results = _fold(fn, entries[::-1] if reverse else entries, initializer)
+    results = results if initializer is None else results[1:]
+    return _stack_results(results[::-1] if reverse else results)
+
+
+def _call_branch(function: Any, name: str) -> Any:
+    if not callable(function):
+        raise ArgumentTypeError(
+            f"{name} needs functions as branches. Got {type(function).__name__}; "
+            "wrap a value as `lambda: value`."
+        )
+    return function()
+
+
+def _fold(fn: Callable[[Any, Any], Any], entries: list[Any], initializer: Any) -> list[Any]:
+    """Return the initial value and the result after each further entry."""
+    results = entries[:1] if initializer is None else [initializer]
+    for entry in entries[1:] if initializer is None else entries:
+        results.append(fn(results[-1], entry))
+    return results
+
+
+def _entries(elems: Any, name: str) -> list[Any]:
+    """Return the entries along axis 0 of every leaf, each packed like `elems`."""
+    leaves = [unstack(as_operand(leaf)) for leaf in nest.flatten(elems)]
+    if not leaves or not leaves[0]:
+        raise ArgumentError(f"{name} needs at least one entry along axis 0. Got none.")
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise ArgumentError(
+            f"{name} needs the same length along axis 0. Got {[len(leaf) for leaf in leaves]}."
+        )
+    return [nest.pack_sequence_as(elems, list(entry)) for entry in zip(*leaves, strict=True)]
+
+
+def _stack_results(results: list[Any]) -> Any:
+    return nest.map_structure(lambda *leaves: stack(leaves), *results)

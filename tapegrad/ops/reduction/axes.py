@@ -1,0 +1,36 @@
+"""Helpers for the axes of reductions: kept shapes, element counts, batching rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.shape.primitives import reshape_p
+
+Axes = tuple[int, ...]
+
+
+def kept_shape(shape: tuple[int, ...], axis: Axes) -> tuple[int, ...]:
+    """Return the shape in which the reduced axes have length 1."""
+    return tuple(1 if i in axis else n for i, n in enumerate(shape))
+
+
+def count_over(shape: tuple[int, ...], axis: Axes) -> int:
+    """Return the number of elements that a reduction over `axis` combines."""
+    return math.prod(shape[a] for a in axis)
+
+
+def spread(value: Any, shape: tuple[int, ...], axis: Axes, keepdims: bool) -> Any:
+    """Restore the reduced axes with length 1, so that `value` broadcasts against the operand."""
+    return value if keepdims else reshape_p(value, shape=kept_shape(shape, axis))
+
+
+def batch_over_axes(primitive: Primitive) -> Callable[..., Any]:
+    """Return the batching rule of a reduction: the same reduction with all axes shifted by one."""
+
+    def rule(size: int, batched: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+        return primitive(x, axis=tuple(a + 1 for a in axis), keepdims=keepdims)
+
+    return rule

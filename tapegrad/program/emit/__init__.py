@@ -1,0 +1,1 @@
+"""Code generation: from fused steps to a function that runs them."""

@@ -1,0 +1,143 @@
+"""Buffer reuse: write results into the memory of variables or of dead values.
+
+This is valid if nothing reads the old value later, and each of its elements is read before the new
+one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapegrad.program.fusion.fusion import Fused
+from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.graph.graph import Call, Graph, Value
+
+Step = Call | Fused | HorizontallyFused
+
+
+def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) -> dict[int, Value]:
+    """Return the old values of variables, by the number of the value that overwrites them.
+
+    `parts` has the part number of each step. Only steps of the last part overwrite variables,
+    because an assertion in an earlier part may fail and must leave variables unchanged.
+    """
+    found: dict[int, Value] = {}
+    results = [value.number for value in graph.results]
+    makers = {value.number: place for place, step in enumerate(steps) for value in step.results}
+    for number, new in graph.written.items():
+        old = graph.variables[number]
+        place = makers.get(new.number)
+        step = None if place is None else steps[place]
+        if (
+            place is None
+            or step is None
+            or isinstance(step, Call)
+            or parts[place] != parts[-1]
+            or (old.shape, old.dtype) != (new.shape, new.dtype)
+        ):
+            continue
+        alone = results.count(new.number) == 1 and old.number not in results
+        last = not any(_reads(later, old) for later in steps[place + 1 :])
+        shown = any(isinstance(s, Call) and s.aliases and _reads(s, old) for s in steps)
+        if alone and last and not shown and _element_by_element(step, old, new):
+            found[new.number] = old
+    return found
+
+
+def _reads(step: Any, value: Value) -> bool:
+    return any(read.number == value.number for read in step.reads)
+
+
+def _element_by_element(step: Fused | HorizontallyFused, old: Value, new: Value) -> bool:
+    """Whether the loop that makes the new value reads the old one only at the same element."""
+    for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
+        makes = {value.number for value in loop.results}
+        for value, read in zip(loop.reads, loop.loop.inputs):
+            if value.number == old.number:
+                whole = read.seen == loop.loop.shape
+                if not whole or new.number not in makes:
+                    return False
+        for value, output in zip(loop.results, loop.loop.outputs):
+            if value.number == new.number and output.combine is not None:
+                return False
+    return True
+
+
+def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
+    """Return the positions of calls whose first operand is an intermediate that dies there.
+
+    A kernel may overwrite that operand. It is made in the same part as the call.
+    """
+    made = _makers(steps, parts)
+    kept = _needed_elsewhere(graph, steps)
+    seen: set[int] = set()
+    found: set[int] = set()
+    for place in range(len(steps) - 1, -1, -1):
+        step = steps[place]
+        reads = [value.number for value in step.reads]
+        if isinstance(step, Call) and reads:
+            first = reads[0]
+            free = first not in kept and first not in seen and reads.count(first) == 1
+            if free and made.get(first) == parts[place]:
+                found.add(place)
+        seen.update(reads)
+    return found
+
+
+def _makers(steps: Sequence[Any], parts: Sequence[int]) -> dict[int, int]:
+    """The part in which each value is made, by the value's number."""
+    return {v.number: part for step, part in zip(steps, parts) for v in step.results}
+
+
+def _needed_elsewhere(graph: Graph, steps: Sequence[Any]) -> set[int]:
+    """Numbers of results, and of values that have views, which may be read later."""
+    kept = {value.number for value in graph.results}
+    for step in steps:
+        if isinstance(step, Call) and step.aliases:
+            kept.update(value.number for value in (*step.reads, *step.results))
+    return kept
+
+
+_LIE_IN_ORDER = frozenset({"matmul", "matmul_sum"})
+"""Primitives whose results are new C-contiguous arrays, like those of loops."""
+
+
+def reused_operands(
+    graph: Graph, steps: Sequence[Step], in_place: Mapping[int, Value], parts: Sequence[int]
+) -> dict[int, Value]:
+    """Return the operands that loops overwrite, by the number of the result.
+
+    The operand is an intermediate of the same part that is last read in this loop, at the same
+    elements.
+    """
+    made = _makers(steps, parts)
+    kept = _needed_elsewhere(graph, steps) | set(in_place)
+    kept |= {value.number for value in in_place.values()}
+    last = {value.number: place for place, step in enumerate(steps) for value in step.reads}
+    ordered = {
+        value.number
+        for step in steps
+        if not isinstance(step, Call) or step.primitive.name in _LIE_IN_ORDER
+        for value in step.results
+    }
+    found: dict[int, Value] = {}
+    for place, step in enumerate(steps):
+        if isinstance(step, Call):
+            continue
+        free = {n for n in ordered - kept if last.get(n) == place and made[n] == parts[place]}
+        for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
+            for value, output in zip(loop.results, loop.loop.outputs):
+                if output.combine is None and value.number not in kept:
+                    operand = _operand_like(value, loop, free)
+                    if operand is not None and _element_by_element(step, operand, value):
+                        free.discard(operand.number)
+                        found[value.number] = operand
+    return found
+
+
+def _operand_like(value: Value, loop: Fused, free: set[int]) -> Value | None:
+    for read in loop.reads:
+        if read.number in free and (read.shape, read.dtype) == (value.shape, value.dtype):
+            return read
+    return None

@@ -1,0 +1,135 @@
+"""Lower steps to Python code: one line per kernel or loop, values freed after their last use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from tapegrad.program.fusion.fusion import Fused
+from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.graph.graph import Call, Graph, Value, last_uses
+
+Run = Callable[[Sequence[Any], Sequence[Any]], tuple[tuple[Any, ...], tuple[Any, ...]]]
+"""Maps the arrays of inputs and variables to outputs and the new values of variables."""
+
+
+@dataclass(frozen=True)
+class CompiledLoop:
+    """A compiled loop, called with its input arrays and optional output arrays."""
+
+    run: Callable[..., Any]
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
+    targets: tuple[Value | None, ...]
+    """Per result, the value whose buffer it reuses, or None."""
+    made_of: Fused | HorizontallyFused
+    sources: tuple[Callable[[], Any] | None, ...] = ()
+    """Per result, a function that returns its buffer, or None to allocate one."""
+    source: Callable[[Callable[..., Any]], str | None] | None = None
+    """Returns the source of `run`, if the compiler keeps it."""
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        return (*self.arguments, *[value for value in self.targets if value is not None])
+
+
+Step = Call | CompiledLoop
+
+
+def plain_steps(graph: Graph) -> list[Step]:
+    """Return the calls of a graph as steps, without fusion."""
+    return list(graph.calls)
+
+
+def to_python(
+    graph: Graph, steps: Sequence[Step], kernels: Mapping[int, Callable[..., Any]] | None = None
+) -> Run:
+    """Return the function that runs the steps; `kernels` replace those at their positions."""
+    text, scope = python_text(graph, steps)
+    scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
+    exec(text, scope)
+    run: Run = scope["run"]
+    return run
+
+
+def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any]]:
+    """Return the source of the function `run`, and its global names.
+
+    It is straight-line code, because an interpreter loop would cost as much as small kernels.
+    """
+    names: dict[str, Any] = {f"v{number}": array for number, array in graph.constants.items()}
+    kept = {value.number for value in graph.results}
+    lines = ["def run(inputs, variables):"]
+    lines += _unpack("inputs", graph.inputs)
+    lines += _unpack("variables", tuple(graph.variables.values()))
+    ends = last_uses(steps, kept | set(graph.constants))
+    for position, (step, dead) in enumerate(zip(steps, ends)):
+        write = _call_line if isinstance(step, Call) else _loop_line
+        targets = "".join(f"v{value.number}, " for value in step.results)
+        line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names)}"
+        lines.append(f"{line}  # {step.primitive.name if isinstance(step, Call) else 'loop'}")
+        if dead:
+            lines.append("    " + " = ".join(f"v{number}" for number in dead) + " = None")
+    outputs = "".join(f"v{value.number}, " for value in graph.outputs)
+    written = "".join(f"v{value.number}, " for value in graph.written.values())
+    lines.append(f"    return ({outputs}), ({written})")
+    return "\n".join(lines), names
+
+
+def position_at(graph: Graph, steps: Sequence[Step], line: int) -> int | None:
+    """Return the position of the step on a line of the source; lines are counted from 1."""
+    text = python_text(graph, steps)[0].split("\n")[line - 1]
+    found = re.search(r"= k(\d+)\(", text)
+    return None if found is None else int(found[1])
+
+
+def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:
+    names[f"k{position}"] = call.primitive.kernel(call.array_type)
+    given = [_operand(operand, names) for operand in call.operands]
+    for name, value in call.params.items():
+        given.append(f"{name}={_literal(value) or f'p{position}_{name}'}")
+        if _literal(value) is None:
+            names[f"p{position}_{name}"] = value
+    comma = "," if call.primitive.many else ""
+    return f"{comma} = k{position}({', '.join(given)})"
+
+
+def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
+    names[f"k{position}"] = loop.run
+    arrays = "".join(f"v{value.number}, " for value in loop.arguments)
+    targets = ["None" if value is None else f"v{value.number}" for value in loop.targets]
+    for k, source in enumerate(loop.sources):
+        if source is not None:
+            names[f"new{position}_{k}"] = source
+            targets[k] = f"new{position}_{k}()"
+    written = "".join(f"{target}, " for target in targets)
+    return f", = k{position}(({arrays}), ({written}))"
+
+
+def _unpack(name: str, values: Sequence[Value]) -> list[str]:
+    if not values:
+        return []
+    targets = "".join(f"v{value.number}, " for value in values)
+    return [f"    {targets}= {name}"]
+
+
+def _operand(operand: Any, names: dict[str, Any]) -> str:
+    if isinstance(operand, Value):
+        return f"v{operand.number}"
+    literal = _literal(operand)
+    if literal is not None:
+        return literal
+    name = f"n{len(names)}"
+    names[name] = operand
+    return name
+
+
+def _literal(value: Any) -> str | None:
+    """Return a simple value as a Python literal, for readable source; None for others."""
+    if type(value) is tuple:
+        return None if None in map(_literal, value) else repr(value)
+    is_plain = type(value) in (bool, int, str, type(None))
+    return repr(value) if is_plain or (type(value) is float and isfinite(value)) else None

@@ -1,0 +1,226 @@
+"""Forward and backward programs of a call that a tape records.
+
+Both come from one recording. The forward program also returns every intermediate that the backward
+program needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.recorder import EMPTY, Stack, using_stack
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.ops.creation import ones_like
+from tapegrad.program.graph.graph import Graph, Value
+from tapegrad.program.program import Program, program_of
+from tapegrad.program.record.effects import silence
+from tapegrad.program.record.recording import Recorded, Recording, set_recording
+from tapegrad.program.result_structure import Entry, arrays_of, rebuilt, without_arrays
+
+Python = Callable[..., Any]
+
+
+@contextmanager
+def recording_call(leaves: list[Any]) -> Iterator[tuple[Recording, list[Any]]]:
+    """Record the operations in the block; yield the recording and the leaves as recorded tensors.
+
+    If the block raises an exception, variables get their previous values back.
+    """
+    recording = Recording()
+    inside = [
+        wrap(recording.take_input(leaf.array)) if type(leaf) is Tensor else leaf for leaf in leaves
+    ]
+    for variable in live_variables():
+        recording.take_variable(variable)
+    set_recording(recording)
+    try:
+        yield recording, inside
+    except BaseException:
+        recording.undo()
+        raise
+    finally:
+        set_recording(None)
+
+
+class BackwardProgram:
+    """The program that computes the gradients, and the positions of its inputs."""
+
+    def __init__(
+        self,
+        program: Program,
+        places: list[int],
+        seeded: list[int],
+        wanted: list[bool],
+        grads: list[Any],
+    ) -> None:
+        self._program = program
+        self._places = places
+        self._seeded = seeded
+        self._wanted = wanted
+        self._leaves = [without_arrays(grad) for grad in grads]
+
+    def can_take(self, t: Sequence[Any], wanted: Sequence[bool]) -> bool:
+        """Whether all expected cotangents are present and it computes all wanted gradients."""
+        return all(type(t[k]) is Tensor for k in self._seeded) and all(
+            has or not wants for has, wants in zip(self._wanted, wanted)
+        )
+
+    def __call__(self, t: Sequence[Any], saved: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        """Return the gradients of the wanted operands from cotangents and saved values."""
+        arrays = [saved[place].array for place in self._places]
+        made = iter(self._program(arrays + [t[k].array for k in self._seeded]))
+        grads = iter([rebuilt(leaf, made) for leaf in self._leaves])
+        every = [next(grads) if has else None for has in self._wanted]
+        return [grad for grad, wants in zip(every, wanted) if wants]
+
+
+class NoProgram(Exception):  # noqa: N818  # it never leaves the package
+    """A recording cannot be turned into a program, e.g. because a compiler fails."""
+
+
+class ForwardBackward(NamedTuple):
+    """The forward program, which also returns saved values, and the backward program."""
+
+    entry: Entry
+    backward: BackwardProgram | None
+    structure: Any
+    """The structure of the arguments, with None for the leaves."""
+
+
+class _Pulled(NamedTuple):
+    """The gradients from the tape inside the recording.
+
+    `seeded` are the positions of the differentiated results, `variables` the numbers of the
+    variables with a gradient.
+    """
+
+    grads: list[Any]
+    seeded: list[int]
+    variables: list[int]
+
+
+def record_forward_backward(
+    python_function: Python, structure: Any, leaves: list[Any], flags: Sequence[bool], stack: Stack
+) -> tuple[ForwardBackward, Any, list[Any]]:
+    """Run the Python code and its backward pass; return the programs, the result and saved arrays.
+
+    `flags` has one entry per tensor among the leaves, true if the recorders of `stack` track it.
+    The saved arrays are those that the forward program will return after the result.
+    """
+    with using_stack(EMPTY), recording_call(leaves) as (recording, inside):
+        recording.kept = {}
+        tensors = [leaf for leaf in inside if type(leaf) is Tensor]
+        tracked = [x for x, flag in zip(tensors, flags) if flag]
+        with GradientTape() as tape:
+            rest = [v for v in live_variables() if v.dtype.is_differentiable and not v.trainable]
+            if tracked or rest:
+                tape.watch([*tracked, *rest])
+            args, kwargs = nest.pack_sequence_as(structure, inside)
+            result = python_function(*args, **kwargs)
+        flat = nest.flatten(result)
+        kept, recording.kept = recording.kept, None
+        cut = len(recording.calls)
+        pulled = _pull_back(recording, tape, flat, tracked, stack)
+    del tape
+    read, written = recording.give_back_variables()
+    outputs = [array for leaf in flat for array in arrays_of(leaf)]
+    grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
+    whole = recording.graph([*outputs, *grads], read, written)
+    split = _SplitGraph(whole, len(tensors), len(outputs), cut)
+    variables = recording.variables
+    try:
+        entry = Entry(program_of(split.forward, variables), result, flat, variables)
+        backward = None
+        if pulled is not None:
+            backward = split.backward_program(pulled, list(flags), entry.variables)
+    except Exception as error:
+        raise NoProgram from error
+    real = iter([array.array if type(array) is Recorded else array for array in outputs])
+    result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
+    saved = [kept[value.number] for value in split.saved_values]
+    return ForwardBackward(entry, backward, empty), result, saved
+
+
+def _pull_back(
+    recording: Recording, tape: GradientTape, flat: list[Any], tracked: list[Any], stack: Stack
+) -> _Pulled | None:
+    """Run the backward pass, with ones as cotangents, from the results that the tape recorded."""
+    made = [leaf for leaf in flat if type(leaf) is Tensor]
+    seeded = [k for k, y in enumerate(made) if y.node is not None and tape.token in y.node.tokens]
+    variables = _tracked_variables(recording, made, stack)
+    if not seeded or not (tracked or variables):
+        return None
+    count = len(recording.inputs)
+    targets = [made[k] for k in seeded]
+    ones = [ones_like(wrap(y.array.array)).array for y in targets]
+    seeds = [wrap(recording.take_input(array)) for array in ones]
+    try:
+        with silence():
+            grads = tape.gradient(targets, [*tracked, *variables], seeds)
+    except Exception:  # it is raised again when the gradient is computed
+        del recording.inputs[count:]
+        return None
+    return _Pulled(grads, seeded, [variable.number for variable in variables])
+
+
+def _tracked_variables(recording: Recording, made: list[Tensor], stack: Stack) -> list[Variable]:
+    """The variables that were read and that the outer recorders track."""
+    read = {value.number for call in recording.calls for value in call.reads}
+    read |= {y.array.value.number for y in made if type(y.array) is Recorded}
+    with using_stack(stack):
+        return [
+            variable
+            for variable, before in recording.known_variables()
+            if before.value.number in read and variable.value().node is not None
+        ]
+
+
+class _SplitGraph:
+    """A graph split into forward and backward; shared values become outputs of the forward."""
+
+    def __init__(self, whole: Graph, inputs: int, outputs: int, cut: int) -> None:
+        self._whole = whole
+        self._inputs = whole.inputs[:inputs]
+        self._seeds = whole.inputs[inputs:]
+        self._calls = whole.calls[cut:]
+        self._grads = whole.outputs[outputs:]
+        self._made = {value.number for call in self._calls for value in call.results}
+        known = self._made | {value.number for value in self._seeds} | set(whole.constants)
+        reads = [value for call in self._calls for value in call.reads]
+        self._read = {v.number: v for v in (*reads, *self._grads) if v.number not in known}
+        given = {value.number for value in (*self._inputs, *whole.variables.values())}
+        self.saved_values: list[Value] = [v for n, v in self._read.items() if n not in given]
+        outs = (*whole.outputs[:outputs], *self.saved_values)
+        self.forward = replace(whole, inputs=self._inputs, calls=whole.calls[:cut], outputs=outs)
+
+    def backward_program(
+        self, pulled: _Pulled, flags: list[bool], variables: list[Variable]
+    ) -> BackwardProgram | None:
+        """Return the backward half as a program; None if a forward result depends on it."""
+        whole, numbers = self._whole, [variable.number for variable in variables]
+        if any(v.number in self._made for v in self.forward.results):
+            return None
+        saved = [v.number for v in self._inputs]
+        saved += [whole.variables[number].number for number in numbers]
+        saved += [v.number for v in self.saved_values]
+        if not set(self._read) <= set(saved):
+            return None
+        graph = Graph(
+            (*self._read.values(), *self._seeds), {}, whole.constants, self._calls, self._grads
+        )
+        wanted = flags + [number in pulled.variables for number in numbers]
+        grads = list(pulled.grads[: sum(flags)])
+        for number, grad in zip(pulled.variables, pulled.grads[sum(flags) :]):
+            if number in numbers:
+                grads.append(grad)
+            elif grad is not None:
+                return None
+        places = [saved.index(number) for number in self._read]
+        return BackwardProgram(program_of(graph, {}), places, pulled.seeded, wanted, grads)

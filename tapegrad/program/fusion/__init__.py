@@ -1,0 +1,1 @@
+"""Loop fusion: group calls into loops."""

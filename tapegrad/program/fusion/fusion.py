@@ -1,0 +1,383 @@
+"""Fuse elementwise calls, and reductions of their results, into loops.
+
+Calls over the same iteration space are merged unless another call must run between them. Cheap
+values of a smaller space are recomputed inside the loop that reads them instead of being stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tapegrad.core.trace.expression import Expression, array_input, constant
+from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.program.fusion.fusion_groups import Grouping
+from tapegrad.program.graph.formulas import (
+    COMBINING,
+    HEAVY,
+    formulas_of,
+    is_combining,
+    number_of,
+    weight_of,
+)
+from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.iteration_spaces import is_view, seen_from, seen_through, space_of
+
+MOST_ARRAYS = 24
+"""The most arrays that one loop reads and writes."""
+
+MOST_WEIGHT = 256
+"""The largest total weight of the calls in a loop; larger loops take long to compile.
+
+A longer chain becomes several loops. Those of equal expressions are compiled once.
+"""
+
+CHEAP = 8
+"""The largest weight of a value that is recomputed instead of stored."""
+
+MOST_READ = 2
+"""The most arrays that are read to recompute a value."""
+
+Takes = Callable[[Call], bool]
+"""Whether a call may be part of a loop."""
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A loop, the calls that it fuses, and the values that it reads and makes."""
+
+    loop: Loop
+    reads: tuple[Value, ...]
+    results: tuple[Value, ...]
+    calls: tuple[Call, ...]
+    effects = False
+
+
+class _Needs(NamedTuple):
+    """The values that a call reads and makes, for the dependence analysis."""
+
+    reads: tuple[Value, ...]
+    results: tuple[Value, ...]
+    effects: bool = False
+
+
+def fused(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
+    """Return the steps in order: loops, and calls that are not fused.
+
+    Values of a weight up to `cheap` are recomputed where they are read.
+    """
+    plan = _Plan(graph, takes, cheap)
+    plan.merge_with_makers()
+    plan.merge_readers_of_one_value()
+    return plan.steps()
+
+
+class _Plan:
+    """Groups of calls; each group has one iteration space."""
+
+    def __init__(self, graph: Graph, takes: Takes, cheap: int) -> None:
+        self.graph = graph
+        self._cheap = cheap
+        self._reads: dict[int, list[tuple[Value, Shape]]] = {}
+        self.calls = graph.calls
+        self.makers = {value.number: call for call in self.calls for value in call.results}
+        self.places = {
+            value.number: place for place, call in enumerate(self.calls) for value in call.results
+        }
+        self.weights = [self._weight(call, takes) for call in self.calls]
+        self.combines = [self._combines(call, takes) for call in self.calls]
+        self.axes = [
+            combined_axes(call) if combines else ()
+            for call, combines in zip(self.calls, self.combines)
+        ]
+        self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
+        self._stored = self._read_by_others()
+        self._costs: dict[int, tuple[int, frozenset[int]]] = {}
+        for place, call in enumerate(self.calls):
+            cost = self._cost(place)
+            if cost is not None:
+                self._costs.update({value.number: cost for value in call.results})
+
+    def _needs(self, place: int) -> Any:
+        """The dependences of a call: a loop reads the values behind views, not the views."""
+        call = self.calls[place]
+        if not self.is_fusible(place) or is_constant(call):
+            return call
+        return _Needs(tuple(value for value, _ in self.reads_of(place)), call.results)
+
+    def _weight(self, call: Call, takes: Takes) -> int | None:
+        return weight_of(call) if takes(call) else None
+
+    def _combines(self, call: Call, takes: Takes) -> bool:
+        return is_combining(call) and takes(call)
+
+    def is_fusible(self, place: int) -> bool:
+        return self.weights[place] is not None or self.combines[place]
+
+    def space(self, place: int) -> Shape:
+        """The iteration space of a fusible call."""
+        return space_of(self.full_shape(place))
+
+    def full_shape(self, place: int) -> Shape:
+        call = self.calls[place]
+        return call.reads[0].shape if self.combines[place] else call.results[0].shape
+
+    def reads_of(self, place: int) -> list[tuple[Value, Shape]]:
+        """The values that a call reads, behind views, with their shapes in its space."""
+        found = self._reads.get(place)
+        if found is None:
+            call, shape = self.calls[place], self.full_shape(place)
+            # `full_like` reads no elements of its operand.
+            reads = () if is_constant(call) else call.reads
+            found = [seen_from(value, shape, self.makers) for value in reads]
+            self._reads[place] = found
+        return found
+
+    # Grouping
+
+    def merge_with_makers(self) -> None:
+        """Merge each call with the elementwise calls that made its operands."""
+        for place in range(len(self.calls)):
+            if not self.is_fusible(place):
+                continue
+            space = self.space(place)
+            makers = [(self.places.get(v.number), seen) for v, seen in self.reads_of(place)]
+            for maker, _ in makers:
+                if maker is not None and self.combines[maker]:
+                    self.groups.keep_apart(maker, place)
+            for maker, seen in makers:
+                if maker is not None and seen == space and self.weights[maker] is not None:
+                    self._try_to_merge(maker, place)
+
+    def merge_readers_of_one_value(self) -> None:
+        """Merge groups that read the same value elementwise, so that it is read once."""
+        readers: dict[tuple[int, Shape], int] = {}
+        for place in range(len(self.calls)):
+            if not self.is_fusible(place):
+                continue
+            space = self.space(place)
+            for value, seen in self.reads_of(place):
+                if seen == space and space:
+                    first = readers.setdefault((value.number, space), place)
+                    if not self._try_to_merge(first, place):
+                        readers[value.number, space] = place
+
+    def _try_to_merge(self, first: int, second: int) -> bool:
+        one, other = self.groups.group_of(first), self.groups.group_of(second)
+        if one == other:
+            return True
+        if self.calls[first].region != self.calls[second].region:
+            return False
+        members = [*self.groups.members[one], *self.groups.members[other]]
+        axes = {self.axes[place] for place in members if self.combines[place]}
+        if len(axes) > 1 or sum(self.weights[place] or 1 for place in members) > MOST_WEIGHT:
+            return False
+        if not self.groups.can_merge(one, other) or self._arrays(members) > MOST_ARRAYS:
+            return False
+        self.groups.merge(one, other)
+        return True
+
+    def _arrays(self, members: list[int]) -> int:
+        made = {value.number for place in members for value in self.calls[place].results}
+        read = {value.number for place in members for value, _ in self.reads_of(place)}
+        return len(read - made) + sum(len(self.calls[place].results) > 1 for place in members)
+
+    # Loops from groups
+
+    def steps(self) -> list[Call | Fused]:
+        """Return the groups as loops, in order, without calls that became dead."""
+        needed = set(self._stored)
+        found: list[Call | Fused] = []
+        for group in reversed(self.groups.in_order()):
+            members = self.groups.members[group]
+            calls = [self.calls[place] for place in members]
+            made = [value for call in calls for value in call.results if value.number in needed]
+            if not made and not any(call.effects for call in calls):
+                continue
+            step: Call | Fused = calls[0]
+            if len(members) > 1 or self._is_worth_a_loop(members[0], needed):
+                step = _Body(self, members, needed).fused(made)
+                if not step.reads:
+                    found.extend(self._filled(step))
+                    continue
+            found.append(step)
+            needed.update(value.number for value in step.reads)
+        return found[::-1]
+
+    def _is_worth_a_loop(self, place: int, needed: set[int]) -> bool:
+        """Whether a single call becomes a loop: a reduction does if its operand is recomputed."""
+        if not self.combines[place]:
+            return self.weights[place] is not None
+        return any(self.is_cheap(value, needed) for value, _ in self.reads_of(place))
+
+    def _read_by_others(self) -> set[int]:
+        """The values that must be stored: results, and operands of calls that are not fused."""
+        needed = {value.number for value in self.graph.results}
+        for place in range(len(self.calls) - 1, -1, -1):
+            call = self.calls[place]
+            shows = is_view(call)
+            if not self.is_fusible(place) and (not shows or call.results[0].number in needed):
+                needed.update(value.number for value in call.reads)
+        return needed
+
+    def _filled(self, step: Fused) -> list[Call]:
+        """Replace a loop that reads nothing by calls that fill arrays."""
+        source = self._constant_behind(step.results[0])
+        return [
+            replace(
+                source,
+                params={
+                    "shape": value.shape,
+                    "value": number_of(output.expression),
+                    "dtype": value.dtype,
+                },
+                results=(value,),
+            )
+            for value, output in zip(step.results, step.loop.outputs)
+        ]
+
+    def _constant_behind(self, value: Value) -> Call:
+        """The fill call from which a value is made."""
+        call = self.makers[value.number]
+        while not is_constant(call):
+            value, _ = self.reads_of(self.places[call.results[0].number])[0]
+            call = self.makers[value.number]
+        return call
+
+    def is_cheap(self, value: Value, needed: set[int]) -> bool:
+        """Whether to recompute a value instead of reading it."""
+        cost = self._costs.get(value.number)
+        if cost is None:
+            return False
+        weight, read = cost
+        return not read or (
+            value.number not in needed and weight <= self._cheap and len(read) <= MOST_READ
+        )
+
+    def _cost(self, place: int) -> tuple[int, frozenset[int]] | None:
+        """The weight of recomputing a call's results from stored values, and those values.
+
+        None if the call must not be recomputed. The costs of earlier calls are known.
+        """
+        weight = self.weights[place]
+        most = HEAVY - 1 if self._cheap == CHEAP else self._cheap
+        if weight is None or weight > most:
+            return None
+        read: set[int] = set()
+        for operand, _ in self.reads_of(place):
+            inner = self._costs.get(operand.number)
+            stored = operand.number in self._stored and inner is not None and bool(inner[1])
+            if inner is None or stored or weight + inner[0] > self._cheap:
+                read.add(operand.number)
+            else:
+                weight += inner[0]
+                read |= inner[1]
+        # A constant is evaluated at compile time.
+        return (weight if read else 0, frozenset(read))
+
+
+class _Body:
+    """The expressions of one group."""
+
+    def __init__(self, plan: _Plan, members: list[int], needed: set[int]) -> None:
+        self._plan = plan
+        self._members = set(members)
+        self._needed = needed
+        self._shape = plan.full_shape(members[0])
+        self._space = plan.space(members[0])
+        self._inputs: dict[tuple[int, Shape], int] = {}
+        self._values: list[Value] = []
+        self._found: dict[tuple[int, Shape], Expression] = {}
+
+    def fused(self, made: list[Value]) -> Fused:
+        """Return the group as a loop that makes these values."""
+        outputs = tuple(self._output(value) for value in made)
+        inputs = [
+            LoopInput(value.shape, seen, value.dtype)
+            for value, (_, seen) in zip(self._values, self._inputs)
+        ]
+        calls = tuple(self._plan.calls[place] for place in sorted(self._members))
+        loop = Loop(self._space, tuple(inputs), outputs)
+        return Fused(loop, tuple(self._values), tuple(made), calls)
+
+    def _output(self, value: Value) -> LoopOutput:
+        place = self._plan.places[value.number]
+        call = self._plan.calls[place]
+        if not self._plan.combines[place]:
+            return LoopOutput(self._expression(value, self._space), value.shape)
+        ((operand, seen),) = self._plan.reads_of(place)
+        finish = _mean_of_sum(call) if call.primitive.name == "mean" else None
+        return LoopOutput(
+            self._expression(operand, seen),
+            value.shape,
+            COMBINING[call.primitive.name],
+            self._plan.axes[place],
+            finish,
+        )
+
+    def _expression(self, value: Value, seen: Shape) -> Expression:
+        """The expression of a value with shape `seen` in this space; not recursive."""
+        waiting = [(value, seen)]
+        while waiting:
+            key = (waiting[-1][0].number, waiting[-1][1])
+            if key in self._found:
+                waiting.pop()
+                continue
+            missing = self._compute(*waiting[-1])
+            waiting.extend(missing)
+        return self._found[value.number, seen]
+
+    def _compute(self, value: Value, seen: Shape) -> list[tuple[Value, Shape]]:
+        """Store the expression of a value, or return the operands that are still missing."""
+        place = self._plan.places.get(value.number)
+        inside = place in self._members and not self._plan.combines[place or 0]
+        if place is None or not (inside or self._is_computed_again(value, place)):
+            self._found[value.number, seen] = self._read(value, seen)
+            return []
+        call = self._plan.calls[place]
+        reads = [
+            (operand, seen_through(inner, seen)) for operand, inner in self._plan.reads_of(place)
+        ]
+        missing = [read for read in reads if (read[0].number, read[1]) not in self._found]
+        if missing:
+            return missing
+        arrays = iter([self._found[operand.number, inner] for operand, inner in reads])
+        operands = [
+            next(arrays, None) if isinstance(operand, Value) else operand
+            for operand in call.operands
+        ]
+        for result, formula in zip(call.results, formulas_of(call, operands)):
+            self._found[result.number, seen] = formula
+        return []
+
+    def _is_computed_again(self, value: Value, place: int) -> bool:
+        return self._plan.weights[place] is not None and self._plan.is_cheap(value, self._needed)
+
+    def _read(self, value: Value, seen: Shape) -> Expression:
+        index = self._inputs.setdefault((value.number, seen), len(self._inputs))
+        if index == len(self._values):
+            self._values.append(value)
+        return array_input(index, value.dtype)
+
+
+def is_constant(call: Call) -> bool:
+    """Whether a call fills an array with a constant."""
+    return call.primitive.name == "full_like"
+
+
+def combined_axes(call: Call) -> tuple[int, ...]:
+    """The axes of the space that a reduction removes."""
+    shape = call.reads[0].shape
+    places = {axis: k for k, axis in enumerate(a for a, n in enumerate(shape) if n != 1)}
+    return tuple(sorted(places[axis] for axis in call.params["axis"] if axis in places))
+
+
+def _mean_of_sum(call: Call) -> Expression:
+    """The expression of a mean, given the sum."""
+    shape, dtype = call.reads[0].shape, call.reads[0].dtype
+    count = 1
+    for axis in call.params["axis"]:
+        count *= shape[axis]
+    total: Any = array_input(0, dtype)
+    return Expression("divide", dtype, (total, constant(count, dtype)))

@@ -1,0 +1,207 @@
+"""The graph of a recorded program: calls of primitives in execution order.
+
+Values are numbered. Inputs, variables and constants are not made by a call. Passes return a new
+graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.primitive.primitive import Primitive
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """The shape and dtype of a value in the graph."""
+
+    number: int
+    shape: Shape
+    dtype: np.dtype[Any]
+    device: str = ""
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"%{self.number}:{self.dtype.name}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a primitive. Operands are values or constant numbers."""
+
+    primitive: Primitive
+    operands: tuple[Any, ...]
+    params: dict[str, Any]
+    results: tuple[Value, ...]
+    array_type: type
+    """The array type whose kernel runs."""
+    aliases: bool = False
+    """Whether a result shares memory with an operand."""
+    region: int = 0
+    """Not 0 for calls that are recomputed to save memory: see `recompute_grad`."""
+
+    def __str__(self) -> str:
+        given = ", ".join(str(operand) for operand in self.operands)
+        params = "".join(f", {name}={value!r}" for name, value in self.params.items())
+        made = ", ".join(map(str, self.results))
+        return f"{made} = {self.primitive.name}({given}{params})"
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        return tuple(operand for operand in self.operands if isinstance(operand, Value))
+
+    @property
+    def effects(self) -> bool:
+        """Whether the call has side effects, e.g. prints values."""
+        return self.primitive.effects
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Inputs, variables with their old and new values, constants, calls and outputs."""
+
+    inputs: tuple[Value, ...]
+    variables: dict[int, Value]
+    constants: dict[int, Any]
+    calls: tuple[Call, ...]
+    outputs: tuple[Value, ...]
+    written: dict[int, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"inputs: {', '.join(map(str, self.inputs)) or 'none'}"]
+        lines += [f"variable {number}: {value}" for number, value in self.variables.items()]
+        lines += [f"  {call}" for call in self.calls]
+        lines += [f"variable {number} becomes {value}" for number, value in self.written.items()]
+        lines.append(f"outputs: {', '.join(map(str, self.outputs)) or 'none'}")
+        return "\n".join(lines)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The outputs and the new values of variables."""
+        return (*self.outputs, *self.written.values())
+
+
+def without_dead_calls(graph: Graph) -> Graph:
+    """Remove calls whose results are not used."""
+    needed = {value.number for value in graph.results}
+    kept: list[Call] = []
+    for call in reversed(graph.calls):
+        if call.effects or any(result.number in needed for result in call.results):
+            kept.append(call)
+            needed.update(value.number for value in call.reads)
+    return replace(graph, calls=tuple(reversed(kept)))
+
+
+def without_repeated_calls(graph: Graph) -> Graph:
+    """Merge equal calls (common subexpression elimination)."""
+    same: dict[int, Value] = {}
+    seen: dict[Any, tuple[Value, ...]] = {}
+    kept: list[Call] = []
+    for call in graph.calls:
+        operands = tuple(_now(operand, same) for operand in call.operands)
+        key = None if call.effects else _key(call, operands)
+        if key is not None and key in seen:
+            for result, earlier in zip(call.results, seen[key]):
+                same[result.number] = earlier
+            continue
+        if key is not None:
+            seen[key] = call.results
+        kept.append(replace(call, operands=operands))
+    return replace(
+        graph,
+        calls=tuple(kept),
+        outputs=tuple(_now(value, same) for value in graph.outputs),
+        written={number: _now(value, same) for number, value in graph.written.items()},
+    )
+
+
+def with_early_constants(graph: Graph) -> Graph:
+    """Make filled arrays independent of values that are computed by the program.
+
+    A recorded backward pass begins with `ones_like(loss)`, which would otherwise depend on the
+    loss.
+    """
+    there = {value.device: value for value in (*graph.inputs, *graph.variables.values())}
+    calls = []
+    for call in graph.calls:
+        first = there.get(call.results[0].device) if call.primitive.name == "full_like" else None
+        calls.append(call if first is None else replace(call, operands=(first,)))
+    return replace(graph, calls=tuple(calls))
+
+
+def renumbered(graph: Graph) -> Graph:
+    """Renumber the values 1, 2, 3, ... in order of appearance."""
+    given = [*graph.inputs, *graph.variables.values()]
+    new: dict[int, Value] = {}
+    for value in given:
+        new.setdefault(value.number, replace(value, number=len(new) + 1))
+    numbers = {value.number for call in graph.calls for value in (*call.reads, *call.results)}
+    numbers |= {value.number for value in graph.results}
+    values = {v.number: v for call in graph.calls for v in (*call.reads, *call.results)}
+    values.update({value.number: value for value in graph.results})
+    for number in sorted(numbers):
+        new.setdefault(number, replace(values[number], number=len(new) + 1))
+    calls = tuple(
+        replace(
+            call,
+            operands=tuple(_now(operand, new) for operand in call.operands),
+            results=tuple(new[value.number] for value in call.results),
+        )
+        for call in graph.calls
+    )
+    return Graph(
+        tuple(new[value.number] for value in graph.inputs),
+        {number: new[value.number] for number, value in graph.variables.items()},
+        {new[number].number: array for number, array in graph.constants.items()},
+        calls,
+        tuple(new[value.number] for value in graph.outputs),
+        {number: new[value.number] for number, value in graph.written.items()},
+    )
+
+
+def _now(operand: Any, same: dict[int, Value]) -> Any:
+    return same.get(operand.number, operand) if isinstance(operand, Value) else operand
+
+
+def _key(call: Call, operands: Sequence[Any]) -> Any:
+    """A key that is equal for equal calls; None if the params are not hashable."""
+    known = tuple(
+        ("value", operand.number) if isinstance(operand, Value) else (type(operand), operand)
+        for operand in operands
+    )
+    key = (call.primitive, call.region, known, tuple(sorted(call.params.items())))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def last_uses(calls: Sequence[Any], kept: set[int]) -> list[list[int]]:
+    """Return, for each call, the numbers of the values that die after it, except those in `kept`.
+
+    `calls` are anything with `reads` and `results`.
+    """
+    ends: list[list[int]] = [[] for _ in calls]
+    seen = set(kept)
+    for position in range(len(calls) - 1, -1, -1):
+        call = calls[position]
+        for value in (*call.reads, *call.results):
+            if value.number not in seen:
+                seen.add(value.number)
+                ends[position].append(value.number)
+    return ends

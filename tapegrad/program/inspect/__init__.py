@@ -1,0 +1,1 @@
+"""Text, costs, memory and drawings of programs."""

@@ -1,0 +1,143 @@
+"""The memory of a program: inputs, intermediate values and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tapegrad.core.arena import Request, plan
+from tapegrad.core.out_of_memory import readable
+from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.inspect.costs import kernel_of, table
+from tapegrad.program.inspect.text import Described, counted_as
+
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Held:
+    """An intermediate value, and the first and the last step of its lifetime."""
+
+    value: Value
+    first: int
+    last: int
+    offset: int
+    """Its offset in the block."""
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The bytes of all values of a program; `str` is a table.
+
+    Intermediate values share one block, in which values with disjoint lifetimes may overlap. `live`
+    are the live bytes in each step.
+    """
+
+    inputs: int
+    variables: int
+    constants: int
+    outputs: int
+    """The bytes of the outputs that the program makes."""
+    new_values: int
+    """The bytes of new values of variables that do not overwrite the old ones."""
+    held: tuple[Held, ...]
+    live: tuple[int, ...]
+    block: int
+    busiest: str
+    """A description of the step at the peak."""
+
+    @property
+    def peak(self) -> int:
+        """The peak of live bytes of intermediate values."""
+        return max(self.live, default=0)
+
+    @property
+    def total(self) -> int:
+        """The total, with the block of intermediate values."""
+        given = self.inputs + self.variables + self.constants
+        return given + self.outputs + self.new_values + self.block
+
+    def __str__(self) -> str:
+        unshared = sum(held.value.nbytes for held in self.held)
+        shared = f"{counted_as(len(self.held), 'value')}, {readable(unshared)} without sharing"
+        rows = [
+            ("inputs", self.inputs, ""),
+            ("variables", self.variables, ""),
+            ("constants", self.constants, ""),
+            ("new values", self.new_values, "of variables, in new memory"),
+            ("intermediate", self.block, shared),
+            ("outputs", self.outputs, ""),
+            ("total", self.total, ""),
+        ]
+        shown = [(name, readable(size), words) for name, size, words in rows if size]
+        lines = [line.rstrip() for line in table(shown).split("\n")]
+        return "\n".join([*lines, "", *self._at_the_peak()] if self.peak else lines)
+
+    def _at_the_peak(self) -> list[str]:
+        step = self.live.index(self.peak)
+        there = [held for held in self.held if held.first <= step <= held.last]
+        there.sort(key=lambda held: -held.value.nbytes)
+        lines = [f"peak at step {step + 1}, {self.busiest}: {readable(self.peak)}"]
+        for held in there[:_MOST_LISTED]:
+            steps = f"steps {held.first + 1} to {held.last + 1}"
+            lines.append(f"  {held.value}, {readable(held.value.nbytes)}, {steps}")
+        if len(there) > _MOST_LISTED:
+            lines.append(f"  and {counted_as(len(there) - _MOST_LISTED, 'smaller one')}")
+        return lines
+
+
+def memory_of(program: Described) -> MemoryPlan:
+    """Plan the memory of a program."""
+    graph, steps = program.graph, program.steps
+    homes = _homes(program)
+    made, last = dict[int, tuple[Value, int]](), dict[int, int]()
+    for place, step in enumerate(steps):
+        for value in (*step.reads, *step.results):
+            last[homes.get(value.number, value.number)] = place
+        for value in step.results:
+            if value.number not in homes:
+                made[value.number] = (value, place)
+    outputs = {homes.get(value.number, value.number) for value in graph.outputs}
+    new = {homes.get(value.number, value.number) for value in graph.written.values()} - outputs
+    inner = [(v, first) for n, (v, first) in made.items() if n not in outputs | new]
+    requests = [Request(value.nbytes, first, last[value.number]) for value, first in inner]
+    planned = plan(requests)
+    live = [sum(r.size for r in requests if r.first <= k <= r.last) for k in range(len(steps))]
+    busiest = max(range(len(steps)), key=live.__getitem__, default=None)
+    return MemoryPlan(
+        _bytes(graph.inputs),
+        _bytes(graph.variables.values()),
+        sum(int(getattr(array, "nbytes", 0)) for array in graph.constants.values()),
+        _bytes(made[number][0] for number in outputs if number in made),
+        _bytes(made[number][0] for number in new if number in made),
+        tuple(
+            Held(value, request.first, request.last, offset)
+            for (value, _), request, offset in zip(inner, requests, planned.offsets)
+        ),
+        tuple(live),
+        planned.size,
+        "" if busiest is None else kernel_of(steps[busiest]).what,
+    )
+
+
+def _homes(program: Described) -> dict[int, int]:
+    """Map the numbers of values to those of the values whose memory they share."""
+    homes: dict[int, int] = {}
+    for place, step in enumerate(program.steps):
+        if isinstance(step, Call):
+            if step.aliases and step.reads:
+                home = step.reads[0].number
+                homes.update({value.number: homes.get(home, home) for value in step.results})
+            elif place in program.over:
+                first = step.reads[0]
+                like = [v for v in step.results if (v.shape, v.dtype) == (first.shape, first.dtype)]
+                homes.update({v.number: homes.get(first.number, first.number) for v in like[:1]})
+        else:
+            for value, target in zip(step.results, step.targets):
+                if target is not None:
+                    homes[value.number] = homes.get(target.number, target.number)
+    return homes
+
+
+def _bytes(values: Iterable[Value]) -> int:
+    return sum({value.number: value.nbytes for value in values}.values())

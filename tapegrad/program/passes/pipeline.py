@@ -1,0 +1,51 @@
+"""The pass pipeline: all passes over a recorded graph in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tapegrad.core.backend.protocol import Backend
+from tapegrad.ops.products.fused import LEAST_WITH_SUMS
+from tapegrad.program.graph.graph import (
+    Graph,
+    renumbered,
+    with_early_constants,
+    without_dead_calls,
+    without_repeated_calls,
+)
+from tapegrad.program.passes.algebra import simplified
+from tapegrad.program.passes.constants import with_known_constants
+from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
+from tapegrad.program.passes.layouts import with_joins_last
+from tapegrad.program.passes.losses import with_losses_and_gradients
+from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.vector_products import with_joined_vectors
+
+
+def optimized(graph: Graph, backend: Backend | None) -> Graph:
+    """Return an optimised graph with the same results, for the kernels of a backend."""
+    graph = without_dead_calls(without_repeated_calls(with_early_constants(graph)))
+    graph = with_known_constants(simplified(graph))
+    graph = with_losses_and_gradients(with_joins_last(graph))
+    graph = with_joined_products(graph)
+    if backend is not None and "matmul_sum" in backend.kernels:
+        graph = with_epilogues(graph)
+    if backend is not None and "matmul_with_sums" in backend.kernels:
+        graph = with_operand_sums(graph, LEAST_WITH_SUMS)
+    if backend is not None and "matvecs" in backend.kernels:
+        graph = with_joined_vectors(graph)
+    return tidied(graph)
+
+
+def tidied(graph: Graph) -> Graph:
+    """Return the graph without dead calls, repeated calls and unused variables."""
+    graph = without_dead_calls(without_repeated_calls(graph))
+    used = {value.number for call in graph.calls for value in call.reads}
+    used |= {value.number for value in graph.results}
+    kept = {
+        number: value
+        for number, value in graph.variables.items()
+        if value.number in used or number in graph.written
+    }
+    constants = {number: a for number, a in graph.constants.items() if number in used}
+    return renumbered(replace(graph, variables=kept, constants=constants))

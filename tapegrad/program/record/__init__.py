@@ -1,0 +1,1 @@
+"""Recording: run the first call of a function on arrays that trace its operations."""

@@ -1,0 +1,234 @@
+"""Signatures of calls: the cache keys of programs, and input signatures."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.device import chosen_device
+from tapegrad.core.values.dtypes import DType, as_dtype
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+MOST_TEXT = 40
+"""The most characters of a value that a warning shows."""
+
+
+class CannotRecord(TypeError):  # noqa: N818  # it never leaves the package
+    """An argument is neither a tensor nor hashable, so calls cannot be distinguished."""
+
+
+def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
+    """Return the leaves of all arguments, with NumPy arrays as tensors."""
+    leaves = nest.flatten((args, kwargs)) if kwargs or not _is_flat(args) else list(args)
+    return [to_tensor(leaf) if type(leaf) is np.ndarray else leaf for leaf in leaves]
+
+
+def _is_flat(args: Args) -> bool:
+    return all([type(arg) in nest.LEAF_TYPES for arg in args])
+
+
+def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+    """Return the cache key of a call: shapes and dtypes of tensors, other leaves by value.
+
+    `Function.__call__` builds the same key for calls with tensors only.
+    """
+    parts: list[Any] = [chosen_device()]
+    for position, leaf in enumerate(leaves):
+        if type(leaf) is Tensor:
+            array = leaf.array
+            parts += (type(array), array.shape, array.dtype)
+        elif type(leaf) is Variable:
+            parts += (Variable, leaf.number)
+        else:
+            parts += (type(leaf), _static(position, leaf))
+    if kwargs or not _is_flat(args):
+        parts.append(_structure((args, kwargs)))
+    return tuple(parts)
+
+
+def _static(position: int, leaf: Any) -> Any:
+    """Return a key that also separates values such as 1 and True, and under which NaN is NaN."""
+    kind = type(leaf).__name__
+    if isinstance(leaf, Iterator):
+        raise CannotRecord(
+            f"Argument {position} is an iterator ({kind}), which can be read only once. Pass a "
+            "list or a tensor to have it recorded"
+        )
+    try:
+        hash(leaf)
+    except TypeError:
+        raise CannotRecord(
+            f"Argument {position} is of type {kind}, which is not hashable, so that calls cannot "
+            "be distinguished. Pass a tuple, a number or a tensor to have it recorded"
+        ) from None
+    if isinstance(leaf, float | complex) and (leaf == 0.0 or leaf != leaf):
+        return repr(leaf)  # 0.0 differs from -0.0, and NaN equals NaN
+    return leaf
+
+
+def _structure(value: Any) -> Any:
+    """The containers of a nested value without the leaves."""
+    if not nest.is_nested(value):
+        return None
+    if isinstance(value, dict):
+        return ("dict", tuple((key, _structure(value[key])) for key in sorted(value, key=repr)))
+    return (type(value), tuple(_structure(child) for child in nest.children(value)))
+
+
+class Parameters:
+    """The parameters of a Python function, to pass keyword arguments by position."""
+
+    def __init__(self, python_function: Callable[..., Any]) -> None:
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(python_function)
+        except (TypeError, ValueError):  # some builtins have no signature
+            self._signature = None
+
+    def by_position(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        """Return the call with keyword arguments passed by position where possible."""
+        if self._signature is None:
+            return args, kwargs
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:  # calling the function raises a better error
+            return args, kwargs
+        placed = list(bound.args)
+        if len(placed) <= len(self._signature.parameters):
+            defaults = [p.default for p in self._signature.parameters.values()]
+            while placed and _is_default(placed[-1], defaults[len(placed) - 1]):
+                placed.pop()  # a default value: the same program as if it were omitted
+        return tuple(placed), bound.kwargs
+
+    def described(self, args: Args, kwargs: Kwargs) -> dict[str, str]:
+        """Return a description of the arguments by parameter name: shapes and dtypes, or values."""
+        named: dict[str, Any] = {f"argument {k}": arg for k, arg in enumerate(args)} | kwargs
+        if self._signature is not None:
+            try:
+                bound = self._signature.bind(*args, **kwargs)
+                named = {f"argument {name!r}": v for name, v in bound.arguments.items()}
+            except TypeError:
+                pass
+        found: dict[str, str] = {}
+        for name, value in named.items():
+            leaves = nest.flatten(value)
+            for k, leaf in enumerate(leaves):
+                place = f"entry {k} of {name}" if nest.is_nested(value) else name
+                found[place] = described_leaf(leaf)
+            if nest.is_nested(value):
+                found[f"the number of entries of {name}"] = str(len(leaves))
+        return found
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (
+        type(value) is type(default) and type(value) in (int, bool, str) and value == default
+    )
+
+
+def described_leaf(leaf: Any) -> str:
+    """Return a short description of a leaf of the arguments."""
+    if isinstance(leaf, Tensor | np.ndarray):
+        return f"{as_dtype(leaf.dtype)}{list(leaf.shape)}"
+    if isinstance(leaf, Variable):
+        return f"the variable {leaf.name!r} (number {leaf.number})"
+    text = repr(leaf)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+
+
+def changes(before: dict[str, str], now: dict[str, str]) -> str:
+    """Describe the differences between two results of `described`."""
+    found = [
+        f"{name} was {before.get(name, 'absent')} and is now {now.get(name, 'absent')}"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
+    ]
+    return "; ".join(found[:3]) or "the device or the type of the arrays changed"
+
+
+class TensorSpec:
+    """The shape and dtype that an argument must have; None in a shape allows any length.
+
+    >>> TensorSpec([None, 8])
+    TensorSpec(shape=(None, 8), dtype=float32)
+    """
+
+    def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None) -> None:
+        self.shape: tuple[int | None, ...] | None = None if shape is None else tuple(shape)
+        self.dtype: DType = as_dtype(dtype)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
+
+
+def check_specs(given: Any) -> tuple[Any, ...] | None:
+    """Check an input signature and return it as a tuple of structures of specs."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple):
+        raise ArgumentTypeError(
+            "input_signature must be a list with one tapegrad.TensorSpec per argument. "
+            f"Got {type(given).__name__}."
+        )
+    for position, spec in enumerate(nest.flatten(list(given))):
+        if not isinstance(spec, TensorSpec | Tensor | Variable):
+            raise ArgumentTypeError(
+                "input_signature must hold tapegrad.TensorSpec(shape, dtype), or tensors as "
+                f"examples. Entry {position} is {type(spec).__name__}."
+            )
+    return tuple(given)
+
+
+def fitted_to(specs: Sequence[Any], args: Args) -> Args:
+    """Return the arguments as tensors that match the specs; raise if one does not."""
+    if len(args) != len(specs):
+        raise ArgumentError(
+            f"The function's input_signature has {len(specs)} entries. Got {len(args)} arguments."
+        )
+    pairs = [pair for spec, arg in zip(specs, args) for pair in _pairs(spec, arg)]
+    fitted = [_fitted(spec, leaf, k) for k, (spec, leaf) in enumerate(pairs)]
+    return tuple(nest.pack_sequence_as(list(specs), fitted))
+
+
+def _pairs(spec: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Pair each spec with its argument; a list of numbers for one tensor is one value."""
+    if not nest.is_nested(spec):
+        return [(spec, value)]
+    entries = nest.children(value) if nest.is_nested(value) else []
+    same_keys = not isinstance(spec, Mapping) or set(spec) == set(value)
+    if len(entries) != len(nest.children(spec)) or not same_keys:
+        raise ArgumentError(f"The input_signature requires {spec!r}. Got {described_leaf(value)}.")
+    return [p for part, entry in zip(nest.children(spec), entries) for p in _pairs(part, entry)]
+
+
+def _fitted(spec: Any, value: Any, position: int) -> Any:
+    if isinstance(value, Variable):
+        tensor: Any = value
+    elif isinstance(value, Tensor | np.ndarray):
+        tensor = to_tensor(value)
+    else:
+        tensor = to_tensor(value, spec.dtype)
+    if tensor.dtype != spec.dtype:
+        raise DTypeError(
+            f"Entry {position} of the input_signature requires {spec.dtype}. Got {tensor.dtype}; "
+            f"cast it with tapegrad.cast(x, '{spec.dtype}')."
+        )
+    wanted, shape = spec.shape, tuple(tensor.shape)
+    fits = wanted is None or (
+        len(wanted) == len(shape) and all(w in (None, n) for w, n in zip(wanted, shape))
+    )
+    if not fits:
+        raise ShapeError(
+            f"Entry {position} of the input_signature requires shape {tuple(wanted)}. Got {shape}."
+        )
+    return tensor

@@ -1,0 +1,130 @@
+"""Entries: a program with the structure of its function's result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from tapegrad.core.values import nest
+from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
+from tapegrad.program.program import Program
+
+Build = Callable[[Sequence[Any]], Any]
+"""Builds a result from its arrays."""
+
+
+class Entry:
+    """One program of a function; `run` maps the arrays of the arguments to the result."""
+
+    run: Callable[[list[Any]], Any]
+
+    def __init__(
+        self, program: Program, result: Any, flat: list[Any], variables: dict[int, Variable]
+    ) -> None:
+        self.program = program
+        self.variables = [variables[number] for number in program.recorded.variables]
+        self.written = [variables[number] for number in program.recorded.written]
+        self.is_plain = not any(isinstance(leaf, IndexedSlices) for leaf in flat)
+        """Whether the result has no sparse gradients, so that each array is one tensor."""
+        self._leaves = [without_arrays(leaf) for leaf in flat]
+        self._structure = nest.pack_sequence_as(result, [None] * len(flat))
+        self._is_one = type(result) is Tensor
+        self._build = built_at_once(self._structure, self._leaves)
+        if self._build is None:
+            self.run = self._run_any
+        else:
+            self.run = _shortest_run(program, self._build) or self._run_at_once
+
+    def run_all(self, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        """Run; return the result and the saved arrays that the program returns after it."""
+        outputs = self.program(arrays)
+        if self._is_one:
+            return wrap(outputs[0]), list(outputs[1:])
+        made = iter(outputs)
+        leaves = [rebuilt(leaf, made) for leaf in self._leaves]
+        return nest.pack_sequence_as(self._structure, leaves), list(made)
+
+    def _run_at_once(self, arrays: list[Any]) -> Any:
+        assert self._build is not None
+        return self._build(self.program(arrays))
+
+    def _run_any(self, arrays: list[Any]) -> Any:
+        made = iter(self.program(arrays))
+        return nest.pack_sequence_as(
+            self._structure, [rebuilt(leaf, made) for leaf in self._leaves]
+        )
+
+
+def _shortest_run(program: Program, build: Build) -> Callable[[list[Any]], Any] | None:
+    """Return one function that runs the program and builds the result, if it has no variables."""
+    run = program.plain_run
+    return None if run is None else lambda arrays: build(run(arrays, ())[0])
+
+
+def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
+    """Return a generated function that builds the result, for tuples, lists and dicts.
+
+    Traversing a structure at run time would take longer than a small program.
+    """
+    left, places = iter(leaves), count()
+    constants: dict[str, Any] = {"wrap": wrap}
+
+    def text(part: Any) -> str:
+        if type(part) in (tuple, list):
+            inner = "".join(f"{text(child)}, " for child in part)
+            return f"({inner})" if type(part) is tuple else f"[{inner}]"
+        if type(part) is dict:
+            # Leaves are in the order of sorted keys; the result keeps the order of the dictionary.
+            texts = dict(zip(sorted(part), map(text, nest.children(part))))
+            return "{" + "".join(f"{constant(key)}: {texts[key]}, " for key in part) + "}"
+        if nest.is_nested(part):
+            raise ValueError
+        leaf = next(left)
+        if leaf is Tensor:
+            return f"wrap(a[{next(places)}])"
+        if type(leaf) is tuple:  # IndexedSlices
+            raise ValueError
+        return constant(leaf)
+
+    def constant(value: Any) -> str:
+        constants[f"c{len(constants)}"] = value
+        return f"c{len(constants) - 1}"
+
+    try:
+        source = f"lambda a: {text(structure)}"
+    except ValueError:
+        return None
+    made: Build = eval(source, constants)
+    return made
+
+
+def arrays_of(leaf: Any) -> Sequence[Any]:
+    """Return the arrays in a leaf of the result."""
+    if type(leaf) is Tensor:
+        return (leaf.array,)
+    if isinstance(leaf, IndexedSlices):
+        return (leaf.values.array, leaf.indices.array)
+    return ()
+
+
+def without_arrays(leaf: Any) -> Any:
+    """Return a leaf without its arrays, from which `rebuilt` makes new ones."""
+    if type(leaf) is Tensor:
+        return Tensor
+    if isinstance(leaf, IndexedSlices):
+        return IndexedSlices, leaf.dense_shape
+    return leaf
+
+
+def rebuilt(leaf: Any, arrays: Iterator[Any]) -> Any:
+    """Return a leaf with new arrays; leaves without arrays are returned as they are."""
+    if leaf is Tensor or type(leaf) is Tensor:
+        return wrap(next(arrays))
+    if isinstance(leaf, IndexedSlices):
+        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf.dense_shape)
+    if type(leaf) is tuple and leaf and leaf[0] is IndexedSlices:
+        return IndexedSlices(wrap(next(arrays)), wrap(next(arrays)), leaf[1])
+    return leaf

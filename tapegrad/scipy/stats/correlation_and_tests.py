@@ -1,0 +1,394 @@
+"""Correlation, linear regression, tests of means, and distances between samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from tapegrad.core.argument_checks import check_choice
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.indexing.along_axis import take_along_axis
+from tapegrad.ops.indexing.sorting import argsort, searchsorted, sort
+from tapegrad.ops.reduction.primitives import any as any_over
+from tapegrad.scipy.stats.ratios import f as f_distribution
+from tapegrad.scipy.stats.samples import read_values, root
+from tapegrad.scipy.stats.shares import beta as beta_distribution
+from tapegrad.scipy.stats.student import t as t_distribution
+from tapegrad.scipy.vocabulary import (
+    cast,
+    concat,
+    cumsum,
+    diff,
+    expand_dims,
+    gather,
+    isnan,
+    largest,
+    maximum,
+    minimum,
+    moveaxis,
+    numpy_dtype_of,
+    operand,
+    operands,
+    reshape_p,
+    stop_gradient,
+    sum_over,
+    where,
+)
+
+
+class Significance(NamedTuple):
+    """A test statistic and its p-value."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def _pair(x: Any, y: Any, axis: Any, name: str) -> tuple[Any, Any]:
+    """Return two samples of the same shape with the axis last."""
+    x, y = operands(x, y)
+    if axis is None:
+        x, y, axis = reshape_p(x, shape=(-1,)), reshape_p(y, shape=(-1,)), 0
+    x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+    if x.shape != y.shape:
+        raise ShapeError(
+            f"{name} needs two samples of the same shape. Got {x.shape} and {y.shape}."
+        )
+    return x, y
+
+
+def _correlation(x: Any, y: Any) -> Any:
+    x, y = _centered(x), _centered(y)
+    squares = sum_over(x * x, -1) * sum_over(y * y, -1)
+    is_constant = squares == 0
+    r = sum_over(x * y, -1) / where(is_constant, 1.0, squares) ** 0.5
+    return where(is_constant, math.nan, _clip_keep_gradient(r, -1.0, 1.0))
+
+
+def _centered(x: Any) -> Any:
+    """Return the deviations from the mean divided by the largest, whose squares do not overflow."""
+    x = x - sum_over(x, -1, True) / x.shape[-1]
+    unit = stop_gradient(largest(abs(x), -1, True))
+    return x / where((unit > 0) & (unit < math.inf), unit, 1.0)
+
+
+def _clip_keep_gradient(r: Any, low: float, high: float) -> Any:
+    """Clip r, which only rounding can move out of bounds, and keep its gradient."""
+    return r + stop_gradient(minimum(maximum(r, low), high) - r)
+
+
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -> Significance:
+    """Return the Pearson correlation of two samples and its p-value.
+
+    >>> round(float(pearsonr([1.0, 2.0, 4.0], [2.0, 1.0, 5.0]).statistic), 6)
+    0.838628
+    """
+    x, y = _pair(x, y, axis, "pearsonr")
+    if x.shape[-1] < 2:
+        raise ArgumentError(f"pearsonr needs at least two pairs. Got {x.shape[-1]}.")
+    r = _correlation(x, y)
+    half = 0.5 * x.shape[-1] - 1
+    if half <= 0:
+        return Significance(r, 0.0 * r + 1)
+    spread = beta_distribution(half, half, -1, 2)
+    return Significance(r, _pvalue(spread, r, alternative, "pearsonr"))
+
+
+def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
+    check_choice(f"alternative of {name}", alternative, ("two-sided", "less", "greater"))
+    if alternative == "less":
+        return dist.cdf(y)
+    return dist.sf(y) if alternative == "greater" else 2 * dist.sf(abs(y))
+
+
+def rankdata(
+    a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
+) -> Any:
+    """Return the ranks, starting at 1; they have no gradient.
+
+    The methods for ties are "average", "min", "max", "dense" and "ordinal". Without an axis all
+    values are ranked together. A NaN makes all ranks NaN unless `nan_policy` is "omit".
+
+    >>> rankdata([0.0, 2.0, 3.0, 2.0]).tolist()
+    [1.0, 2.5, 4.0, 2.5]
+    """
+    check_choice("nan_policy of rankdata", nan_policy, ("propagate", "omit"))
+    x = stop_gradient(operand(a))
+    if axis is None:
+        x, axis = reshape_p(x, shape=(-1,)), 0
+    rows = moveaxis(x, axis, -1)
+    is_none = isnan(rows)
+    is_undefined = any_over(is_none, -1, True) if nan_policy == "propagate" else is_none
+    if not math.prod(rows.shape):
+        return x
+    return moveaxis(where(is_undefined, math.nan, _ranks(rows, method)), -1, axis)
+
+
+def _ranks(x: Any, method: str) -> Any:
+    dtype = numpy_dtype_of(x)
+    if method == "ordinal":
+        return cast(argsort(argsort(x, -1, stable=True), -1, stable=True), dtype) + 1
+    ordered = sort(x, -1)
+    if method == "dense":
+        # The number of distinct values up to each position.
+        steps = cast(diff(ordered) > 0, dtype)
+        levels = concat([0.0 * ordered[..., :1] + 1, cumsum(steps, -1) + 1], -1)
+        return take_along_axis(levels, searchsorted(ordered, x, "left"), -1)
+    first = cast(searchsorted(ordered, x, "left"), dtype) + 1
+    last = cast(searchsorted(ordered, x, "right"), dtype)
+    ranks = {"average": 0.5 * (first + last), "min": first, "max": last}
+    if method not in ranks:
+        raise ArgumentError(
+            f"method of rankdata must be average, min, max, dense or ordinal. Got {method!r}."
+        )
+    return ranks[method]
+
+
+def spearmanr(
+    a: Any,
+    b: Any = None,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return the Spearman correlation of two samples and its p-value, without gradients.
+
+    In a matrix every column (or row, with axis 1) is a sample. For more than two samples in `a` and
+    `b` together, the result is the correlation matrix.
+
+    >>> float(spearmanr([1.0, 2.0, 9.0], [1.0, 4.0, 5.0]).statistic)
+    1.0
+    """
+    check_choice("nan_policy of spearmanr", nan_policy, ("propagate",))
+    rows = _samples(a, b, axis)
+    count = rows.shape[0]
+    df = float(rows.shape[-1] - 2)
+    if df < 0:
+        raise ArgumentError(f"spearmanr needs at least two pairs. Got {rows.shape[-1]}.")
+    ranks = rankdata(rows, axis=-1)
+    if count == 2:
+        r = _correlation(ranks[0], ranks[1])
+    else:
+        r = _correlation(expand_dims(ranks, 1), expand_dims(ranks, 0))
+    rest = (r + 1) * (1 - r)
+    is_end = rest <= 0
+    inside = r * (df / where(is_end, 1.0, rest)) ** 0.5
+    score = where(is_end, where(r > 0, math.inf, -math.inf), inside)
+    return Significance(r, _pvalue(t_distribution(df), score, alternative, "spearmanr"))
+
+
+def _samples(a: Any, b: Any, axis: Any) -> Any:
+    """Return the samples of `spearmanr` as rows of a matrix."""
+    parts = [operand(a)] if b is None else operands(a, b)
+    if axis is None:
+        parts = [reshape_p(x, shape=(-1,)) for x in parts]
+    if any(x.ndim not in (1, 2) for x in parts) or axis not in (None, 0, 1):
+        raise ShapeError("spearmanr needs vectors or matrices, and an axis of 0, 1 or None.")
+    rows = [expand_dims(x, 0) if x.ndim == 1 else moveaxis(x, axis, -1) for x in parts]
+    if len({x.shape[-1] for x in rows}) > 1 or sum(x.shape[0] for x in rows) < 2:
+        raise ShapeError(
+            "spearmanr needs at least two samples, all of the same length. Got shapes "
+            f"{', '.join(str(tuple(x.shape)) for x in parts)}."
+        )
+    return concat(rows, 0)
+
+
+class _Line(NamedTuple):
+    slope: Any
+    intercept: Any
+    rvalue: Any
+    pvalue: Any
+    stderr: Any
+
+
+class LinregressResult(_Line):
+    """The result of a linear regression.
+
+    As in SciPy it is a tuple of five elements; the intercept's error is only an attribute.
+    """
+
+    intercept_stderr: Any
+
+
+def linregress(
+    x: Any, y: Any, alternative: str = "two-sided", *, axis: Any = 0
+) -> LinregressResult:
+    """Fit a line to points by least squares.
+
+    >>> line = linregress([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 8.0])
+    >>> round(float(line.slope), 6), round(float(line.intercept), 6)
+    (2.3, 0.8)
+    """
+    x, y = _pair(x, y, axis, "linregress")
+    n = x.shape[-1]
+    if n < 2:
+        raise ArgumentError(f"linregress needs at least two points. Got {n}.")
+    x_mean, y_mean = sum_over(x, -1) / n, sum_over(y, -1) / n
+    x_gap, y_gap = x - expand_dims(x_mean, -1), y - expand_dims(y_mean, -1)
+    xx, xy, yy = (sum_over(p, -1) / n for p in (x_gap * x_gap, x_gap * y_gap, y_gap * y_gap))
+    is_flat = (xx == 0) | (yy == 0)
+    r = where(
+        is_flat, 0.0, _clip_keep_gradient(xy / where(is_flat, 1.0, xx * yy) ** 0.5, -1.0, 1.0)
+    )
+    slope = xy / xx
+    intercept = y_mean - slope * x_mean
+    df = float(n - 2)
+    if n == 2:
+        zero = 0.0 * r
+        pvalue = where(y[..., 0] == y[..., 1], 1.0, zero)
+        return _line(slope, intercept, r, pvalue, zero, zero)
+    tiny = 1e-20
+    score = r * (df / ((1 - r + tiny) * (1 + r + tiny))) ** 0.5
+    pvalue = _pvalue(t_distribution(df), score, alternative, "linregress")
+    stderr = root((1 - r * r) * yy / xx / df)
+    return _line(slope, intercept, r, pvalue, stderr, stderr * (xx + x_mean * x_mean) ** 0.5)
+
+
+def _line(*numbers: Any) -> LinregressResult:
+    *line, error = numbers
+    result = LinregressResult(*line)
+    result.intercept_stderr = error
+    return result
+
+
+# Tests of means
+
+
+def ttest_1samp(
+    a: Any,
+    popmean: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return the t-test of the mean of a sample against `popmean`.
+
+    >>> round(float(ttest_1samp([1.0, 2.0, 3.0], 0.0).statistic), 6)
+    3.464102
+    """
+    values = read_values(a, axis, nan_policy, "ttest_1samp")
+    error = (values.var(1) / values.count) ** 0.5
+    score = values.without_axis((values.mean(values.x) - popmean) / error)
+    df = values.count - 1
+    df = df if isinstance(df, float) else values.without_axis(df)
+    return Significance(score, _pvalue(t_distribution(df), score, alternative, "ttest_1samp"))
+
+
+def ttest_rel(
+    a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
+) -> Significance:
+    """Return the t-test of paired samples.
+
+    >>> round(float(ttest_rel([1.0, 2.0, 3.0], [0.0, 1.0, 0.0]).statistic), 6)
+    2.5
+    """
+    a, b = operands(a, b)
+    return ttest_1samp(a - b, 0.0, axis, nan_policy, alternative)
+
+
+def ttest_ind(
+    a: Any,
+    b: Any,
+    *,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Significance:
+    """Return the t-test of two independent samples; Welch's test unless `equal_var`.
+
+    >>> round(float(ttest_ind([1.0, 2.0, 3.0], [0.0, 1.0, 2.0]).statistic), 6)
+    1.224745
+    """
+    a, b = operands(a, b)
+    one, two = (read_values(x, axis, nan_policy, "ttest_ind") for x in (a, b))
+    zero = 0.0 * one.mean(one.x)
+    n, m = one.count + zero, two.count + zero
+    if equal_var:
+        df = n + m - 2
+        squares = one.total(one.deviations() ** 2) + two.total(two.deviations() ** 2)
+        error = squares / df * (1 / n + 1 / m)
+    else:
+        u, v = one.var(1) / n, two.var(1) / m
+        error = u + v
+        # Use ratios to the error, whose squares do not underflow.
+        df = 1 / ((u / error) ** 2 / (n - 1) + (v / error) ** 2 / (m - 1))
+    score = one.without_axis((one.mean(one.x) - two.mean(two.x)) / error**0.5)
+    dist = t_distribution(one.without_axis(df))
+    return Significance(score, _pvalue(dist, score, alternative, "ttest_ind"))
+
+
+def f_oneway(*samples: Any, axis: Any = 0) -> Significance:
+    """Return the one-way ANOVA of the means of at least two samples.
+
+    >>> round(float(f_oneway([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]).statistic), 6)
+    1.5
+    """
+    if len(samples) < 2:
+        raise ArgumentError(f"f_oneway needs at least two samples. Got {len(samples)}.")
+    groups = [read_values(x, axis, "propagate", "f_oneway") for x in operands(*samples)]
+    counts = [group.count for group in groups]
+    total = sum(counts)
+    means = [group.mean(group.x) for group in groups]
+    middle = sum(n * mean for n, mean in zip(counts, means)) / total
+    between = sum(n * (mean - middle) ** 2 for n, mean in zip(counts, means))
+    within = sum(group.total(group.deviations() ** 2) for group in groups)
+    degrees = float(len(groups) - 1), total - len(groups)
+    score = groups[0].without_axis((between / degrees[0]) / (within / degrees[1]))
+    return Significance(score, f_distribution.sf(score, *degrees))
+
+
+# Distances between one-dimensional distributions
+
+
+def wasserstein_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """Return the Wasserstein distance of two samples, differentiable in all arguments.
+
+    >>> float(wasserstein_distance([0.0, 1.0, 3.0], [5.0, 6.0, 8.0]))
+    5.0
+    """
+    gaps, steps = _cdf_differences(u_values, v_values, u_weights, v_weights, "wasserstein_distance")
+    return sum_over(abs(gaps) * steps, -1)
+
+
+def energy_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """Return the energy distance of two samples, differentiable in all arguments.
+
+    >>> round(float(energy_distance([0.0], [2.0])), 6)
+    2.0
+    """
+    gaps, steps = _cdf_differences(u_values, v_values, u_weights, v_weights, "energy_distance")
+    return root(2 * sum_over(gaps * gaps * steps, -1))
+
+
+def _cdf_differences(u: Any, v: Any, u_weights: Any, v_weights: Any, name: str) -> tuple[Any, Any]:
+    """Return the differences of two empirical CDFs between all values, and the spacings."""
+    u, v = operands(u, v)
+    for x in (u, v):
+        if x.ndim != 1 or not x.shape[0]:
+            raise ShapeError(f"{name} needs non-empty vectors. Got shapes {u.shape} and {v.shape}.")
+    everything = sort(concat([u, v], 0), -1)
+    places = everything[:-1]
+    gaps = _cdf_at(places, u, u_weights) - _cdf_at(places, v, v_weights)
+    return gaps, diff(everything)
+
+
+def _cdf_at(places: Any, x: Any, weights: Any) -> Any:
+    """Return the fraction of x, or of its weights, up to each of the places."""
+    order = argsort(stop_gradient(x), -1)
+    ordered = gather(stop_gradient(x), order)
+    index = searchsorted(ordered, stop_gradient(places), "right")
+    if weights is None:
+        return cast(index, numpy_dtype_of(x)) / x.shape[0]
+    weights = operands(x, weights)[1]
+    if weights.shape != x.shape:
+        raise ShapeError(
+            f"There must be one weight for each of {x.shape[0]} values. Got shape {weights.shape}."
+        )
+    # Negative weights are invalid and give NaN.
+    weights = gather(where(weights < 0, math.nan, weights), order)
+    sums = concat([0.0 * weights[:1], cumsum(weights, 0)], 0)
+    return gather(sums, index) / sums[-1]

@@ -1,0 +1,263 @@
+"""Elliptic integrals of Legendre and Carlson, and the arithmetic-geometric mean.
+
+Carlson's integrals apply the duplication theorem a fixed number of times. Each step first takes the
+square root of the ratio of the arguments, then divides their differences by 4.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.ops.control.stop_gradient import stop_gradient
+from tapegrad.ops.elementwise.comparison import isnan
+from tapegrad.ops.elementwise.powers import sqrt
+from tapegrad.ops.elementwise.rounding import rint
+from tapegrad.ops.elementwise.selection import maximum, minimum, where
+from tapegrad.ops.elementwise.trigonometric import atan, atanh, cos, sin
+from tapegrad.special_functions.derivatives import Function, in_double, with_derivatives
+
+_STEPS = 15
+# In RJ the fourth argument only approaches the others by a factor of 4 per step.
+_STEPS_RJ = 28
+
+
+def agm(a: Any, b: Any) -> Any:
+    """Return the arithmetic-geometric mean: NaN where the signs differ.
+
+    >>> round(float(agm(1.0, 2.0)), 6)
+    1.456791
+    """
+    return in_double(_agm, a, b)
+
+
+def _agm(a: Any, b: Any) -> Any:
+    is_zero = (a == 0) | (b == 0)
+    is_negative = (a < 0) & (b < 0)
+    # isnan covers 0 times infinity.
+    is_mixed = ((a < 0) & (b > 0)) | ((a > 0) & (b < 0)) | isnan(a * b)
+    x, y = (where(is_zero | is_mixed, 1.0, abs(value)) for value in (a, b))
+    y = _mean(x, y)
+    return where(is_mixed, math.nan, where(is_zero, 0.0, where(is_negative, 0.0 - y, y)))
+
+
+def _mean(x: Any, y: Any) -> Any:
+    """Return the arithmetic-geometric mean of positive numbers."""
+    for _ in range(_STEPS):
+        x, y = 0.5 * (x + y), sqrt(x) * sqrt(y)
+    return x
+
+
+def ellipk(m: Any) -> Any:
+    """Return the complete elliptic integral of the first kind, for m <= 1.
+
+    >>> round(float(ellipk(0.5)), 6)
+    1.854075
+    """
+    return in_double(lambda m: _complete(1 - m), m)
+
+
+def ellipkm1(p: Any) -> Any:
+    """Return ellipk(1 - p), accurate near p = 0.
+
+    >>> round(float(ellipkm1(0.5)), 6)
+    1.854075
+    """
+    return in_double(_complete, p)
+
+
+def _complete(p: Any) -> Any:
+    is_inside = (p > 0) & (p < math.inf)
+    inside = where(is_inside, p, 1.0)
+    y = 0.5 * math.pi / _mean(0.0 * inside + 1, sqrt(inside))
+    at_ends = where(p == 0, math.inf, where(p == math.inf, 0.0, math.nan + 0.0 * p))
+    return where(is_inside, y, at_ends)
+
+
+def ellipe(m: Any) -> Any:
+    """Return the complete elliptic integral of the second kind, for m <= 1.
+
+    >>> round(float(ellipe(0.5)), 6)
+    1.350644
+    """
+    return in_double(_second, m)
+
+
+def _second(m: Any) -> Any:
+    is_inside = (m < 1) & (m > -math.inf)
+    p = where(is_inside, 1 - m, 1.0)
+    zero = 0.0 * p
+    y = p / 3 * (_rd(zero, p, zero + 1) + _rd(zero, zero + 1, p))
+    at_ends = where(m == 1, 1.0, where(m < 1, math.inf, math.nan + 0.0 * m))
+    return where(is_inside, y, at_ends)
+
+
+def ellipkinc(phi: Any, m: Any) -> Any:
+    """Return the incomplete elliptic integral of the first kind, where m sin²(phi) <= 1.
+
+    >>> round(float(ellipkinc(1.0, 0.5)), 6)
+    1.083217
+    """
+
+    def value(m: Any, phi: Any) -> Any:
+        turns, sine, cosine, inner = _parts(phi, m)
+        y = sine * _rf(cosine * cosine, inner, 0.0 * inner + 1)
+        return y + 2 * turns * _complete(where(turns == 0, 1.0, 1 - m))
+
+    def slope(m: Any, phi: Any) -> Any:
+        return 1 / sqrt(1 - m * sin(phi) ** 2)
+
+    return in_double(lambda phi, m: with_derivatives(value, slope, (m,), phi), phi, m)
+
+
+def ellipeinc(phi: Any, m: Any) -> Any:
+    """Return the incomplete elliptic integral of the second kind, where m sin²(phi) <= 1.
+
+    >>> round(float(ellipeinc(1.0, 0.5)), 6)
+    0.92733
+    """
+
+    def value(m: Any, phi: Any) -> Any:
+        turns, sine, cosine, inner = _parts(phi, m)
+        first = sine * _rf(cosine * cosine, inner, 0.0 * inner + 1)
+        y = first - m / 3 * sine**3 * _rd(cosine * cosine, inner, 0.0 * inner + 1)
+        return y + 2 * turns * _second(where(turns == 0, 0.0, m))
+
+    def slope(m: Any, phi: Any) -> Any:
+        return sqrt(1 - m * sin(phi) ** 2)
+
+    return in_double(lambda phi, m: with_derivatives(value, slope, (m,), phi), phi, m)
+
+
+def _parts(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the half turns in phi, sine and cosine of the remainder, and 1 - m sin²."""
+    phi = stop_gradient(phi)
+    turns = rint(phi / math.pi)
+    sine, cosine = sin(phi - turns * math.pi), cos(phi - turns * math.pi)
+    # cos² + (1 - m) sin² is accurate where m and the sine are near 1. For m > 1 the domain ends
+    # where it reaches 0.
+    inner = cosine * cosine + (1 - m) * (sine * sine)
+    is_past = (inner < 0) | ((m > 1) & (turns != 0))
+    return turns, sine, cosine, where(is_past, math.nan, inner)
+
+
+# Carlson's symmetric integrals
+
+
+def elliprc(x: Any, y: Any) -> Any:
+    """Return Carlson's degenerate integral RC, for x >= 0 and y > 0.
+
+    >>> round(float(elliprc(1.0, 2.0)), 6)
+    0.785398
+    """
+    return _inside(lambda x, y: _rf(x, y, y), lambda x, y: (x >= 0) & (y > 0), x, y)
+
+
+def elliprf(x: Any, y: Any, z: Any) -> Any:
+    """Return Carlson's integral RF of the first kind; at most one argument may be 0.
+
+    >>> round(float(elliprf(0.0, 1.0, 2.0)), 6)
+    1.311029
+    """
+    return _inside(_rf, _are_inside, x, y, z)
+
+
+def elliprd(x: Any, y: Any, z: Any) -> Any:
+    """Return Carlson's integral RD of the second kind, for z > 0; x or y may be 0.
+
+    >>> round(float(elliprd(0.0, 2.0, 1.0)), 6)
+    1.79721
+    """
+    return _inside(_rd, lambda x, y, z: _are_inside(x, y, z) & (z > 0), x, y, z)
+
+
+def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return Carlson's integral RJ of the third kind, for p > 0; one of x, y and z may be 0.
+
+    The result is accurate if the nonzero arguments are within a factor of 1e12 of p.
+
+    >>> round(float(elliprj(0.0, 1.0, 2.0, 3.0)), 6)
+    0.776886
+    """
+    return _inside(_rj, lambda x, y, z, p: _are_inside(x, y, z) & (p > 0), x, y, z, p)
+
+
+def _inside(formula: Function, are_inside: Function, *args: Any) -> Any:
+    """Evaluate the formula inside its domain and return NaN outside."""
+
+    def value(*args: Any) -> Any:
+        is_inside = are_inside(*args)
+        return where(is_inside, formula(*(where(is_inside, x, 1.0) for x in args)), math.nan)
+
+    return in_double(value, *args)
+
+
+def _are_inside(x: Any, y: Any, z: Any) -> Any:
+    least = minimum(minimum(x, y), z)
+    return (least >= 0) & (maximum(minimum(x, y), minimum(maximum(x, y), z)) > 0)
+
+
+def _root(x: Any) -> Any:
+    """Return √x with derivative 0 at 0, where that of the integrals is infinite."""
+    is_positive = x > 0
+    return where(is_positive, sqrt(where(is_positive, x, 1.0)), 0.0)
+
+
+def _rf(x: Any, y: Any, z: Any) -> Any:
+    for _ in range(_STEPS):
+        u, v, w = _root(x), _root(y), _root(z)
+        shift = u * v + u * w + v * w
+        x, y, z = 0.25 * (x + shift), 0.25 * (y + shift), 0.25 * (z + shift)
+    mean = (x + y + z) / 3
+    a, b = 1 - x / mean, 1 - y / mean
+    c = -a - b
+    e2, e3 = a * b - c * c, a * b * c
+    return (1 - e2 / 10 + e3 / 14 + e2 * e2 / 24 - 3 * e2 * e3 / 44) / sqrt(mean)
+
+
+def _rd(x: Any, y: Any, z: Any) -> Any:
+    total, weight = 0.0, 1.0
+    for _ in range(_STEPS):
+        u, v, w = _root(x), _root(y), _root(z)
+        shift = u * v + u * w + v * w
+        total = total + weight / (w * (z + shift))
+        x, y, z = 0.25 * (x + shift), 0.25 * (y + shift), 0.25 * (z + shift)
+        weight *= 0.25
+    mean = 0.2 * (x + y + 3 * z)
+    return weight * _third_kind(x, y, z, mean) + 3 * total
+
+
+def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
+    total, weight = 0.0, 1.0
+    product = (p - x) * (p - y) * (p - z)
+    for _ in range(_STEPS_RJ):
+        u, v, w, s = _root(x), _root(y), _root(z), _root(p)
+        shift = u * v + u * w + v * w
+        height = (s + u) * (s + v) * (s + w)
+        total = total + weight / height * _arc(product / (height * height))
+        x, y, z, p = (0.25 * (value + shift) for value in (x, y, z, p))
+        weight, product = 0.25 * weight, product / 64
+    return weight * _third_kind(x, y, z, 0.2 * (x + y + z + 2 * p)) + 6 * total
+
+
+def _third_kind(x: Any, y: Any, z: Any, mean: Any) -> Any:
+    """Return the series of RJ around equal arguments; RD is RJ with p = z."""
+    a, b, c = 1 - x / mean, 1 - y / mean, 1 - z / mean
+    d = -0.5 * (a + b + c)
+    e2 = a * b + a * c + b * c - 3 * d * d
+    e3 = a * b * c + 2 * e2 * d + 4 * d**3
+    e4 = (2 * a * b * c + e2 * d + 3 * d**3) * d
+    e5 = a * b * c * d * d
+    total = 1 - 3 * e2 / 14 + e3 / 6 + 9 * e2 * e2 / 88 - 3 * e4 / 22 - 9 * e2 * e3 / 52
+    return (total + 3 * e5 / 26) / (mean * sqrt(mean))
+
+
+def _arc(e: Any) -> Any:
+    """Return RC(1, 1 + e): atan(√e) / √e or atanh(√-e) / √-e, and a series near e = 0."""
+    is_small = abs(e) < 0.05
+    small, series = where(is_small, e, 0.0), 0.0
+    for k in range(12, -1, -1):
+        series = 1 / (2 * k + 1) - series * small
+    above, below = where(e >= 0.05, e, 1.0), where(e <= -0.05, 0.0 - e, 0.25)
+    outer = where(e > 0, atan(sqrt(above)) / sqrt(above), atanh(sqrt(below)) / sqrt(below))
+    return where(is_small, series, outer)

@@ -1,0 +1,114 @@
+"""Fused loops in plain Python: every formula is computed one element after the other."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.core.trace.expression import Expression
+from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
+from tapegrad_strict.namespace import pack, unpack
+
+_NAMED_OTHERWISE: dict[str, Callable[..., Any]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "erf": lambda x: x.dtype.type(math.erf(x)),
+    "erfc": lambda x: x.dtype.type(math.erfc(x)),
+    "ndtr": lambda x: x.dtype.type(0.5 * math.erfc(-x / math.sqrt(2))),
+    "pow": np.power,
+    "round": np.rint,
+    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+}
+_COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+class PythonLoopCompiler:
+    """Returns a Python function per loop. There is nothing to compile."""
+
+    dtypes = None
+    joins = True
+
+    def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
+        return [PythonLoop(loop) for loop in loops]
+
+    def result_buffer(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """Results are always new arrays."""
+
+    def source(self, run: Callable[..., Any]) -> None:
+        """There is no source text."""
+
+
+class PythonLoop:
+    """One loop, or several loops of one formula."""
+
+    def __init__(self, loop: Loop | JoinedLoops) -> None:
+        self._loops = loop.loops if isinstance(loop, JoinedLoops) else (loop,)
+
+    def __call__(self, arrays: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, ...]:
+        left, results = [np.asarray(unpack(array)) for array in arrays], []
+        for loop in self._loops:
+            results += run(loop, left[: len(loop.inputs)])
+            left = left[len(loop.inputs) :]
+        written = [pack(result) for result in results]
+        for place, target in enumerate(targets):
+            if target is not None:
+                target[...] = written[place]
+                written[place] = target
+        return tuple(written)
+
+
+def run(loop: Loop, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compute the outputs of a loop."""
+    inputs = [
+        np.broadcast_to(array.reshape(read.seen), loop.shape)
+        for array, read in zip(arrays, loop.inputs, strict=True)
+    ]
+    return [_output(output, loop.shape, inputs) for output in loop.outputs]
+
+
+def _output(output: LoopOutput, shape: tuple[int, ...], inputs: Sequence[np.ndarray]) -> Any:
+    dtype = output.expression.dtype
+    values = np.empty(shape, dtype)
+    with np.errstate(all="ignore"):
+        for index in np.ndindex(*shape):
+            values[index] = evaluate(output.expression, [array[index] for array in inputs])
+        if output.combine is None:
+            return values.reshape(output.shape)
+        combined = _COMBINE[output.combine].reduce(values, axis=output.axes, dtype=dtype)
+        result = np.empty(np.shape(combined), output.dtype)
+        for index in np.ndindex(*result.shape):
+            value = np.asarray(combined)[index]
+            result[index] = value if output.finish is None else evaluate(output.finish, [value])
+    return result.reshape(output.shape)
+
+
+def evaluate(formula: Expression, inputs: Sequence[Any]) -> Any:
+    """Return the value of a formula of one element; shared parts are computed once."""
+
+    @functools.cache
+    def value(node: Expression) -> Any:
+        if node.name == "input":
+            return inputs[node.value]
+        if node.name == "constant":
+            return node.value if node.dtype is None else node.dtype.type(node.value)
+        operands = [value(operand) for operand in node.operands]
+        if node.name == "astype":
+            return np.asarray(operands[0]).astype(node.dtype or node.weak)[()]
+        return _function(node.name)(*operands)
+
+    return value(formula)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    found = _NAMED_OTHERWISE.get(name) or getattr(np, name, None)
+    return found or PRIMITIVES[name].kernel(np.ndarray)
