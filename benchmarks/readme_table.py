@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tapegrad.errors import TapegradError
+from tapegrad_bench.provenance import source_digest
 from tapegrad_bench.results import Run, load
 from tapegrad_bench.tables import Entry, Table, machine_table, short_tables
 
@@ -46,8 +47,19 @@ def section(runs: dict[str, Run]) -> str:
     parts = []
     for name, run in runs.items():
         tables = [machine_table(run), *short_tables(run)]
-        parts.append(f"### {name}\n\n" + "\n".join(markdown_table(table) for table in tables))
+        heading = f"### {name}\n\nMeasured at revision {run.commit}, {run.started[:10]}.\n\n"
+        parts.append(heading + "\n".join(markdown_table(table) for table in tables))
     return "\n".join(parts)
+
+
+def outdated(runs: dict[str, Run]) -> list[str]:
+    """Return a sentence for each results file that is about other sources than the present ones."""
+    digest = source_digest()
+    return [
+        f"{name}.json was measured at revision {run.commit}; the sources have changed since."
+        for name, run in runs.items()
+        if run.digest != digest
+    ]
 
 
 def insert(page: str, tables: str) -> str:
@@ -72,6 +84,7 @@ def main(argv: Sequence[str], folder: Path = FOLDER) -> int:
     except TapegradError as error:
         print(f"readme_table: {error}", file=sys.stderr)
         return 2
+    print("".join(f"{sentence}\n" for sentence in outdated(runs)), end="")
     if argv and page != wanted:
         print(
             "benchmarks/README.md is out of date. Run: python benchmarks/readme_table.py",

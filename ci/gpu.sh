@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run the GPU tests and benchmarks on a machine with a CUDA device; write ci/gpu-report.json.
 # Works in a bare tree: needs Python 3.11+, NumPy, CuPy and what CONTRIBUTING.md names beside them,
-# nothing of tapegrad installed. Arguments go to pytest; BENCH_BUDGET is in seconds.
+# nothing of tapegrad installed. Arguments go to ci/gpu_report.py; BENCH_BUDGET is in seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD:$PWD/backends:$PWD/benchmarks${PYTHONPATH:+:$PYTHONPATH}"

@@ -1,44 +1,14 @@
-"""What runs on a GPU: the engine's own tests, and those that run on NumPy too, with their sources.
-
-The sources of a part may change while the proof of the other parts holds.
-"""
+"""Which tests run on a GPU, in which environment, and which do not and why."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-ENGINE = (
-    "backends",
-    *(f"tapegrad/{part}" for part in ("core", "ops", "autodiff", "program", "optimizers")),
-)
-"""What all tests and all figures depend on."""
+from evidence import ROOT
+from run_tests import Job
 
-# What users see, on the GPU: the same tests that run on NumPy. Of tests/api these are left out:
-# test_optimizers (needs array_api_strict), and what is about the host, needs no device, or has GPU
-# tests of its own (benchmarks, faces, nest, registry, transfers, interop).
-TAPE_TESTS = tuple(
-    f"tests/api/test_{name}.py"
-    for name in (
-        "awkward_points", "bias_sums", "clipping", "custom_gradient", "custom_gradient_in_vmap",
-        "custom_gradient_nested", "data_model", "dtype", "errors", "explain", "forward",
-        "gradient", "gradient_paths", "guides", "half_precision", "inplace", "jacobian",
-        "memory", "module", "neighbours", "numpy_protocol", "operator_turns", "optimizer_groups",
-        "patterns",
-        "random", "recompute", "tape_lifecycle", "tape_use", "tensor", "transforms", "tutorials",
-        "variable", "vmap", "watch",
-    )
-) + tuple(
-    f"tests/program/test_{name}.py"
-    for name in (
-        "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
-        "recording",
-    )
-)  # fmt: skip
-# Single tests that cannot hold on a GPU as they are written.
 ON_THE_HOST = (
     # The rule in the test turns raw arrays into NumPy's.
     "tests/api/test_gradient_paths.py::test_G22_an_output_without_gradient_gets_zeros",
@@ -51,57 +21,84 @@ ON_THE_HOST = (
     # NumPy imports no memory of a GPU.
     "tests/api/test_tensor.py::test_T1_dlpack_export",
 )
+"""Single tests that cannot hold on a GPU as they are written; the report lists them."""
+
+# About the host, without a device, or with a counterpart in tests/gpu.
+FILES_ON_THE_HOST = tuple(
+    f"tests/api/test_{name}.py"
+    for name in (
+        "backend_registry", "bad_input", "bench", "bench_keras", "bench_reports", "bench_results",
+        "bench_workloads", "casts_ahead", "compute_gradient", "extend", "faces", "function",
+        "generic_kernels", "interop", "memory_info", "nest", "optimizers",
+        "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
+    )
+)  # fmt: skip
+
+# The others read the programs and the C code that NumPy's backend makes of them.
+PROGRAM_TESTS = tuple(
+    f"tests/program/test_{name}.py"
+    for name in (
+        "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
+        "recording",
+    )
+)  # fmt: skip
 
 
 class Part(NamedTuple):
-    """Tests about one thing, and what they depend on besides the engine."""
+    """Tests about one thing: folders and files, the files left out, and the environment."""
 
-    sources: tuple[str, ...]
     tests: tuple[str, ...]
     environment: Mapping[str, str]
+    without: tuple[str, ...] = ()
 
 
-_ON_CUDA = {"TAPEGRAD_DEVICE": "cuda"}
-PARTS = {
+# A proof is about all cases of a test, not about those that a day's run chooses.
+_ALL_CASES = {"TAPEGRAD_LONG": "1"}
+_ON_CUDA = {"TAPEGRAD_DEVICE": "cuda", **_ALL_CASES}
+PARTS: dict[str, Part] = {
     # Every recorded sequence of launches is compared with the call that it was recorded from.
-    "engine": Part((), ("tests/gpu",), {"TAPEGRAD_CHECK_REPLAYS": "1"}),
-    "tape": Part((), TAPE_TESTS, _ON_CUDA),
-    "training": Part(("tapegrad/keras", "tapegrad/data"), ("tests/keras", "tests/data"), _ON_CUDA),
-    "examples": Part(
-        ("tapegrad/keras", "tapegrad/data", "examples"), ("tests/examples", "tests/full"), _ON_CUDA
-    ),
-    "numpy": Part(("tapegrad/numpy",), ("tests/numpy",), _ON_CUDA),
-    "scipy": Part(("tapegrad/numpy", "tapegrad/scipy"), ("tests/scipy",), _ON_CUDA),
-    "autograd": Part(
-        ("tapegrad/numpy", "tapegrad/scipy", "tapegrad/compat"), ("tests/compat",), _ON_CUDA
-    ),
+    "engine": Part(("tests/gpu",), {"TAPEGRAD_CHECK_REPLAYS": "1", **_ALL_CASES}),
+    "tape": Part(("tests/api", *PROGRAM_TESTS), _ON_CUDA, FILES_ON_THE_HOST),
+    "training": Part(("tests/keras", "tests/data"), _ON_CUDA),
+    "examples": Part(("tests/examples", "tests/full"), _ON_CUDA),
+    "numpy": Part(("tests/numpy",), _ON_CUDA),
+    "scipy": Part(("tests/scipy",), _ON_CUDA),
+    "autograd": Part(("tests/compat",), _ON_CUDA),
 }
 """All but the engine's need array_api_strict."""
 
 
-def digest(places: Iterable[str]) -> str:
-    """One number for files, and for all Python files in folders."""
-    total = hashlib.sha256()
-    for path in sorted(path for place in places for path in _python_files(ROOT / place)):
-        total.update(str(path.relative_to(ROOT)).encode())
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+def files_of(part: Part, root: Path = ROOT) -> list[str]:
+    """Return the test files of a part; a name that is not in the tree is an error."""
+    left_out = {file for name in part.without for file in _files_in(root, name)}
+    found = {file for place in part.tests for file in _files_in(root, place)}
+    return sorted(found - left_out)
 
 
-def test_files(part: Part) -> list[str]:
-    """The files of a part that hold tests."""
-    files = (path for place in part.tests for path in _python_files(ROOT / place))
-    return sorted(str(path.relative_to(ROOT)) for path in files if path.name.startswith("test_"))
+def _files_in(root: Path, place: str) -> Iterable[str]:
+    path = root / place
+    if not path.exists():
+        raise SystemExit(f"{place} does not exist: ci/gpu_parts.py names a test that was moved.")
+    paths = [path] if path.is_file() else path.rglob("test_*.py")
+    return [file.relative_to(root).as_posix() for file in paths]
 
 
-def sources_of(part: Part) -> str:
-    """One number for what all tests of a part depend on: its sources, and what its tests share."""
-    folders = {Path(place) if not place.endswith(".py") else Path(place).parent
-               for place in part.tests}  # fmt: skip
-    shared = (path for folder in folders for path in (ROOT / folder).rglob("*.py")
-              if not path.name.startswith("test_"))  # fmt: skip
-    return digest([*part.sources, *(str(path.relative_to(ROOT)) for path in shared)])
+def jobs(root: Path = ROOT) -> dict[str, Job]:
+    """Return what there is to run on a GPU, by test file."""
+    found = {}
+    for part in PARTS.values():
+        for file in files_of(part, root):
+            left_out = tuple(test for test in ON_THE_HOST if test.startswith(f"{file}::"))
+            found[file] = Job(file, part.environment, left_out)
+    return found
 
 
-def _python_files(place: Path) -> Iterable[Path]:
-    return [place] if place.is_file() else place.rglob("*.py")
+def part_of(file: str, root: Path = ROOT) -> str:
+    """Return the name of the part that a test file belongs to."""
+    return next(name for name, part in PARTS.items() if file in files_of(part, root))
+
+
+def other_files(root: Path = ROOT) -> list[str]:
+    """Return the test files that do not run on a GPU."""
+    everything = {path.relative_to(root).as_posix() for path in root.glob("tests/**/test_*.py")}
+    return sorted(everything - jobs(root).keys())

@@ -1,12 +1,12 @@
-"""The record of a run on a GPU: what ran, on which sources, and how it ended.
+"""The record of runs on a GPU: what ran, on which sources, and how it ended.
 
-python ci/gpu_report.py --run [pytest arguments]            run all GPU tests, write the report
-python ci/gpu_report.py --rest [pytest arguments]           run what failed, or changed since then
-python ci/gpu_report.py --bench [tapegrad bench arguments]  add figures; results/ gets them all
-python ci/gpu_report.py --check                             does the report still match the tree?
+python ci/gpu_report.py --run [files]     run all GPU tests, or these files, whatever is recorded
+python ci/gpu_report.py --rest [files]    run what is not proven on this tree
+python ci/gpu_report.py --check           print what is not proven on this tree
+python ci/gpu_report.py --bench [tapegrad bench arguments]    time all rows; keep the results file
 
-The report knows each file of tests by the sources that it ran on, so that a test that is mended can
-be run again without all others.
+A file is proven if all of its tests passed on the sources that it reads now. The report is written
+after every file. `--budget SECONDS` stops starting files after that time, and `--rest` continues.
 """
 
 from __future__ import annotations
@@ -20,187 +20,234 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from gpu_parts import ENGINE, ON_THE_HOST, PARTS, ROOT, digest, sources_of, test_files
+import evidence
+from evidence import ROOT, Entry, Run, current_commit
+from gpu_parts import ON_THE_HOST, PARTS, files_of, jobs, other_files
+from run_tests import Job, Runner, refusal, workers_for
 
 REPORT = ROOT / "ci" / "gpu-report.json"
 RESULTS = ROOT / "benchmarks" / "results"
+LOGS = ROOT / ".cache" / "gpu-logs"
+COMPARED = ("python", "numpy", "cupy", "device", "cuda_runtime", "cuda_driver")
+"""Versions that make a file run again where another one is installed."""
 
-Report = dict[str, Any]
-
-
-def new_report() -> Report:
-    """A report about the present engine, on which nothing ran yet."""
-    parts = {name: {"sources": sources_of(part), "files": {}} for name, part in PARTS.items()}
-    return {"engine": digest(ENGINE), "parts": parts, "seconds": 0.0, "milliseconds": {}}
+SHOWN = 12
+"""How many lines about files that are not proven a summary prints."""
 
 
-def old_report() -> Report:
-    """The report that there is, without what is about other sources."""
-    fresh = new_report()
-    if not REPORT.exists():
-        return fresh
-    report: Report = json.loads(REPORT.read_text())
-    if report.get("engine") != fresh["engine"]:
-        return fresh
-    for name, part in fresh["parts"].items():
-        kept = report["parts"].get(name, {})
-        files = kept.get("files", {}) if kept.get("sources") == part["sources"] else {}
-        part["files"] = {
-            file: found
-            for file, found in files.items()
-            if (ROOT / file).exists() and found["digest"] == digest([file])
-        }
-    return {**report, "parts": fresh["parts"]}
+def unproven(
+    entries: Mapping[str, Entry], wanted: Mapping[str, Job], here: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the files that have to run, each with the reason.
+
+    `here` holds the versions on this machine, or nothing where there is no GPU to run on.
+    """
+    tree, reasons = evidence.read_tree(ROOT), {}
+    for file, job in wanted.items():
+        entry = entries.get(file)
+        if entry is None:
+            reasons[file] = "did not run"
+            continue
+        reason = entry.problem() or entry.stale(tree, job.environment) or _versions(entry, here)
+        if reason is not None:
+            reasons[file] = reason
+    return reasons
 
 
-def missing(report: Report, name: str) -> list[str]:
-    """The files of a part that failed, or did not run on the present sources."""
-    known = report["parts"][name]["files"]
-    return [f for f in test_files(PARTS[name]) if f not in known or known[f]["failed"]]
+def _versions(entry: Entry, here: Mapping[str, str]) -> str | None:
+    there = entry.run.versions
+    names = [name for name in COMPARED if name in here and there.get(name) != here[name]]
+    other = [f"{name} {there.get(name)} became {here[name]}" for name in names]
+    return ", ".join(other) or None
 
 
-def run(report: Report, arguments: list[str]) -> int:
-    """Run what is missing in a report, and write it whether the tests pass or not."""
-    report["versions"] = versions()
-    for name in PARTS:
-        files, started = missing(report, name), time.perf_counter()
-        if files:
-            report["parts"][name]["files"].update(run_files(name, files, arguments))
-            report["seconds"] = round(report["seconds"] + time.perf_counter() - started, 1)
-            write(report)  # what ran stays known if the rest is stopped
-    say(report)
-    return int(any(missing(report, name) for name in PARTS))
+def run(files: Sequence[str], entries: dict[str, Entry], options: argparse.Namespace) -> int:
+    """Run test files, the longest first, and write the report after each of them."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    stamp = Run(options.commit or current_commit(ROOT), date, versions())
+    wanted, started = jobs(ROOT), time.monotonic()
+    # Files that are started last should be short: the run ends when the last of them does.
+    order = sorted(files, key=lambda file: -_expected_seconds(entries.get(file)))
+    todo = [
+        wanted[f]._replace(workers=workers_for(_expected_seconds(entries.get(f)))) for f in order
+    ]
+    runner = Runner(ROOT, stamp, options.logs, options.pytest, options.jobs)
+
+    def done(file: str, entry: Entry) -> None:
+        entries[file] = entry
+        write(entries)
+        print(f"{entry.problem() or 'passed'}: {file}, {entry.executed} tests", flush=True)
+
+    not_started = runner.run_all(todo, done, started + options.budget)
+    print(f"{len(files) - len(not_started)} files in {time.monotonic() - started:.0f} s")
+    for file in not_started:
+        entries.setdefault(file, Entry(stamp, {}))
+    return check(entries, versions())
 
 
-def run_files(name: str, files: list[str], arguments: list[str]) -> dict[str, Any]:
-    """Run tests of one part; return what was counted in each file, and the file's digest."""
-    before = {file: digest([file]) for file in files}
-    left_out = [f"--deselect={test}" for test in ON_THE_HOST]
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        ended = subprocess.run(
-            [*command, f"--junitxml={results}", *files, *left_out, *arguments],
-            cwd=ROOT,
-            env={**os.environ, **PARTS[name].environment},
-        ).returncode
-        counts = count(results, files)
-    if ended and not any(found["failed"] for found in counts.values()):
-        for found in counts.values():
-            found["failed"].append(f"pytest ended with {ended}")
-    return {file: {"digest": before[file], **counts[file]} for file in files}
+def _expected_seconds(entry: Entry | None) -> float:
+    if entry is None:
+        return 30.0
+    return entry.seconds or 0.05 * entry.collected
 
 
-def count(results: Path, files: list[str]) -> dict[str, dict[str, Any]]:
-    """How many tests ran in each file, and the names of those that did not pass."""
-    counts: dict[str, dict[str, Any]] = {
-        file: {"tests": 0, "skipped": 0, "failed": []} for file in files
+def write(entries: Mapping[str, Entry]) -> None:
+    left_out = {"tests": list(ON_THE_HOST), "files": other_files(ROOT)}
+    evidence.save(REPORT, entries, {"left_out": left_out})
+
+
+def load() -> dict[str, Entry]:
+    """Return the report, without files that are no longer part of it."""
+    known = jobs(ROOT)
+    return {file: entry for file, entry in evidence.load(REPORT).items() if file in known}
+
+
+def check(entries: Mapping[str, Entry], here: Mapping[str, str], everything: bool = False) -> int:
+    """Print what is proven on this tree and what is not; return 1 if something is not."""
+    wanted = jobs(ROOT)
+    reasons = unproven(entries, wanted, here)
+    for name, part in PARTS.items():
+        files = files_of(part, ROOT)
+        proven = [file for file in files if file not in reasons]
+        tests = sum(entries[file].executed for file in proven)
+        skipped = sum(entries[file].skipped for file in proven)
+        note = f", {skipped} skipped" if skipped else ""
+        print(
+            f"{name}: {len(proven)} of {len(files)} files are proven on a GPU, {tests} tests{note}"
+        )
+    print(f"Not run on a GPU: {len(other_files(ROOT))} files and {len(ON_THE_HOST)} single tests.")
+    if reasons:
+        _explain(reasons, entries, everything)
+    return int(bool(reasons))
+
+
+def _explain(reasons: Mapping[str, str], entries: Mapping[str, Entry], everything: bool) -> None:
+    print(f"{len(reasons)} files are not proven. On a GPU run: python ci/gpu_report.py --rest")
+    alike = defaultdict(list)
+    for file, reason in reasons.items():
+        alike[(not _failures(entries.get(file)), reason)].append(file)
+    lines = []
+    for (_, reason), files in sorted(alike.items()):  # failures come first
+        names = ", ".join(files) if everything else files[0]
+        more = f" and {len(files) - 1} more" if len(files) > 1 and not everything else ""
+        lines.append(f"  {names}{more}: {reason}")
+        lines += [f"    failed: {test}" for file in files for test in _failures(entries.get(file))]
+    most = len(lines) if everything else SHOWN
+    print("\n".join(lines[:most]))
+    if len(lines) > most:
+        print(f"  and {len(lines) - most} lines more (--all prints them)")
+
+
+def _failures(entry: Entry | None) -> tuple[str, ...]:
+    return entry.failed if entry is not None else ()
+
+
+def versions() -> dict[str, str]:
+    """Return what a run stands on; nothing on a machine without a CUDA device."""
+    try:
+        cupy = importlib.import_module("cupy")
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    except Exception:  # ImportError without CuPy, its own error without a driver or a device
+        return {}
+    numpy = importlib.import_module("numpy")
+    runtime = cupy.cuda.runtime
+    return {
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "cupy": cupy.__version__,
+        "device": name,
+        "cuda_runtime": str(runtime.runtimeGetVersion()),
+        "cuda_driver": str(runtime.driverGetVersion()),
+        **_libraries(),
     }
-    # A class of tests comes after the module in a case's class name.
-    modules = {file.removesuffix(".py").replace("/", "."): file for file in files}
-    for case in ET.parse(results).getroot().iter("testcase"):
-        name = case.get("classname") or case.get("name") or ""
-        module = next(m for m in modules if f"{name}.".startswith(f"{m}."))
-        found = counts[modules[module]]
-        found["tests"] += 1
-        found["skipped"] += case.find("skipped") is not None
-        if case.find("failure") is not None or case.find("error") is not None:
-            found["failed"].append(case.get("name"))
-    return counts
 
 
-def write(report: Report) -> None:
-    text = json.dumps(report, indent=1, sort_keys=True) + "\n"
-    REPORT.write_text(text)
+def _libraries() -> dict[str, str]:
+    """What `tapegrad info` says about libraries without which all runs too, but otherwise."""
+    paths = [str(ROOT), str(ROOT / "backends"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    command = [sys.executable, "-m", "tapegrad", "info"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=1) for line in ended.stdout.splitlines()]
+    return {row[0]: row[1] for row in rows if row and row[0] in ("cuBLASLt", "cuDNN")}
 
 
-def say(report: Report) -> None:
-    """Print what ran in each part, and what did not pass."""
-    for name, part in report["parts"].items():
-        files = part["files"]
-        total = sum(found["tests"] for found in files.values())
-        print(f"{name}: {total} tests in {len(files)} files")
-        for file, found in sorted(files.items()):
-            for test in found["failed"]:
-                print(f"  failed: {file}::{test}")
-
-
-def add_benchmarks(options: list[str]) -> int:
-    """Time all rows on the engine of the report and add the medians to it."""
-    report = old_report()
-    if not any(part["files"] for part in report["parts"].values()):
-        print("The GPU report is about another engine: run the tests first.")
-        return 1
-    report["milliseconds"] = benchmark(options)
-    write(report)
-    say(report)
-    return 0
-
-
-def benchmark(options: list[str]) -> dict[str, dict[str, float | str]]:
-    """Time all rows; keep the results file, and return the medians by row and library."""
+def benchmark(options: list[str]) -> int:
+    """Time all rows and keep the results file, named after the device."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tapegrad", "bench", "--devices", "cuda"]
         running = subprocess.Popen([*command, *options, "--output", folder], cwd=ROOT)
         try:
-            running.wait()
+            ended = running.wait()
         except KeyboardInterrupt:
-            running.wait()  # it was told as well, and writes what it has
+            ended = running.wait()  # it received the signal too, and writes what it has
         (written,) = Path(folder).glob("*.json")
-        text = written.read_text()
-    found = json.loads(text)
-    name = versions()["device"].lower().replace(" ", "-")
+        text = written.read_text(encoding="utf-8")
+    name = json.loads(text)["machine"]["gpu"].lower().replace(" ", "-")
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(text)
-    rows: dict[str, dict[str, float | str]] = {}
-    for cell in found["cells"]:
-        time_taken = cell.get("median")
-        value = cell["status"] if time_taken is None else round(1000 * time_taken, 4)
-        # A row's own size comes first, then those that show how time grows.
-        rows.setdefault(cell["workload"], {}).setdefault(f"{cell['library']} {cell['mode']}", value)
-    return rows
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    return ended
 
 
-def versions() -> dict[str, str]:
-    """What the run stood on."""
-    found = {"python": platform.python_version()}
-    for name in ("numpy", "cupy"):
-        found[name] = importlib.import_module(name).__version__
-    cupy = importlib.import_module("cupy")
-    found["device"] = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    found["cuda_runtime"] = str(cupy.cuda.runtime.runtimeGetVersion())
-    found["cuda_driver"] = str(cupy.cuda.runtime.driverGetVersion())
-    # Without one of these all runs too, but slower.
-    return {**found, **dict(importlib.import_module("tapegrad_cupy.libraries").libraries())}
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--bench"]:
+        return benchmark(arguments[1:])
+    options, rest = _parser().parse_known_args(arguments)
+    files = [argument for argument in rest if not argument.startswith("-")]
+    options.pytest = [argument for argument in rest if argument.startswith("-")]
+    if not options.run and not options.rest:
+        options.pytest, sentence = [], rest and f"--check takes no {rest[0]!r}."
+    else:
+        sentence = refusal(options.pytest) or _unknown(files)
+    if sentence:
+        print(f"gpu_report: {sentence}", file=sys.stderr)
+        return 2
+    entries = load()
+    if not options.run and not options.rest:
+        return check(entries, versions(), options.all)
+    chosen = [file for file in jobs(ROOT) if not files or _is_chosen(file, files)]
+    if options.rest:
+        reasons = unproven(entries, jobs(ROOT), versions())
+        return run([file for file in chosen if file in reasons], entries, options)
+    for file in chosen:  # only its duration counts until it has run again
+        if file in entries:
+            entries[file] = replace(entries[file], sources={}, collected=0, executed=0)
+    return run(chosen, entries, options)
 
 
-def check() -> int:
-    """Say whether the committed report is about this tree and all its tests passed."""
-    report = old_report()
-    rest = [file for name in PARTS for file in missing(report, name)]
-    say(report)
-    if rest:
-        print(f"{len(rest)} files failed or changed since: run `ci/gpu_report.py --rest` on a GPU.")
-        print("\n".join(rest))
-    return int(bool(rest))
+def _unknown(files: Sequence[str]) -> str | None:
+    for name in files:
+        if "::" in name or not any(_is_chosen(file, [name]) for file in jobs(ROOT)):
+            return f"{name!r} is not a file or folder of tests that run on a GPU (ci/gpu_parts.py)."
+    return None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--run", action="store_true", help="run the GPU tests and write the report")
-    parser.add_argument("--rest", action="store_true", help="run what failed or changed since")
-    parser.add_argument("--check", action="store_true", help="compare the report with the tree")
-    parser.add_argument("--bench", action="store_true", help="add benchmarks to the report")
-    options, rest = parser.parse_known_args()
-    if options.run or options.rest:
-        return run(new_report() if options.run else old_report(), rest)
-    if options.bench:
-        return add_benchmarks(rest)
-    return check()
+def _is_chosen(file: str, names: Sequence[str]) -> bool:
+    return any(file == name or file.startswith(f"{name.rstrip('/')}/") for name in names)
+
+
+def _parser() -> argparse.ArgumentParser:
+    text = {"description": __doc__, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    # Abbreviations would let `--co` mean `--commit`, and hide from pytest's own.
+    parser = argparse.ArgumentParser(usage="gpu_report.py", allow_abbrev=False, **text)
+    action = parser.add_mutually_exclusive_group()
+    for name in ("run", "rest", "check"):
+        action.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--all", action="store_true", help="list every file that is not proven")
+    parser.add_argument("--jobs", type=int, default=min(10, os.cpu_count() or 1), metavar="N",
+                        help="test processes at once (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS",
+                        help="start no file after this time")  # fmt: skip
+    parser.add_argument("--commit", help="the revision, where there is no git history")
+    parser.add_argument("--logs", type=Path, default=LOGS, help="folder for the logs")
+    return parser
 
 
 if __name__ == "__main__":

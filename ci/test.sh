@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Everything that must pass before a change is merged: the static checks and all tests.
+# What must pass before a change is merged: the static checks and the tests that need no GPU.
+# Not run here: tests/gpu, and the same tests on CUDA (ci/gpu.sh); tests/full, which trains every
+# example in full; the lowest supported versions (ci/lowest.sh); the wheel (ci/wheel.sh). The last
+# lines say which GPU tests have not run on these sources; that fails nothing.
 # Arguments go to pytest, e.g.: bash ci/test.sh tests/api -k variable
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,4 +15,6 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_
 export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
 static_checks
 step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
+echo "== GPU report (for information)"
+"$PYTHON" ci/gpu_report.py --check || true
 finish

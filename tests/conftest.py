@@ -1,4 +1,7 @@
-"""Makes array_api_strict, which stands in for a device in many tests, compare dtypes quickly."""
+"""Hooks of all tests: the seed in the header, the choice of tests without the engine.
+
+Also lets array_api_strict, a stand-in for a device, compare dtypes quickly.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,45 @@ import importlib.util
 from typing import Any
 
 import numpy as np
+import pytest
+
+from tapegrad.engine import is_on
+from tests.seeds import LONG, SEED, is_chosen
+
+COMPILED_AS_USERS_DO = 8
+"""How many cases with `quick_compiler` there are to one that is compiled with the usual flags."""
+
+SEED_NOTE = f"TAPEGRAD_SEED={SEED} chose the tests that rotate; set it to repeat this run."
+
+
+def pytest_report_header() -> str:
+    return SEED_NOTE
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int) -> None:
+    if exitstatus:
+        terminalreporter.write_line(SEED_NOTE)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without the engine, leave out the tests that count what it saves."""
+    if is_on():
+        return
+    left_out = [item for item in items if item.get_closest_marker("engine")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("engine")]
+
+
+@pytest.fixture
+def quick_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile loops without optimization, which takes a tenth of the time of long formulas.
+
+    For tests of what a program computes. The tests of the C code compile as users do, and so does
+    one case in eight here, chosen anew each day.
+    """
+    if not LONG and not is_chosen(request.node.name, COMPILED_AS_USERS_DO):
+        monkeypatch.setenv("TAPEGRAD_CFLAGS", "-O0")
 
 
 def share_dtypes(strict: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.variable import live_variables
+from tapegrad.core.values.variable import live_variables
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.json_records import from_plain, to_plain
+from tapegrad_bench.provenance import UNKNOWN
 
 SCHEMA = 1
 """Raised by one whenever an older reader would misread a newer file."""
@@ -182,6 +183,10 @@ class Run:
     ceilings: tuple[Ceiling, ...] = ()
     complete: bool = True
     """False when the run was interrupted or its budget ended early."""
+    commit: str = UNKNOWN
+    """The revision of the sources; "+changes" follows if files differed from it."""
+    digest: str = ""
+    """A hash over the sources of tapegrad and its backends; "" in files from before it was kept."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

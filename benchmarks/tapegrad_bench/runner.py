@@ -14,6 +14,7 @@ from tapegrad_bench.machine import Gpu, describe_machine, versions
 from tapegrad_bench.options import Group, Options
 from tapegrad_bench.process import NotSupportedError, Worker, WorkerError
 from tapegrad_bench.progress import Progress
+from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.reference import Reference, reference
 from tapegrad_bench.results import Ceiling, Cell, Run, Status
 from tapegrad_bench.workload import Kind, Problem
@@ -49,6 +50,7 @@ class Runner:
     def run(self) -> Run:
         """Measure until all is done, the budget is spent, or somebody presses Ctrl-C."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
+        commit, digest = current_commit(), source_digest()
         complete = True
         try:
             self._load_libraries()
@@ -68,6 +70,8 @@ class Runner:
             cells=tuple(self._cells),
             ceilings=tuple(self._ceilings),
             complete=complete,
+            commit=commit,
+            digest=digest,
         )
 
     def _run_groups(self, deadline: float) -> bool:

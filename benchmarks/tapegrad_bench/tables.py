@@ -167,6 +167,8 @@ def machine_table(run: Run) -> Table:
     machine = run.machine
     facts = [
         ("started", run.started),
+        ("revision", run.commit),
+        ("digest of the sources", run.digest[:12] or "not recorded"),
         ("complete", "yes" if run.complete else "no: it was stopped before its end"),
         ("CPU", f"{machine.cpu}, {machine.cores} cores; threads per library: {machine.threads}"),
         ("GPU", machine.gpu or "none"),

@@ -1,4 +1,4 @@
-"""Adapters that misbehave, for test_bench.py: each `mode` is one way to."""
+"""Faulty adapters for test_bench.py: each `mode` is one fault."""
 
 from __future__ import annotations
 

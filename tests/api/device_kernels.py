@@ -1,22 +1,25 @@
-"""Kernels that only backends of devices have, for NumPy: so the host's tests see the way there.
+"""Device-only kernels implemented in NumPy, so that host tests cover the backward pass on a device.
 
-A sweep on a device pulls back through an elementwise node in one kernel, adds in place, casts many
-gradients at once, and finds sums together with products. What these kernels do is simple; the sweep
-around them is what is tested.
+On a device, the backward pass applies the rules of an elementwise node in one kernel, adds in
+place, casts many gradients together, and computes sums together with products. These kernels are
+simple; the code that calls them is under test.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import tapegrad as tf
-from tapegrad.core.backend import find_backend
-from tapegrad.core.primitive import PRIMITIVES, Primitive
-from tapegrad.ops import casts_ahead, matrix_product_sum
+from tapegrad.core.backend.registry import find_backend
+from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
+from tapegrad.engine import batched_casts
+from tapegrad.ops.products import fused as matrix_product_sum
+from tests import capabilities
 
 Kernels = Mapping[str, Callable[..., Any]]
 
@@ -31,18 +34,35 @@ class CastGroup:
         return [array.astype(self.dtype) for array in arrays]
 
 
-def stand_ins() -> dict[str, Callable[..., Any]]:
-    """Return what NumPy's backend lacks, by name."""
-    elementwise = [p for p in PRIMITIVES.values() if p.broadcasts and p.vjp_rules]
-    return {
-        **{f"{primitive.name}.vjp": all_rules_of(primitive) for primitive in elementwise},
-        "add.into": add_into,
-        "cast.many": lambda arrays, dtypes: [a.astype(d) for a, d in zip(arrays, dtypes)],
-        "matmul.into": matmul_into,
-        "matmul_with_sums": lambda *arrays, **params: PRIMITIVES["matmul_with_sums"].forward(  # type: ignore[misc]
-            np, *arrays, **params
-        ),
-    }
+class Pullbacks:
+    """Applies the rules of elementwise primitives one by one."""
+
+    def pullback(self, primitive: str) -> Any:
+        found = PRIMITIVES[primitive]
+        return all_rules_of(found) if found.broadcasts and found.vjp_rules else None
+
+
+class InPlace:
+    """Sums and matrix products that are added to an array."""
+
+    def add(self, total: Any, addend: Any) -> None:
+        assert total.dtype == addend.dtype
+        total += addend
+
+    def accumulate(self, primitive: str) -> Any:
+        return matmul_into if primitive == "matmul" else None
+
+    def overwrite(self, primitive: str) -> None:
+        return None
+
+
+class Casts:
+    """Casts arrays one by one."""
+
+    prepare = CastGroup
+
+    def cast(self, arrays: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+        return [array.astype(dtype) for array, dtype in zip(arrays, dtypes)]
 
 
 def all_rules_of(primitive: Primitive) -> Callable[..., Any]:
@@ -62,11 +82,6 @@ def all_rules_of(primitive: Primitive) -> Callable[..., Any]:
     return pull
 
 
-def add_into(total: Any, share: Any) -> None:
-    assert total.dtype == share.dtype
-    total += share
-
-
 def matmul_into(total: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> bool:
     total += (a.T if transpose_a else a) @ (b.T if transpose_b else b)
     return True
@@ -78,20 +93,21 @@ def sweep_as_on_a_device(monkeypatch: Any) -> list[bool]:
     backend = find_backend(kind)
     assert backend is not None
     own: Kernels = backend.kernels
-    added = stand_ins() if kind is np.ndarray else {}
-    multiply = added.get("matmul_with_sums") or own["matmul_with_sums"]
+    generic = partial(PRIMITIVES["matmul_with_sums"].forward, np)  # type: ignore[arg-type]
+    multiply = generic if kind is np.ndarray else own["matmul_with_sums"]
     made: list[bool] = []
 
     def noting(*arrays: Any, **params: Any) -> Any:
         made.append(params["of_first"])
         return multiply(*arrays, **params)
 
-    maps: list[Any] = [{"matmul_with_sums": noting}, added, own]
+    maps: list[Any] = [{"matmul_with_sums": noting}, own]
     monkeypatch.setattr(backend, "kernels", ChainMap(*maps))
     monkeypatch.setattr(matrix_product_sum, "LEAST_WITH_SUMS", 0)
     if kind is np.ndarray:
-        monkeypatch.setitem(casts_ahead._cast_groups, np.ndarray, CastGroup)
-        monkeypatch.setattr(casts_ahead, "_round", casts_ahead._Round())
+        capabilities.use(monkeypatch, pullbacks=Pullbacks(), in_place=InPlace(), casts=Casts())
+        monkeypatch.setattr(batched_casts, "_preparers", {})
+        monkeypatch.setattr(batched_casts, "_current", batched_casts._TapeCasts())
         for primitive in PRIMITIVES.values():
             monkeypatch.setattr(primitive, "vjp_kernels", {})
     return made

@@ -1,4 +1,4 @@
-"""Conventions at awkward points: section 1.11 of the semantics table, and TF's known mistakes."""
+"""Conventions at singular points, and TensorFlow's known mistakes there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a backend is found: the table in the tree first, then what is installed, else a sentence."""
+"""Backend lookup: the built-in table first, then installed plugins, else an error."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 import pytest
 
 import tapegrad as tf
-from tapegrad.core import backend as backends, device as devices
-from tapegrad.core.backend import backend_names, get_backend, unregister_backend
+from tapegrad.core.backend import registry as backends
+from tapegrad.core.backend.registry import backend_names, get_backend, unregister_backend
+from tapegrad.core.values import device as devices
 from tapegrad.errors import BackendUnavailableError
 
 PLUGIN = """

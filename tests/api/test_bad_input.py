@@ -1,4 +1,4 @@
-"""Mixed devices, dtypes that no tensor has, indices out of range: what is said about each."""
+"""Errors for mixed devices, unsupported dtypes and indices out of range."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.testing import strict
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 
 # Tensor.dtype looks a dtype up among NumPy's first and asks the backend when it is not there.
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
@@ -30,7 +30,7 @@ def on_a_device():
     unregister_backend("strict")
 
 
-# Devices that meet
+# Mixed devices
 
 MIXED = {
     "add": lambda a, b: a + b,
@@ -202,7 +202,7 @@ def test_a_segment_that_does_not_exist_is_not_one_of_the_next_example():
         tf.vmap(lambda i: tf.math.unsorted_segment_sum(tf.constant([1.0, 2.0]), i, 2))(ids)
 
 
-# Reading without waiting
+# Asynchronous reads
 
 
 def test_a_value_can_be_read_later(on_a_device):
@@ -229,7 +229,7 @@ def test_reading_later_leaves_the_tape_and_says_so():
     assert "left the tape through numpy_later()" in str(tape.explain(y, x))
 
 
-# Onto another device
+# Copies to another device
 
 
 @pytest.mark.parametrize(

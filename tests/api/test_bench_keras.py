@@ -1,4 +1,4 @@
-"""The benchmark's networks as models of tapegrad.keras, and what `fit` adds to a loop by hand."""
+"""The benchmark's networks as models of tapegrad.keras, and the overhead of `fit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark run shows, in a terminal and on a page."""
+"""Reports of a benchmark run, in a terminal and as a page."""
 
 from __future__ import annotations
 

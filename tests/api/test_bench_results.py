@@ -1,4 +1,4 @@
-"""What a benchmark run keeps, how two runs compare, and how cost grows with size."""
+"""Result files of benchmark runs, comparison of two runs, and scaling with size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark's workloads, its reference, and the judge who compares the two."""
+"""The benchmark's workloads, its reference, and the comparison of both."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_half_precision_trains_single_precision_weights():
     assert (problem.parameter_dtype, problem.dtype) == ("float32", "bfloat16")
 
 
-# The judge
+# The comparison
 
 
 def test_a_gradient_of_another_shape_is_wrong():

@@ -1,4 +1,4 @@
-"""Gradients of biases that come with those of weights: the same numbers, in fewer launches."""
+"""Gradients of biases that are computed with those of weights: same numbers, fewer launches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import matrix_product_sum
+from tapegrad.ops.products import fused as matrix_product_sum
 from tests.api.device_kernels import sweep_as_on_a_device
 
 ROWS, DEPTH, COLUMNS = 48, 32, 40
@@ -50,6 +50,7 @@ FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("form", FORMS)
 def test_all_gradients_are_those_of_the_formulas(sums, form, dtype):
@@ -62,6 +63,7 @@ def test_all_gradients_are_those_of_the_formulas(sums, form, dtype):
     assert len(sums) == 5
 
 
+@pytest.mark.engine
 def test_casts_of_the_bias_may_come_before_or_after_the_product(sums):
     x, w, b = variables()
     for order in ("before", "after"):
@@ -77,6 +79,7 @@ def test_casts_of_the_bias_may_come_before_or_after_the_product(sums):
     assert len(sums) == 3
 
 
+@pytest.mark.engine
 def test_a_bias_and_a_weight_that_are_used_twice_get_both_shares(sums):
     x, w, b = variables("float64")
     with tf.GradientTape() as tape:
@@ -142,6 +145,7 @@ def test_biases_of_other_shapes_have_sums_of_their_own(sums, shape):
     assert sums == []
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("followed", ["x", "w"])
 def test_products_with_a_constant(sums, followed):
     x, w, b = variables("float64")
@@ -166,6 +170,7 @@ def test_factors_are_no_biases(sums):
     assert sums == []
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("persistent", [True, False])
 def test_sources_between_and_sources_left_out(sums, persistent):
     x, w, b = variables("float64")

@@ -1,4 +1,4 @@
-"""Casts of variables that are made before they are asked for: never a value that is out of date."""
+"""Casts of variables ahead of their use never return an outdated value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import casts_ahead
+from tapegrad.engine import batched_casts
 
 
 class Group:
-    """Casts NumPy's arrays, and notes how many at a time."""
+    """Casts NumPy arrays, and records the number per call."""
 
     made: ClassVar[list[int]] = []
 
@@ -27,8 +27,8 @@ class Group:
 
 @pytest.fixture(autouse=True)
 def groups(monkeypatch) -> Iterator[list[int]]:
-    monkeypatch.setitem(casts_ahead._cast_groups, np.ndarray, Group)
-    monkeypatch.setattr(casts_ahead, "_round", casts_ahead._Round())
+    monkeypatch.setitem(batched_casts._preparers, np.ndarray, Group)
+    monkeypatch.setattr(batched_casts, "_current", batched_casts._TapeCasts())
     with tf.device("cpu"):
         for dtype in ("float16", "bfloat16"):
             tf.cast(tf.zeros([1]), dtype)  # the first cast to a dtype goes a longer way
@@ -49,6 +49,7 @@ def values(tensors: Sequence[Any]) -> list[float]:
     return [float(tensor.numpy()[0]) for tensor in tensors]
 
 
+@pytest.mark.engine
 def test_from_the_second_tape_on_all_are_cast_together(groups):
     chosen = variables()
     cast_all(chosen)
@@ -59,6 +60,7 @@ def test_from_the_second_tape_on_all_are_cast_together(groups):
     assert groups == [3, 3]
 
 
+@pytest.mark.engine
 def test_gradients_come_in_the_dtype_of_the_variables(groups):
     chosen = variables()
     for _ in range(3):
@@ -81,6 +83,7 @@ def halves_and_product(chosen: Sequence[tf.Variable]) -> tuple[Any, Any, Any]:
     return tape, halves, product
 
 
+@pytest.mark.engine
 def test_variables_and_their_casts_are_sources_beside_each_other(groups):
     chosen = variables(2)
     for _ in range(3):
@@ -95,6 +98,7 @@ def test_variables_and_their_casts_are_sources_beside_each_other(groups):
     assert len(groups) == 5
 
 
+@pytest.mark.engine
 def test_jacobians_by_casts_have_the_dtype_of_the_casts(groups):
     chosen = [tf.Variable([[1.0, 2.0]]), tf.Variable([[3.0, 4.0]])]
     for _ in range(3):
@@ -107,6 +111,7 @@ def test_jacobians_by_casts_have_the_dtype_of_the_casts(groups):
     assert len(groups) == 11
 
 
+@pytest.mark.engine
 def test_a_variable_does_not_depend_on_its_cast(groups):
     chosen = variables(2)
     for _ in range(3):
@@ -116,6 +121,7 @@ def test_a_variable_does_not_depend_on_its_cast(groups):
     assert len(groups) == 2
 
 
+@pytest.mark.engine
 def test_variables_that_no_tape_follows_have_casts_that_none_follows(groups):
     chosen = [tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0], trainable=False)]
     for reads_first in (False, False, True, True):
@@ -203,6 +209,7 @@ def test_an_optimizer_between_two_casts_is_noticed():
         assert values([tf.cast(variable, "float16") for variable in chosen]) == [0.5, 1.5, 2.5]
 
 
+@pytest.mark.engine
 def test_what_is_cast_twice_under_one_tape_is_right_both_times(groups):
     chosen = variables()
     order = [*chosen, chosen[0]]
@@ -211,6 +218,7 @@ def test_what_is_cast_twice_under_one_tape_is_right_both_times(groups):
     assert groups == [3, 3]
 
 
+@pytest.mark.engine
 def test_what_is_not_asked_for_any_more_is_not_cast_for_long(groups):
     chosen = variables()
     cast_all(chosen)
@@ -220,6 +228,7 @@ def test_what_is_not_asked_for_any_more_is_not_cast_for_long(groups):
     assert groups == [3, 2]
 
 
+@pytest.mark.engine
 def test_steps_in_turns_keep_their_groups(groups):
     generator, critic = variables(2), variables(3)
     for _ in range(3):

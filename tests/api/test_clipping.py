@@ -1,4 +1,4 @@
-"""Clipping: rows N5 to N7 of the semantics table."""
+"""Clipping: clip_by_value, clip_by_norm and clip_by_global_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""custom_gradient: rows C1 to C9 of the semantics table."""
+"""custom_gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""custom_gradient inside and around vmap (row C2 of the semantics table)."""
+"""custom_gradient inside and around vmap."""
 
 from __future__ import annotations
 

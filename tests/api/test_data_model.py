@@ -1,4 +1,4 @@
-"""Python's data model on tensors and variables: what ndarray has, they have."""
+"""Python's data model on tensors and variables, compared with ndarray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data types: rows D1 to D4, T5 and T6 of the semantics table."""
+"""Data types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: each message says what is allowed and what came, and nothing is harmed."""
+"""Bad input: each message says what is allowed and what was passed, and state is unchanged."""
 
 from __future__ import annotations
 

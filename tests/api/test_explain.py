@@ -1,4 +1,4 @@
-"""Why is this gradient None? Each reason that a tape gives, and `on_none`."""
+"""Explanations of None gradients: each reason that a tape gives, and `on_none`."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_on_none_tells_when_a_rule_gave_none(x):
         tape.watch(x)
         y = forgetful(x)
 
-    with pytest.raises(ValueError, match="rule on the way gave none"):
+    with pytest.raises(ValueError, match="rule in between gave none"):
         tape.gradient(y, x)
 
 

@@ -1,4 +1,4 @@
-"""The faces have TensorFlow's names, and its functions take TensorFlow's keywords."""
+"""The public modules have TensorFlow's names, and functions accept TensorFlow's keywords."""
 
 from __future__ import annotations
 
@@ -199,9 +199,9 @@ def test_case_and_switch_case_choose():
     assert tf.case([(x < 1.0, lambda: "small"), (x < 3.0, lambda: "medium")]) == "medium"
     assert tf.switch_case(tf.constant(7), {0: lambda: "a", 2: lambda: "c"}) == "c"
     assert tf.switch_case(0, [(0, lambda: "a"), (2, lambda: "c")]) == "a"
-    with pytest.raises(ValueError, match="No condition of case holds"):
+    with pytest.raises(ValueError, match="No condition of case is true"):
         tf.case([(False, lambda: 1)])
-    with pytest.raises(ValueError, match="2 conditions that hold although exclusive"):
+    with pytest.raises(ValueError, match="exclusive=True got 2 true conditions"):
         tf.case([(True, lambda: 1), (True, lambda: 2)], exclusive=True)
 
 

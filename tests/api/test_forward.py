@@ -1,4 +1,4 @@
-"""Forward mode: rows F1 to F12 of the semantics table."""
+"""Forward mode."""
 
 from __future__ import annotations
 

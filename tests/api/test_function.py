@@ -1,4 +1,4 @@
-"""`function` keeps the tape's semantics exactly (row N2)."""
+"""`function` does not change what tapes record."""
 
 from __future__ import annotations
 

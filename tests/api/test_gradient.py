@@ -1,4 +1,4 @@
-"""What `gradient` takes and gives: rows G1 to G16 of the semantics table."""
+"""Arguments and results of `gradient`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a gradient finds its way back: rows G17 to G30 of the semantics table."""
+"""Which paths gradients take through a recorded computation."""
 
 from __future__ import annotations
 

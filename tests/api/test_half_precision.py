@@ -1,4 +1,4 @@
-"""Long sums in half precision: rounded once, not at every step, in values and gradients."""
+"""Long sums in half precision are rounded once, in values and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jacobians on the tape: rows J1 to J10 and B1 to B6 of the semantics table."""
+"""Jacobians and batch jacobians of tapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tape keeps alive, and for how long: rows L15, L17 to L19 and G24 of the table."""
+"""What a tape keeps alive, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory counters, and what happens when there is no room for a result."""
+"""Memory counters, and errors when memory runs out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+import tapegrad_strict as strict
 from tapegrad import cli
-from tapegrad.core.backend import get_backend, register_backend, unregister_backend
-from tapegrad.core.primitive import PRIMITIVES, Primitive
+from tapegrad.core.backend.registry import get_backend, register_backend, unregister_backend
+from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.extend import binary, unary
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -37,7 +37,7 @@ def place(request) -> Iterator[str]:
 
 
 class Failing:
-    """A function that finds no room in its first calls."""
+    """A function that runs out of memory in its first calls."""
 
     def __init__(self, times: int, function: Callable[..., Any]) -> None:
         self.times = times
@@ -82,11 +82,11 @@ def test_info_describes_the_devices(place, capsys):
     assert "strict:0        array_api_strict in place of a GPU\n" in capsys.readouterr().out
 
 
-# No room
+# Out of memory
 
 
 def kernel_calls(kernel: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:
-    """One call per way in which an operation can come to its kernel."""
+    """One call per code path from an operation to its kernel."""
     square = unary("squared_here", lambda t, x: t * x * 2.0, forward=kernel)
     product = binary("product_here", lambda t, x2: t * x2, lambda t, x1: t * x1, forward=kernel)
     general = Primitive("general_here", kernel)
@@ -103,6 +103,7 @@ def kernel_calls(kernel: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:
 WAYS = ("one operand", "two operands", "number first", "number second", "general", "list")
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("way", WAYS)
 def test_an_operation_is_tried_once_more(way, place):
     kernel = Failing(1, lambda xp, *args: args[-1] * 3.0)
@@ -115,6 +116,7 @@ def test_an_operation_is_tried_once_more(way, place):
         assert get_backend("strict").memory(place).released == 1
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("way", WAYS)
 def test_a_second_failure_is_a_sentence_and_nothing_is_lost(way, place):
     kernel = Failing(2, lambda xp, *args: args[-1] * 3.0)
@@ -152,6 +154,7 @@ def test_the_sentence_says_what_is_in_use_and_what_the_tape_keeps():
     assert tape.gradient(y, x).shape == (1024, 1024)
 
 
+@pytest.mark.engine
 def test_what_the_first_attempt_made_is_gone_in_the_second():
     made: list[Any] = []
 
@@ -172,6 +175,7 @@ def test_what_the_first_attempt_made_is_gone_in_the_second():
 # In the gradient
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("form", ["per input", "joint"])
 def test_a_rule_is_tried_once_more(form, times, place):
@@ -194,6 +198,7 @@ def test_a_rule_is_tried_once_more(form, times, place):
     assert rule.calls == times + 1
 
 
+@pytest.mark.engine
 def test_the_second_order_is_not_tried_more_often():
     kernel = Failing(2, lambda xp, x: x)
     inner = Primitive("inner_here", kernel).vjps(lambda t: t)
@@ -211,6 +216,7 @@ def test_the_second_order_is_not_tried_more_often():
 # Elsewhere
 
 
+@pytest.mark.engine
 def test_an_optimizer_step_is_tried_once_more(place):
     step = Failing(1, lambda p, g, slots, scalars: (p - g,))
 
@@ -238,6 +244,7 @@ def test_a_step_that_does_not_fit_leaves_the_variable_as_it_was(place):
     assert v.numpy().tolist() == [3.0]
 
 
+@pytest.mark.engine
 def test_a_copy_to_the_device_is_tried_once_more(monkeypatch):
     backend = get_backend("numpy")
     copy = Failing(1, np.array)

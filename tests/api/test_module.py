@@ -1,4 +1,4 @@
-"""Module: which variables it finds, and in which order."""
+"""Module: the variables that it finds, and their order."""
 
 from __future__ import annotations
 

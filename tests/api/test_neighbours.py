@@ -1,4 +1,4 @@
-"""What stands next to the tape: rows N1 to N9 of the semantics table (N8: test_optimizers.py)."""
+"""Hessians, per-example gradients, numeric gradients and clipping with tapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy functions called on tensors are recorded (a settled departure from TensorFlow)."""
+"""NumPy functions called on tensors are recorded, unlike in TensorFlow."""
 
 from __future__ import annotations
 

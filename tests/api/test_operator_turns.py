@@ -1,4 +1,4 @@
-"""Operators leave what they cannot take to the other side; mistakes get a sentence."""
+"""Operators return NotImplemented for operands that they do not know, and errors name mistakes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad import keras
-from tapegrad.ops import arithmetic
+from tapegrad.ops.elementwise import arithmetic
 from tapegrad.scipy import sparse
 
 NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift")
@@ -21,14 +21,14 @@ SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 
 
 class Stranger:
-    """A type with operators of its own, which tensors know nothing of."""
+    """A type with operators that tensors do not know."""
 
     def __repr__(self):
         return "stranger"
 
 
 class Apart(Stranger):
-    """One that could be an array, but says by NumPy's word that it is none."""
+    """A type that sets `__array_ufunc__ = None`."""
 
     __array_ufunc__ = None
 
@@ -153,7 +153,7 @@ def test_scipys_sparse_arrays_are_refused_with_the_way_to_ours(x):
 
 
 def test_pow_has_no_modulus(x):
-    with pytest.raises(TypeError, match=r"no modulus\. Write \(x \*\* y\) % modulus"):
+    with pytest.raises(TypeError, match=r"not take a modulus\. Write \(x \*\* y\) % modulus"):
         pow(x, 2, 5)
 
 

@@ -1,4 +1,4 @@
-"""Variables that a backend moves together end where each would end by itself."""
+"""Grouped optimizer steps give the same values as one step per variable."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import get_backend
-from tapegrad.core.primitive import PRIMITIVES
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tests import capabilities
 
 RULES = {
     "sgd": lambda **o: tf.optimizers.SGD(0.1, **o),
@@ -30,7 +30,7 @@ OPTIONS = [
 
 
 class Together:
-    """A group kernel that goes through the variables one by one, on NumPy's arrays."""
+    """A group kernel on NumPy arrays that updates the variables one by one."""
 
     def __init__(self, name, variables, averaged):
         self.name, self.variables, self.averaged = name, variables, averaged
@@ -83,12 +83,12 @@ def calls(monkeypatch):
         assert len({array.dtype for array in arrays[:variables]}) == 1
         return Counted(name, variables, averaged)
 
-    monkeypatch.setitem(get_backend("numpy").kernels, "update.group", make)
+    capabilities.use(monkeypatch, updates=capabilities.grouped_updates(make))
     return sizes
 
 
 def without_groups(monkeypatch):
-    monkeypatch.delitem(get_backend("numpy").kernels, "update.group")
+    capabilities.use(monkeypatch, updates=None)
 
 
 def values(number, shapes=((2, 3), (), (4,))):
@@ -106,6 +106,7 @@ def trained(make, steps=4):
     return [v.numpy() for v in [*variables, *optimizer.variables]]
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_group_ends_where_each_variable_would_by_itself(rule, options, calls, monkeypatch):
@@ -119,6 +120,7 @@ def test_a_group_ends_where_each_variable_would_by_itself(rule, options, calls, 
         np.testing.assert_allclose(actual, wanted, 1e-12)
 
 
+@pytest.mark.engine
 def test_each_dtype_has_its_group_and_sparse_gradients_have_none(calls):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0], dtype="float64")
     c, table = tf.Variable(1.0), tf.Variable(np.ones((3, 1), "float32"))
@@ -133,6 +135,7 @@ def test_each_dtype_has_its_group_and_sparse_gradients_have_none(calls):
     assert table.numpy().tolist() == [[1.0], [0.5], [1.0]]
 
 
+@pytest.mark.engine
 def test_a_variable_that_comes_twice_makes_two_steps_in_order(calls):
     v, w = tf.Variable(2.0, constraint=lambda x: tf.maximum(x, 0.0)), tf.Variable(1.0)
 
@@ -153,7 +156,7 @@ def test_an_update_of_ones_own_is_called_for_each_variable(calls):
 
 
 def test_a_backend_may_decline_a_group(monkeypatch):
-    monkeypatch.setitem(get_backend("numpy").kernels, "update.group", lambda *_: None)
+    capabilities.use(monkeypatch, updates=capabilities.grouped_updates(lambda *_: None))
     v = tf.Variable(1.0)
 
     tf.optimizers.SGD(0.5, global_clipnorm=10.0).apply_gradients([(1.0, v)])
@@ -161,6 +164,7 @@ def test_a_backend_may_decline_a_group(monkeypatch):
     assert float(v) == 0.5
 
 
+@pytest.mark.engine
 def test_other_variables_at_the_next_step_are_grouped_anew(calls):
     a, b = tf.Variable(1.0), tf.Variable(1.0)
     optimizer = tf.optimizers.SGD(0.5)
@@ -173,6 +177,7 @@ def test_other_variables_at_the_next_step_are_grouped_anew(calls):
     assert (float(a), float(b), calls) == (0.25, -0.5, [2, 1, 2])
 
 
+@pytest.mark.engine
 def test_a_function_after_an_eager_step_moves_each_variable_by_itself(calls):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(1.0)
     optimizer = tf.optimizers.SGD(0.5, momentum=0.5)
@@ -237,7 +242,7 @@ def test_an_optimizer_with_groups_can_be_copied(calls):
 
 
 class Full(Together):
-    """Has no room for the first `times` steps."""
+    """Raises MemoryError in the first `times` steps."""
 
     times = 0
 
@@ -253,7 +258,7 @@ def full(monkeypatch):
     def make(name, arrays, variables, averaged):
         return Full(name, variables, averaged)
 
-    monkeypatch.setitem(get_backend("numpy").kernels, "update.group", make)
+    capabilities.use(monkeypatch, updates=capabilities.grouped_updates(make))
     return Full
 
 
@@ -266,6 +271,7 @@ def test_a_step_without_room_is_tried_once_more(full):
     assert (float(v), float(w)) == (0.5, 1.5)
 
 
+@pytest.mark.engine
 def test_a_step_without_room_changes_no_variable(full):
     v, w = tf.Variable(1.0), tf.Variable(2.0)
     full.times = 2
@@ -297,6 +303,7 @@ def test_after_a_gradient_nobody_but_the_variables_holds_their_arrays():
 # Clipping
 
 
+@pytest.mark.engine
 def test_tensors_that_nobody_follows_are_clipped_by_the_backends_kernel(monkeypatch):
     seen = []
 
@@ -304,7 +311,7 @@ def test_tensors_that_nobody_follows_are_clipped_by_the_backends_kernel(monkeypa
         seen.append((len(arrays), limit))
         return [array * 2 for array in arrays], np.float32(7.0)
 
-    monkeypatch.setitem(get_backend("numpy").kernels, "clip.group", clip)
+    capabilities.use(monkeypatch, updates=capabilities.grouped_updates(lambda *_: None, clip))
     a, b = tf.constant([1.0]), tf.constant([2.0])
 
     clipped, norm = tf.clip_by_global_norm([a, None, b], 3)

@@ -1,4 +1,4 @@
-"""Optimizers inside functions: what the recorded steps do is what the eager ones do."""
+"""Optimizers inside functions give the same values as eager steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that users of TensorFlow's tape bring along: section 1.14 of the semantics table."""
+"""Common programs with TensorFlow's tape."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import tapegrad
 from tapegrad.autodiff.batching import vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import random, random_stateless as stateless
-from tapegrad.ops.random_generator import Generator, get_global_generator, set_seed
+from tapegrad.ops.random import functions as random, stateless
+from tapegrad.ops.random.generator import Generator, get_global_generator, set_seed
 
 
 def test_equal_seeds_give_equal_streams():
@@ -61,7 +61,9 @@ def test_split_gives_streams_of_their_own():
 
 
 def test_a_state_must_be_a_pair():
-    with pytest.raises(ArgumentError, match=r"A state is a pair \(seed, offset\). Got \(1, 2, 3\)"):
+    with pytest.raises(
+        ArgumentError, match=r"A generator state must be a pair \(seed, offset\). Got \(1, 2, 3\)"
+    ):
         Generator.from_state((1, 2, 3))
 
 

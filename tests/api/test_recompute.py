@@ -1,4 +1,4 @@
-"""recompute_grad, grad_pass_through, stop_gradient, own primitives: rows C10 to C14."""
+"""recompute_grad, grad_pass_through, stop_gradient and user-defined primitives."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_C13_the_rule_may_read_the_output(x, primitive):
 def test_C13_a_second_rule_is_refused(primitive):
     tf.extend.register_gradient(primitive)(lambda t: (t,))
 
-    with pytest.raises(KeyError, match="cubed_here has a gradient rule already"):
+    with pytest.raises(KeyError, match="cubed_here already has a gradient rule"):
         tf.extend.register_gradient(primitive)
 
 

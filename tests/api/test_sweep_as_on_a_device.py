@@ -1,4 +1,4 @@
-"""Random networks swept with the kernels of a device, against the plain rules on NumPy."""
+"""Backward passes of random networks with device kernels, against the plain rules on NumPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Network:
         self.start = draw(WIDTH, WIDTH)
 
     def loss(self) -> tuple[Any, list[Any]]:
-        """Return the loss, and values on the way to it."""
+        """Return the loss and intermediate values."""
         choose = random.Random(self.seed)
         early = [self._read(v) for v in (*self.weights, *self.biases) if choose.random() < 0.5]
         values, products = [self._read(self.start), *[e for e in early if e.ndim == 2]], []
@@ -100,6 +100,7 @@ def test_kernels_of_a_device_give_what_the_rules_give(monkeypatch, seed, dtype):
             np.testing.assert_allclose(one[1], other[1], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.engine
 def test_such_networks_do_let_biases_wait(monkeypatch):
     made = sweep_as_on_a_device(monkeypatch)
     for seed in range(60):

@@ -1,4 +1,4 @@
-"""The life of a tape: rows L1 to L10 of the semantics table."""
+"""The lifecycle of a tape: entering, leaving, stop_recording, reset, watched_variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Using a tape up: rows L11 to L21 of the semantics table (L17 to L19: test_memory.py)."""
+"""Gradients of one-shot and persistent tapes, inside blocks and threads."""
 
 from __future__ import annotations
 

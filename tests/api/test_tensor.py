@@ -1,4 +1,4 @@
-"""Tensors as the tape needs them: rows T1 to T8 of the semantics table (T5, T6: test_dtype.py)."""
+"""Tensors: properties, conversions and operators (dtypes: test_dtype.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.dtypes import ALLOWED
+from tapegrad.core.values.dtypes import ALLOWED
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`debug.transfers`: what stays on the device stays there, and what does not is noticed."""
+"""`debug.transfers` reports copies from a device to the host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.testing import strict
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tests import steps
 
 # Tensor.dtype looks a dtype up among NumPy's first and asks the backend when it is not there.

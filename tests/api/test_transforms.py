@@ -40,7 +40,7 @@ def test_grad_by_several_arguments():
 
 
 def test_an_argument_number_out_of_range_is_told():
-    with pytest.raises(ValueError, match="argnums=2 is out of range: 1 arguments"):
+    with pytest.raises(ValueError, match="argnums=2 is out of range for 1 arguments"):
         tf.grad(cubes, 2)(1.0)
 
 

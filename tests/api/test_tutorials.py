@@ -1,4 +1,4 @@
-"""The core of programs like TensorFlow's tutorials; section 1.14 of the semantics table."""
+"""The core of programs like TensorFlow's tutorials."""
 
 from __future__ import annotations
 

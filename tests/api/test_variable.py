@@ -1,4 +1,4 @@
-"""Variables as the tape needs them: rows V1 to V7 of the semantics table."""
+"""Variables: creation, assignment, reads and tapes."""
 
 from __future__ import annotations
 

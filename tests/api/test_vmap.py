@@ -1,4 +1,4 @@
-"""vmap: one example of many, with tapes and variables inside and around it."""
+"""vmap, with tapes and variables inside and around it."""
 
 from __future__ import annotations
 

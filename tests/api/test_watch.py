@@ -1,4 +1,4 @@
-"""What `watch` takes and does: rows W1 to W11 of the semantics table."""
+"""Arguments and effects of `watch`."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 import tapegrad as tf
 import tapegrad.compat.autograd.numpy as np
 import tapegrad.compat.autograd.numpy.random as npr
+import tapegrad_strict as strict
 from tapegrad.compat.autograd import grad, hessian, jacobian, make_jvp, value_and_grad
 from tapegrad.compat.autograd.extend import defvjp, primitive
 from tapegrad.compat.autograd.misc.flatten import flatten
@@ -16,7 +17,6 @@ from tapegrad.compat.autograd.scipy.integrate import odeint
 from tapegrad.compat.autograd.scipy.special import logsumexp
 from tapegrad.compat.autograd.test_util import check_grads
 from tapegrad.extend import register_backend, unregister_backend
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 

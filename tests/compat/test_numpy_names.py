@@ -155,7 +155,7 @@ def test_eigenvectors_have_the_signs_that_numpy_gives_arrays(half):
 
 def test_make_diagonal_is_the_opposite_of_diagonal():
     check_grads(lambda x: np.make_diagonal(x, axis1=-1, axis2=-2))(onp.ones((2, 3)))
-    with pytest.raises(ValueError, match="make_diagonal fills the main diagonal"):
+    with pytest.raises(ValueError, match="make_diagonal supports only offset=0"):
         np.make_diagonal(X, offset=1)
 
 
@@ -193,7 +193,7 @@ def test_a_traced_value_is_not_written_into_an_array():
 
     with pytest.raises(ValueError, match="setting an array element") as caught:
         grad(f)(2.0)
-    assert "make that one with tapegrad.numpy.zeros" in str(caught.value.__cause__)
+    assert "make that array with tapegrad.numpy.zeros" in str(caught.value.__cause__)
 
 
 def test_a_traced_value_is_written_into_a_tensor():

@@ -10,6 +10,7 @@ import pytest
 import tapegrad as tf
 import tapegrad.compat.autograd.numpy as np
 import tapegrad.compat.autograd.scipy as sp
+import tapegrad_strict as strict
 from tapegrad.compat.autograd import grad, make_jvp
 from tapegrad.compat.autograd.builtins import DictBox, SequenceBox
 from tapegrad.compat.autograd.core import primitive_jvps, primitive_vjps
@@ -17,7 +18,6 @@ from tapegrad.compat.autograd.dispatch import dispatched, plain_results
 from tapegrad.compat.autograd.extend import defjvp, defvjp, primitive
 from tapegrad.compat.autograd.test_util import check_grads
 from tapegrad.extend import register_backend, unregister_backend
-from tapegrad.testing import strict
 
 X = onp.array([0.3, -1.2, 2.0])
 

@@ -14,7 +14,7 @@ ROWS = Dataset.from_generator(lambda: ([0] * n for n in (1, 2)))
 
 REFUSED_AT_ONCE = [
     (lambda: TEN.batch(0), ArgumentError, "batch needs a batch_size of at least 1. Got 0."),
-    (lambda: TEN.batch(2.5), ArgumentTypeError, "batch takes a whole number as batch_size. Got f"),
+    (lambda: TEN.batch(2.5), ArgumentTypeError, "batch takes an integer as batch_size. Got f"),
     (lambda: TEN.padded_batch(0), ArgumentError, "padded_batch needs a batch_size of at least 1"),
     (lambda: TEN.take(-2), ArgumentError, "take needs a count of at least -1. Got -2."),
     (lambda: TEN.skip(-2), ArgumentError, "skip needs a count of at least -1. Got -2."),
@@ -37,11 +37,11 @@ REFUSED_AT_ONCE = [
     (lambda: Dataset.zip(()), ArgumentTypeError, "zip takes at least one dataset. Got none."),
     (lambda: Dataset.zip(TEN, 3), ArgumentTypeError, "zip needs datasets. Got int"),
     (lambda: Dataset.range(), ArgumentTypeError, "range takes stop, or start and stop"),
-    (lambda: Dataset.range(1, 5, 0), ArgumentError, "range needs a step other than zero"),
+    (lambda: Dataset.range(1, 5, 0), ArgumentError, "range needs a nonzero step"),
     (
         lambda: Dataset.from_tensor_slices(([1, 2, 3], {"y": np.zeros((4, 2))})),
         ShapeError,
-        "needs arrays with first axes of one length. Got the lengths 3, 4.",
+        "needs arrays whose first axes have the same length. Got the lengths 3, 4.",
     ),
     (lambda: Dataset.from_tensor_slices(5), ShapeError, "but got a single number"),
     (lambda: Dataset.from_tensor_slices(()), ArgumentError, "needs at least one array. Got ()."),
@@ -57,11 +57,11 @@ REFUSED_AT_ONCE = [
         "output_signature must be a structure of tapegrad.TensorSpec(shape, dtype)",
     ),
     (lambda: len(TEN.repeat()), ArgumentTypeError, "has no len(): its length is infinite."),
-    (lambda: len(ROWS), ArgumentTypeError, "its length is known only when all is read."),
+    (lambda: len(ROWS), ArgumentTypeError, "its length is known only after reading it."),
     (
         lambda: TEN.filter(lambda n: n < 0).map(lambda n: n).element_spec,
         ArgumentError,
-        "known only by looking at one, and there is none",
+        "only known from an element, and the dataset is empty",
     ),
 ]
 
@@ -74,17 +74,17 @@ REFUSED_WHEN_READ = [
     (
         lambda: TEN.map(lambda n: (n,) * (1 + int(n))).batch(2),
         ArgumentTypeError,
-        "built alike. Got a tuple of 1 entries and a tuple of 2 entries.",
+        "of one structure. Got a tuple of 1 entries and a tuple of 2 entries.",
     ),
     (
         lambda: TEN.map(lambda n: {str(int(n)): n}).batch(2),
         ArgumentTypeError,
-        "batch needs elements that are built alike. Got a dictionary with ['0'] and a dictionary",
+        "batch needs elements of one structure. Got a dictionary with ['0'] and a dictionary",
     ),
     (
         lambda: ROWS.padded_batch(2, padded_shapes=[1]),
         ShapeError,
-        "padded_batch cannot cut: an array of the batch is (2,) long, and padded_shapes allows",
+        "padded_batch cannot truncate: an array of the batch has shape (2,), and",
     ),
     (
         lambda: ROWS.padded_batch(2, padded_shapes=[1, 2]),
@@ -94,32 +94,36 @@ REFUSED_WHEN_READ = [
     (
         lambda: Dataset.zip(ROWS, TEN).padded_batch(2, padded_shapes=[1]),
         ArgumentError,
-        "padded_shapes must be built like the elements: a tuple of 2 entries",
+        "padded_shapes must have the structure of the elements: a tuple of 2 entries",
     ),
-    (lambda: TEN.unbatch(), ShapeError, "unbatch needs arrays with first axes of one length"),
+    (
+        lambda: TEN.unbatch(),
+        ShapeError,
+        "unbatch needs arrays whose first axes have the same length",
+    ),
     (lambda: TEN.window(2).batch(2), ArgumentError, "an element holds a dataset"),
     (lambda: TEN.flat_map(lambda n: n), ArgumentTypeError, "The function of flat_map needs data"),
-    (lambda: TEN.filter(lambda n: [True, False]), ShapeError, "one truth value per element"),
+    (lambda: TEN.filter(lambda n: [True, False]), ShapeError, "one boolean per element"),
     (lambda: TEN.map(lambda n: None), ArgumentTypeError, "Expected numbers. Got None."),
     (
         lambda: Dataset.from_generator(lambda: [1.5], tf.TensorSpec([2])),
         ShapeError,
-        "The output_signature wants shape (2,). Element 0 of the generator gave shape ().",
+        "The output_signature needs shape (2,). Element 0 of the generator is shape ().",
     ),
     (
         lambda: Dataset.from_generator(lambda: [np.zeros(2)], tf.TensorSpec([2])),
         DTypeError,
-        "The output_signature wants float32. Element 0 of the generator gave float64.",
+        "The output_signature needs float32. Element 0 of the generator is float64.",
     ),
     (
         lambda: Dataset.from_generator(lambda: [3], (tf.TensorSpec([]), tf.TensorSpec([]))),
         ArgumentError,
-        "wants a tuple of 2 entries. Element 0 of the generator gave int.",
+        "needs a tuple of 2 entries. Element 0 of the generator is int.",
     ),
     (
         lambda: Dataset.from_generator(lambda: [{"a": 1}], {"b": tf.TensorSpec([])}),
         ArgumentError,
-        "wants a dictionary with ['b']",
+        "needs a dictionary with ['b']",
     ),
 ]
 

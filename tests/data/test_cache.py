@@ -110,21 +110,21 @@ def test_a_file_holds_no_pickles(tmp_path):
 def test_a_file_of_another_kind_is_refused(tmp_path, content):
     (tmp_path / "data.npz").write_bytes(content)
 
-    with pytest.raises(ArgumentError, match=r"data\.npz is no cache of a tapegrad dataset"):
+    with pytest.raises(ArgumentError, match=r"data\.npz is not a cache of a tapegrad dataset"):
         values(Dataset.range(4).cache(tmp_path / "data"))
 
 
 def test_an_npz_file_of_somebody_else_is_refused(tmp_path):
     np.savez(tmp_path / "data.npz", x=np.ones(3))
 
-    with pytest.raises(ArgumentError, match="Remove it, or give cache another name"):
+    with pytest.raises(ArgumentError, match="Remove it, or give cache another filename"):
         values(Dataset.range(4).cache(tmp_path / "data"))
 
 
 def test_elements_that_a_file_cannot_hold_are_refused(tmp_path):
-    with pytest.raises(TypeError, match=r"use cache\(\) to keep it in memory"):
+    with pytest.raises(TypeError, match=r"use cache\(\) to keep the elements in memory"):
         list(Dataset.range(4).window(2).cache(tmp_path / "data"))
-    with pytest.raises(TypeError, match="dictionaries whose keys are texts"):
+    with pytest.raises(TypeError, match="dictionaries whose keys are strings"):
         list(Dataset.range(4).map(lambda n: {0: n}).cache(tmp_path / "data"))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.data import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset
-from tapegrad.testing import strict
 
 Point = namedtuple("Point", ["x", "y"])
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core import host
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values import host
 from tapegrad.data import Dataset, resident
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -78,6 +78,7 @@ def test_a_pass_resumes_on_the_device(device):
         assert rest == [x.numpy().tolist() for x, _ in first]
 
 
+@pytest.mark.engine
 def test_arrays_are_copied_once_and_batches_are_not(device, monkeypatch):
     copied = []
     place = host.place_like
@@ -91,6 +92,7 @@ def test_arrays_are_copied_once_and_batches_are_not(device, monkeypatch):
     assert copied == [X.shape, Y.shape] + [(7,)] * 10
 
 
+@pytest.mark.engine
 def test_large_arrays_stay_on_the_host(device, monkeypatch):
     monkeypatch.setattr(resident, "MOST_BYTES", X.nbytes)
     copied = []
@@ -105,6 +107,7 @@ def test_large_arrays_stay_on_the_host(device, monkeypatch):
     assert copied[3:] == [(5,)] * 7
 
 
+@pytest.mark.engine
 def test_no_thread_works_ahead_where_nothing_is_copied(device):
     def threads(dataset: Dataset) -> list[str]:
         iterator = iter(dataset.prefetch(2))

@@ -257,9 +257,9 @@ def test_a_state_means_the_same_however_full_the_cache_is(full_first, full_then)
 def test_the_state_of_another_pipeline_is_refused():
     state = Dataset.range(10).batch(2).iterator().state()
 
-    with pytest.raises(ArgumentError, match=r"with the step 'batch' where this one has 'range'"):
+    with pytest.raises(ArgumentError, match=r"with the step 'batch', but this dataset has 'range'"):
         Dataset.range(10).iterator(state)
-    with pytest.raises(ArgumentError, match=r"with the step 'range' where this one has 'map'"):
+    with pytest.raises(ArgumentError, match=r"with the step 'range', but this dataset has 'map'"):
         Dataset.range(10).map(lambda n: n).batch(2).iterator(state)
     with pytest.raises(TypeError, match=r"the dictionary that an iterator's state\(\) returned"):
         Dataset.range(10).iterator(5)
@@ -281,22 +281,22 @@ def test_the_state_of_a_longer_dataset_is_refused(name):
     iterator = dataset.iterator()
     values(next(iterator) for _ in range(10))
 
-    with pytest.raises(ArgumentError, match=r"stands beyond the last element of \w+\. Build the d"):
+    with pytest.raises(ArgumentError, match=r"points beyond the last element of \w+\. Build the d"):
         LONGER[name](5).iterator(iterator.state())
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"at": "3"}, "The state of range is damaged: 'at' is '3', which is no number from 0 on"),
-        ({"at": -1}, "The state of range is damaged: 'at' is -1"),
-        ({"memory": [1]}, "The state is damaged, or that of another dataset"),
-        ({"memory": [1, "x"]}, "The state is damaged, or that of another dataset"),
-        ({"memory": [1, -1]}, "The state is damaged, or that of another dataset"),
-        ({"inputs": []}, "The state is damaged, or that of another dataset"),
-        ({"memories": None}, "The state is damaged, or that of another dataset"),
-        ({"turns": []}, "The state of flat_map is of another cycle_length"),
-        ({"step": "map"}, "with the step 'map' where this one has 'zip'"),
+        ({"at": "3"}, "The state of range is damaged: 'at' must be an integer >= 0. Got '3'"),
+        ({"at": -1}, "The state of range is damaged: 'at' must be an integer >= 0. Got -1"),
+        ({"memory": [1]}, "The state is damaged, or belongs to another dataset"),
+        ({"memory": [1, "x"]}, "The state is damaged, or belongs to another dataset"),
+        ({"memory": [1, -1]}, "The state is damaged, or belongs to another dataset"),
+        ({"inputs": []}, "The state is damaged, or belongs to another dataset"),
+        ({"memories": None}, "The state is damaged, or belongs to another dataset"),
+        ({"turns": []}, "The state of flat_map has another cycle_length"),
+        ({"step": "map"}, "with the step 'map', but this dataset has 'zip'"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

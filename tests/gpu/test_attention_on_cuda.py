@@ -1,4 +1,4 @@
-"""Attention on the GPU against the generic kernel in float64: kernels written here, and cuDNN."""
+"""Attention on the GPU, by cuDNN and by our kernels, against the generic kernel in float64."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.ops import attention_core
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.ops.attention import primitives as attention_core
 
 cupy = pytest.importorskip("cupy")
-attending = pytest.importorskip("tapegrad_cupy.attention.attention")
-cudnn_attention = pytest.importorskip("tapegrad_cupy.attention.cudnn_attention")
+attending = pytest.importorskip("tapegrad_cupy.kernels.attention.attention")
+cudnn_attention = pytest.importorskip("tapegrad_cupy.kernels.attention.cudnn_attention")
 
 FAMILY = attention_core  # it declares the primitives
 HALVES = [np.dtype(ml_dtypes.bfloat16), np.dtype("float16")]
 DTYPES = [*HALVES, np.dtype("float32"), np.dtype("float64")]
-# Relative to the largest element: a few roundings of the result, of weights, and of float32 sums.
+# Tolerances relative to the largest element, for roundings of results, weights and float32 sums.
 TOLERANCES = {"bfloat16": 1.5e-2, "float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 HAS_CUDNN = cudnn_attention.library()[0] is not None
 WAYS = [False, True] if HAS_CUDNN else [False]
@@ -116,7 +116,7 @@ def test_random_sizes(seed: int, cudnn: bool) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(12):
         shared, group = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2, 4]))
-        # With one key the gradient of queries would be zero but for roundings.
+        # With one key the gradient of queries would be 0 except for roundings.
         rows = [int(rng.integers(1, 300)), int(rng.integers(2, 300))]
         depth = int(rng.choice([8, 16, 24, 32, 40, 64, 72, 96, 128, 160, 192, 256]))
         width = depth if rng.random() < 0.7 else int(rng.choice([8, 32, 64, 128]))

@@ -1,4 +1,4 @@
-"""On the GPU: indices out of range, dtypes, captures and reads of later."""
+"""Invalid input on the GPU: indices out of range, dtypes, captures and deferred reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import get_backend
+from tapegrad.core.backend.registry import get_backend
 from tapegrad.demo import digits
 
 cupy = pytest.importorskip("cupy")
@@ -50,7 +50,7 @@ def test_dtypes_that_no_tensor_has_are_refused(kind) -> None:
         tf.cast(tf.constant([1.0]), kind)
 
 
-# Indices. Far ones would reach foreign memory if an address were made from them.
+# Indices. Without a check, distant ones would access unrelated memory.
 
 WRONG = [7, -8, 10**6, -(10**9), 2**40, -(2**62)]
 TABLE = np.arange(1.0, 22.0, dtype=np.float32).reshape(7, 3)
@@ -178,7 +178,7 @@ def test_a_host_array_inside_a_capture_is_refused_and_the_capture_goes_on() -> N
     assert y.numpy().tolist() == [2.0, 4.0]
 
 
-# Reading later
+# Deferred reads
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int8, bool, ml_dtypes.bfloat16])

@@ -1,4 +1,4 @@
-"""Calls of cuDNN and cuBLASLt as bare launches: the same bits as by the libraries."""
+"""Replayed calls of cuDNN and cuBLASLt: the same bits as by the libraries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad_cupy import cudnn_handle
-from tapegrad_cupy.attention import attention
-from tapegrad_cupy.bare import calls
-from tapegrad_cupy.bare.calls import BareCall
-from tapegrad_cupy.bare.capture import Launch, Memset, UnfitError, captured
-from tapegrad_cupy.convolution import convolution
-from tapegrad_cupy.products import epilogues, products
+from tapegrad_cupy import switches
+from tapegrad_cupy.kernels.attention import attention
+from tapegrad_cupy.kernels.convolution import convolution
+from tapegrad_cupy.kernels.products import epilogues, products
+from tapegrad_cupy.library_calls import cudnn_handle, library_replay
+from tapegrad_cupy.library_calls.library_capture import Launch, Memset, UnfitError, captured
+from tapegrad_cupy.library_calls.library_replay import DIFFERS, NOT_YET, ReplayedCall
+from tapegrad_cupy.library_calls.replay_check import Output, run_and_compare
+from tapegrad_cupy.library_calls.replay_state import replay_state
 
 cupy = pytest.importorskip("cupy")
 
@@ -30,21 +32,21 @@ NEEDS_CUDNN = pytest.mark.skipif(
     cudnn_handle.library()[0] is None, reason="cuDNN is not installed: nothing calls it then."
 )
 CALLS = 6
-"""More than it takes until a call is bare."""
+"""More than it takes until a call is replayed."""
 
 
 @pytest.fixture(autouse=True)
-def fresh_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BareCall]]:
+def fresh_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReplayedCall]]:
     """Forget all plans, and keep the calls that are made from now on."""
-    made: list[BareCall] = []
-    first = BareCall.__init__
+    made: list[ReplayedCall] = []
+    first = ReplayedCall.__init__
 
-    def noted(self: BareCall, call: Callable[..., None]) -> None:
-        first(self, call)
+    def noted(self: ReplayedCall, call: Callable[..., None], outputs: Sequence[Output]) -> None:
+        first(self, call, outputs)
         made.append(self)
 
     forget()
-    monkeypatch.setattr(BareCall, "__init__", noted)
+    monkeypatch.setattr(ReplayedCall, "__init__", noted)
     yield made
     forget()
 
@@ -66,21 +68,22 @@ def as_float(x: Any) -> Any:
 
 
 def check(
-    monkeypatch: pytest.MonkeyPatch, made: list[BareCall], run: Callable[[int], Sequence[Any]]
-) -> list[BareCall]:
-    """Compare all bits of several calls, bare from the fourth on, with those by the library.
+    monkeypatch: pytest.MonkeyPatch, made: list[ReplayedCall], run: Callable[[int], Sequence[Any]]
+) -> list[ReplayedCall]:
+    """Compare all bits of several calls, replayed from the fourth on, with those by the library.
 
-    Return the calls that had the chance to become bare.
+    Return the calls that were examined.
     """
 
     def bits() -> list[list[bytes]]:
         return [[cupy.asnumpy(x).tobytes() for x in run(seed)] for seed in range(CALLS)]
 
-    bare = bits()
-    often = [call for call in made if call.reason != "it was not called often enough"]
+    replayed = bits()
+    often = [call for call in made if call.reason != NOT_YET]
+    assert DIFFERS not in [call.reason for call in often]
     forget()
-    monkeypatch.setattr(calls, "ENABLED", False)
-    assert bare == bits()
+    monkeypatch.setattr(switches, "LIBRARY_REPLAY", False)
+    assert replayed == bits()
     return often
 
 
@@ -200,7 +203,7 @@ def test_unaligned_operands_are_left_to_the_library(fresh_plans):
 
     exact = as_float(a) @ as_float(b)
     assert abs(as_float(found) - exact).max() < 0.01 * abs(exact).max()
-    assert [call.is_bare for call in fresh_plans] == [True, False, False, False]
+    assert [call.is_replayed for call in fresh_plans] == [True, False, False, False]
 
 
 def test_threads_do_not_mix_their_addresses():
@@ -231,14 +234,14 @@ def test_a_call_that_copies_memory_goes_on_being_made():
         at, to, _ = addresses
         cupy.cuda.runtime.memcpyAsync(to, at, source.nbytes, 3, stream)
 
-    call = BareCall(copy)
+    call = ReplayedCall(copy, [Output(1, target.nbytes)])
     for _ in range(CALLS):
         target[...] = 0
         at, to = source.data.ptr, target.data.ptr
         call((at, to, 0), at | to, cupy.cuda.get_current_stream().ptr)
 
     assert (target == source).all()
-    assert not call.is_bare
+    assert not call.is_replayed
     assert "node of CUDA's kind 1" in call.reason
 
 
@@ -252,12 +255,118 @@ def test_an_argument_that_changes_by_itself_is_noticed():
         calls_made[0] += 1
         kernel((1,), (1,), (addresses[0], np.int64(calls_made[0])))
 
-    call = BareCall(count)
+    call = ReplayedCall(count, [Output(0, x.nbytes)])
     for _ in range(CALLS):
         call((x.data.ptr, 0), x.data.ptr, cupy.cuda.get_current_stream().ptr)
 
     assert int(x[0]) == calls_made[0]
     assert "no address" in call.reason
+
+
+# The self-check
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 4096, 1_000_003])
+def test_one_bit_that_differs_is_found(size):
+    rng = np.random.default_rng(size)
+    source = cupy.asarray(rng.integers(0, 256, size, dtype=np.uint8))
+
+    for place in {0, size // 2, size - 1}:
+        target = cupy.zeros(size, cupy.uint8)
+        wrong = source.copy()
+        wrong[place] ^= 1
+        results = [
+            run_and_compare(
+                copier(source), copier(other), [target.data.ptr], [Output(0, size)], stream()
+            )
+            for other in (source, wrong)
+        ]
+        assert results == [True, False]
+        assert (target == source).all()
+        nothing = run_and_compare(
+            copier(source), lambda *_: None, [target.data.ptr], [Output(0, size)], stream()
+        )
+        assert not nothing  # although the result of before lies there
+
+
+def copier(source: Any) -> Callable[[Sequence[int], int], None]:
+    def copy(addresses: Sequence[int], stream: int) -> None:
+        cupy.cuda.runtime.memcpyAsync(addresses[0], source.data.ptr, source.nbytes, 3, stream)
+
+    return copy
+
+
+def stream() -> int:
+    address: int = cupy.cuda.get_current_stream().ptr
+    return address
+
+
+def test_a_call_may_read_what_it_overwrites():
+    """As a product that is added to its target does."""
+    kernel = cupy.RawKernel(
+        'extern "C" __global__ void twice(float* x, const float* y) { *x = *x + *y; }', "twice"
+    )
+    x = cupy.full(1, 3.0, cupy.float32)
+    at = x.data.ptr
+
+    def double(addresses: Sequence[int], stream: int) -> None:
+        kernel((1,), (1,), tuple(addresses))
+
+    assert run_and_compare(double, double, [at, at], [Output(0, 4)], stream())
+    assert float(x[0]) == 6.0
+
+
+def test_a_replay_that_gives_other_bits_is_not_used(monkeypatch, fresh_plans):
+    def written(found: Any, pieces: Any) -> Callable[..., None]:
+        return lambda addresses, stream: None
+
+    before = library_replay.count_differing()
+    monkeypatch.setattr(library_replay, "_written", written)
+    a, b, found = product_call()
+
+    exact = as_float(a) @ as_float(b)
+    assert abs(as_float(found) - exact).max() < 0.01 * abs(exact).max()
+    assert DIFFERS in [call.reason for call in fresh_plans]
+    assert not any(call.is_replayed for call in fresh_plans)
+    assert library_replay.count_differing() > before
+
+
+def test_a_replay_that_cannot_be_launched_is_not_used(monkeypatch, fresh_plans):
+    def written(found: Any, pieces: Any) -> Callable[..., None]:
+        def fail(addresses: Sequence[int], stream: int) -> None:
+            raise RuntimeError("no such kernel")
+
+        return fail
+
+    monkeypatch.setattr(library_replay, "_written", written)
+    a, b, found = product_call()
+
+    exact = as_float(a) @ as_float(b)
+    assert abs(as_float(found) - exact).max() < 0.01 * abs(exact).max()
+    assert "RuntimeError: no such kernel" in [call.reason for call in fresh_plans]
+
+
+def test_without_memory_for_copies_the_library_goes_on_being_called(monkeypatch, fresh_plans):
+    def refuse(*arguments: Any) -> bool:
+        raise MemoryError("no room for copies")
+
+    monkeypatch.setattr(library_replay, "run_and_compare", refuse)
+    a, b, found = product_call()
+
+    exact = as_float(a) @ as_float(b)
+    assert abs(as_float(found) - exact).max() < 0.01 * abs(exact).max()
+    assert not any(call.is_replayed for call in fresh_plans)
+
+
+def test_info_says_whether_calls_are_replayed(monkeypatch):
+    assert replay_state().startswith("used: a replayed product of cuBLASLt gave the same bits")
+    monkeypatch.setattr(library_replay, "_written", lambda found, pieces: lambda at, stream: None)
+    assert replay_state() == f"off for a product of cuBLASLt: {DIFFERS}"
+    monkeypatch.setattr(switches, "LIBRARY_REPLAY", False)
+    assert "TAPEGRAD_LIBRARY_REPLAY turns it off" in replay_state()
+
+
+# While a call is captured
 
 
 class Ring:
@@ -290,7 +399,7 @@ def test_garbage_stays_while_a_call_is_captured():
 
 
 def test_it_can_be_turned_off(monkeypatch, fresh_plans):
-    monkeypatch.setattr(calls, "ENABLED", False)
+    monkeypatch.setattr(switches, "LIBRARY_REPLAY", False)
     a, b, expected = product_call()
 
     exact = as_float(a) @ as_float(b)
@@ -304,20 +413,24 @@ def launches(*arguments: bytes) -> list[Launch]:
 
 def test_addresses_are_found_wherever_they_lie():
     variants = [
-        calls._shifted((2**40, 3 * 2**40, 0), shifts) for shifts in ([0] * 3, *calls._SHIFTS)
+        library_replay._shifted((2**40, 3 * 2**40, 0), shifts)
+        for shifts in ([0] * 3, *library_replay._SHIFTS)
     ]
     blobs = [struct.pack("<iQfQ", 7, x + 64, 0.5, y) for x, y, _ in variants]
 
-    pieces = calls._pieces(launches(*blobs), variants)
+    pieces = library_replay._pieces(launches(*blobs), variants)
 
     assert pieces == [struct.pack("<i", 7), (0, 64), struct.pack("<f", 0.5), (1, 0), b""]
 
 
 def test_half_an_address_in_a_gap_stays_and_other_changes_are_refused():
-    variants = [calls._shifted((2**40, 3 * 2**40), shifts) for shifts in ([0] * 2, *calls._SHIFTS)]
+    variants = [
+        library_replay._shifted((2**40, 3 * 2**40), shifts)
+        for shifts in ([0] * 2, *library_replay._SHIFTS)
+    ]
     gaps = [struct.pack("<QIf", x, y % 2**32, 1.0) for x, y in variants]
     sums = [struct.pack("<QI", x, (x + y) % 2**32) for x, y in variants]
 
-    assert calls._pieces(launches(*gaps), variants) == [b"", (0, 0), gaps[0][8:]]
+    assert library_replay._pieces(launches(*gaps), variants) == [b"", (0, 0), gaps[0][8:]]
     with pytest.raises(UnfitError, match="no address"):
-        calls._pieces(launches(*sums), variants)
+        library_replay._pieces(launches(*sums), variants)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import casts_ahead
+from tapegrad.engine import batched_casts
 
 cupy = pytest.importorskip("cupy")
-cast_groups = pytest.importorskip("tapegrad_cupy.cast_groups")
-is_turned = pytest.importorskip("tapegrad_cupy.convolution.turned").is_turned
+cast_groups = pytest.importorskip("tapegrad_cupy.kernels.casting.cast_groups")
+filter_layout = pytest.importorskip("tapegrad_cupy.kernels.convolution.filter_layout")
+is_cudnn_order = filter_layout.is_cudnn_order
 
 RNG = np.random.default_rng(3)
 BFLOAT16 = tf.as_dtype("bfloat16").dtype
@@ -42,8 +43,8 @@ def test_filters_come_in_the_order_of_cudnn_where_that_is_there(monkeypatch) -> 
         monkeypatch.setattr(cast_groups, "library", lambda has=has_cudnn: (has or None, ""))
         given = arrays([*FILTERS, *others])
         for x, y in zip(given, cast_groups.cast_group(given, BFLOAT16)(given), strict=True):
-            assert is_turned(y) == (has_cudnn and x.shape in FILTERS)
-            assert y._c_contiguous == (not is_turned(y))
+            assert is_cudnn_order(y) == (has_cudnn and x.shape in FILTERS)
+            assert y._c_contiguous == (not is_cudnn_order(y))
 
 
 def test_what_does_not_fit_is_left_alone() -> None:
@@ -76,7 +77,7 @@ def trained(steps: int) -> list[np.ndarray]:
 
 def test_a_step_with_casts_ahead_is_the_step_without(monkeypatch) -> None:
     ahead = trained(5)
-    monkeypatch.setitem(casts_ahead._cast_groups, cupy.ndarray, None)
+    monkeypatch.setitem(batched_casts._preparers, cupy.ndarray, None)
 
     for mine, wanted in zip(ahead, trained(5), strict=True):
         np.testing.assert_array_equal(mine, wanted)
@@ -121,7 +122,7 @@ def convolved(steps: int, shared: bool) -> list[np.ndarray]:
 @pytest.mark.parametrize("shared", [False, True])
 def test_filters_that_were_cast_ahead_train_as_those_that_were_not(monkeypatch, shared) -> None:
     ahead = convolved(4, shared)
-    monkeypatch.setitem(casts_ahead._cast_groups, cupy.ndarray, None)
+    monkeypatch.setitem(batched_casts._preparers, cupy.ndarray, None)
 
     for mine, wanted in zip(ahead, convolved(4, shared), strict=True):
         assert np.isfinite(wanted).all()

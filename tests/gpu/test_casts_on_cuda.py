@@ -1,4 +1,4 @@
-"""Casts of many arrays in one launch, and the sweep that leaves casts to its end."""
+"""Casts of many arrays in one launch, and sweeps that defer casts to their end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad_cupy.convolution.turned import is_turned
-from tapegrad_cupy.multi_casts import cast_many
+from tapegrad_cupy.kernels.casting.multi_casts import cast_many
+from tapegrad_cupy.kernels.convolution.filter_layout import is_cudnn_order
 
 DTYPES = [np.dtype(name) for name in ("float16", ml_dtypes.bfloat16, "float32", "float64")]
 SHAPES = [(7,), (), (0, 3), (3, 3, 64, 64), (4,), (1025,), (2, 5), (3, 2, 11, 70), (2, 3, 2)]
@@ -23,16 +23,18 @@ def last_axis_first(array: Any) -> Any:
     return cupy.moveaxis(cupy.ascontiguousarray(cupy.moveaxis(array, -1, 0)), 0, -1)
 
 
-@pytest.mark.parametrize("turned", [0, 1, 5], ids=["in order", "one in cuDNN's order", "several"])
+@pytest.mark.parametrize(
+    "transposed", [0, 1, 5], ids=["in order", "one in cuDNN's order", "several"]
+)
 @pytest.mark.parametrize("given", DTYPES, ids=str)
 @pytest.mark.parametrize("wanted", DTYPES, ids=str)
-def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any, turned: int) -> None:
+def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any, transposed: int) -> None:
     rng = np.random.default_rng(0)
     arrays = [(3 * rng.standard_normal(shape)).astype(given) for shape in SHAPES]
     on_device = [cupy.asarray(array) for array in arrays]
-    for k in [3, 7, 8][:turned]:
+    for k in [3, 7, 8][:transposed]:
         on_device[k] = last_axis_first(on_device[k])
-        assert is_turned(on_device[k])
+        assert is_cudnn_order(on_device[k])
 
     results = cast_many(on_device, [wanted] * len(arrays))
 
@@ -44,7 +46,7 @@ def test_every_array_is_what_numpy_makes_of_it(given: Any, wanted: Any, turned: 
         np.testing.assert_array_equal(result.get(), array.astype(wanted))
 
 
-# Just beside the middle of two neighbours of half precision; single precision has the middle only.
+# Close to the midpoint of two half-precision neighbours; single precision rounds to the midpoint.
 BESIDE_TIES = np.array(
     [sign * (1.0 + 2.0**-11 + off) for off in (2.0**-40, -(2.0**-40), 0.0) for sign in (1, -1)]
     + [1.0 + 3 * 2.0**-11 + off for off in (2.0**-40, -(2.0**-40), 0.0)]

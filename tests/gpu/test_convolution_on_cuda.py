@@ -1,4 +1,4 @@
-"""Convolution on the GPU, by cuDNN where it is there and by patches, against NumPy in float64."""
+"""Convolution on the GPU, by cuDNN (if installed) and by patches, against NumPy in float64."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import window_kernels
-from tapegrad.ops.convolution import conv_p
+from tapegrad.ops.convolution import generic_kernels
+from tapegrad.ops.convolution.primitives import conv_p
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-convolution = pytest.importorskip("tapegrad_cupy.convolution.convolution")
-cudnn = pytest.importorskip("tapegrad_cupy.convolution.cudnn")
-patches = pytest.importorskip("tapegrad_cupy.convolution.patches")
-turned = pytest.importorskip("tapegrad_cupy.convolution.turned")
+convolution = pytest.importorskip("tapegrad_cupy.kernels.convolution.convolution")
+cudnn = pytest.importorskip("tapegrad_cupy.kernels.convolution.cudnn")
+patches = pytest.importorskip("tapegrad_cupy.kernels.convolution.patches")
+filter_layout = pytest.importorskip("tapegrad_cupy.kernels.convolution.filter_layout")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]
@@ -42,7 +42,7 @@ CASES = {
     "2d-odd": Case((3, 7, 6, 5), (3, 2), 7, (1, 1), ((0, 0), (0, 0)), (1, 1)),
     "2d-strides": Case((2, 10, 9, 8), (3, 3), 8, (2, 3), ((0, 1), (1, 1)), (1, 1)),
     "2d-uneven-padding": Case((2, 6, 7, 8), (3, 4), 8, (2, 1), ((2, 0), (0, 3)), (1, 1)),
-    # Here engines of cuDNN were seen to give wrong gradients of filters.
+    # Some engines of cuDNN returned wrong gradients of filters for these sizes.
     "2d-same": Case((32, 16, 16, 24), (3, 3), 48, (2, 2), ((0, 1), (0, 1)), (1, 1)),
     "2d-same-thick": Case((8, 11, 32, 128), (4, 5), 64, (1, 1), ((0, 3), (1, 3)), (1, 1)),
     "1d-uneven-padding": Case((2, 27, 32), (5,), 64, (2,), ((4, 1),), (1,)),
@@ -92,7 +92,7 @@ def operands(case: Case, dtype: Any) -> tuple[Any, Any, Any]:
     """Return data, filters and cotangents."""
     x = draw(case.data, dtype, 0)
     w = draw((*case.window, case.data[-1] // case.groups, case.c_out), dtype, 1)
-    counts = window_kernels.window_counts(
+    counts = generic_kernels.window_counts(
         case.data[1:-1], case.window, case.strides, case.padding, case.dilation
     )
     return x, w, draw((case.data[0], *counts, case.c_out), dtype, 2)
@@ -117,7 +117,7 @@ def calls(case: Case, dtype: Any) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 def check(name: str, got: Any, a: Any, b: Any, params: dict[str, Any]) -> None:
     """Compare with the definition, within roundings times the sum of all magnitudes."""
     a, b = exact(a), exact(b)
-    define = getattr(window_kernels, name)
+    define = getattr(generic_kernels, name)
     want, magnitude = define(np, a, b, **params), define(np, abs(a), abs(b), **params)
     info = ml_dtypes.finfo(got.dtype)
     eps = float(info.eps) * (1 if got.dtype.itemsize == 2 else 16)
@@ -184,7 +184,7 @@ def test_other_dtypes(dtype: str, case: str) -> None:
 
         assert got.dtype == dtype
         if dtype == "int32":
-            want = getattr(window_kernels, name)(np, exact(a), exact(b), **params)
+            want = getattr(generic_kernels, name)(np, exact(a), exact(b), **params)
             np.testing.assert_array_equal(cupy.asnumpy(got), want)
         else:
             check(name, got, a, b, params)
@@ -218,7 +218,7 @@ def test_the_layout_in_memory_does_not_matter(way: str, layout: str) -> None:
 def test_the_second_operand_may_be_in_the_order_of_cudnn(way: str, case: str, dtype: Any) -> None:
     for name, (a, b, params) in calls(CASES[case], dtype).items():
         there = cupy.moveaxis(cupy.ascontiguousarray(cupy.moveaxis(b, -1, 0)), 0, -1)
-        assert turned.is_turned(there)
+        assert filter_layout.is_cudnn_order(there)
 
         got = convolution.KERNELS[name](a, there, **params)
 
@@ -342,7 +342,7 @@ def test_filters_that_were_written_to_are_turned_anew(way: str) -> None:
     check("conv_input_gradient", got, t, w, params)
 
 
-# What runs
+# The choice of the algorithm
 
 
 def test_the_status_says_whether_cudnn_runs_convolutions() -> None:

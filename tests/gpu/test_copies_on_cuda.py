@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tapegrad_cupy import copies, joins
+from tapegrad_cupy.kernels.copying import copies, joins
 
 DTYPES = ["bool", "int8", "float16", ml_dtypes.bfloat16, "float32", "int64", "complex128"]
 VIEWS: list[Callable[[Any], Any]] = [

@@ -1,4 +1,4 @@
-"""Elementwise kernels compiled from formulas: every layout, dtype and kind of operand."""
+"""Elementwise kernels compiled from formulas, for every layout, dtype and type of operand."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import bits
-from tapegrad_cupy import launch
-from tapegrad_cupy.elementwise import formula as elementwise
-from tapegrad_cupy.products import products
+from tapegrad.ops.elementwise import bits
+from tapegrad_cupy.kernels.elementwise import formula as elementwise
+from tapegrad_cupy.kernels.products import products
+from tapegrad_cupy.launch import launch
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = ["float16", BFLOAT16, "float32", "float64", "complex64", "complex128"]

@@ -1,4 +1,4 @@
-"""Products that take in a bias, a matrix, an activation: against NumPy in double precision."""
+"""Products with a bias, a residual or an activation, against NumPy in double precision."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops.matrix_product_sum import matmul_sum_p
-from tapegrad.program.epilogues import with_epilogues
-from tapegrad.program.lowering import plain_steps, to_python
+from tapegrad.ops.products.fused import matmul_sum_p
+from tapegrad.program.emit.lowering import plain_steps, to_python
+from tapegrad.program.passes.epilogues import with_epilogues
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-epilogues = pytest.importorskip("tapegrad_cupy.products.epilogues")
-products = pytest.importorskip("tapegrad_cupy.products.products")
+epilogues = pytest.importorskip("tapegrad_cupy.kernels.products.epilogues")
+products = pytest.importorskip("tapegrad_cupy.kernels.products.products")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 HALVES = [np.dtype("float16"), BFLOAT16]
@@ -114,7 +114,7 @@ def one_call(fresh_plans: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any) -> Any:
         return lambda *arrays: pytest.fail("the sum was computed in parts")
 
-    monkeypatch.setattr(epilogues, "_in_parts", refuse)
+    monkeypatch.setattr(epilogues, "_separate_kernels", refuse)
 
 
 # Two matrices
@@ -201,7 +201,7 @@ def test_the_same_comes_out_each_time(dtype: Any) -> None:
     assert cupy.asnumpy(first).tobytes() == cupy.asnumpy(again).tobytes()
 
 
-# Where operands lie
+# Layouts of operands
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -272,7 +272,7 @@ def test_threads_do_not_take_each_others_bias() -> None:
         assert all(bool((got == want).all()) for got in found)
 
 
-# Everything else
+# Other cases
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

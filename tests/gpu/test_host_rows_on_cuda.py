@@ -1,4 +1,4 @@
-"""Rows chosen by the host: of arrays on the device and on the host, against NumPy."""
+"""Rows gathered by host indices, from arrays on the device and on the host, against NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapegrad.errors import TransferError
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-host_rows = pytest.importorskip("tapegrad_cupy.indexing.host_rows")
+host_rows = pytest.importorskip("tapegrad_cupy.kernels.indexing.host_rows")
 
 RNG = np.random.default_rng(0)
 DTYPES = ["bool", "uint8", "int16", "int64", "float16", ml_dtypes.bfloat16, "float32", "float64"]

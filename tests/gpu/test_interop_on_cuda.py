@@ -1,4 +1,4 @@
-"""CUDA memory shared with CuPy, PyTorch and JAX: pointers stay the same, gradients stay right."""
+"""CUDA memory shared with CuPy, PyTorch and JAX: the same pointers and correct gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.house.sources import ROOT
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-# What other libraries warn about is not ours to answer for.
+# Warnings of other libraries are not errors here.
 pytestmark = pytest.mark.filterwarnings("default")
 
 dlpack = tf.experimental.dlpack
@@ -179,7 +179,7 @@ def test_jax_shares_memory_both_ways(jax, name) -> None:
 
 
 def test_streams_are_ordered_across_libraries(torch) -> None:
-    # Work that takes a while on a stream of torch's, then read here without anybody waiting.
+    # Start slow work on a stream of PyTorch, then read its result here without an explicit wait.
     with torch.cuda.stream(torch.cuda.Stream()):
         theirs = torch.ones(4096, 4096, device="cuda")
         for _ in range(20):

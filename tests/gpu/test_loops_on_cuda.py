@@ -1,4 +1,4 @@
-"""Fused loops in CUDA compute what NumPy computes from the same formulas."""
+"""Fused loops in CUDA against NumPy with the same formulas."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from tapegrad.core.expression import Expression, array_input, choice, comparison, constant
-from tapegrad.core.loop import JoinedLoops, Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.expression import Expression, array_input, choice, comparison, constant
+from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopInput, LoopOutput
 from tests.rules.test_expressions import evaluate
 
 cupy = pytest.importorskip("cupy")
-loops = pytest.importorskip("tapegrad_cupy.loops.loops")
+loops = pytest.importorskip("tapegrad_cupy.kernels.loops.loops")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 F4 = np.dtype(np.float32)
@@ -52,7 +52,7 @@ def in_double(node):
 
 
 def run(loop, arrays, targets=None, times=2):
-    made = loops.KERNELS["loops"]([loop])[0]
+    made = loops.CudaLoopCompiler().compile([loop])[0]
     on_device = [cupy.asarray(array) for array in arrays]
     for _ in range(times):  # the counters of the first launch must be back at 0 for the second
         results = made(on_device, targets or [None] * len(loop.outputs))
@@ -79,7 +79,7 @@ def check(loop, precision, seed=0):
         np.testing.assert_allclose(np.asarray(found, np.float64), wanted, rtol=scale, atol=scale)
 
 
-# Forms
+# Schedules
 
 SPACES = {
     "one element": ((), ()),
@@ -186,7 +186,7 @@ def test_arrays_that_do_not_lie_in_order(view, axes):
     if axes:
         outputs.append(LoopOutput(x, without(array.shape, axes), "add", axes))
     loop = Loop(array.shape, (read(array.shape),), tuple(outputs))
-    made = loops.KERNELS["loops"]([loop])[0]
+    made = loops.CudaLoopCompiler().compile([loop])[0]
 
     found = made([view(cupy.asarray(base))], [None] * len(outputs))
 
@@ -197,7 +197,7 @@ def test_arrays_that_do_not_lie_in_order(view, axes):
 def test_an_array_that_does_not_begin_at_16_bytes():
     x = array_input(0, F4)
     loop = Loop((1024,), (read((1024,)),), (LoopOutput(x + 1.0, (1024,)),))
-    made = loops.KERNELS["loops"]([loop])[0]
+    made = loops.CudaLoopCompiler().compile([loop])[0]
     array = cupy.arange(1025, dtype="float32")[1:]
 
     (found,) = made([array], [None])
@@ -210,7 +210,7 @@ def test_a_result_over_one_of_the_operands():
     outputs = (LoopOutput(x - y, (300, 64)), LoopOutput(x, (64,), "add", (0,)))
     loop = Loop((300, 64), (read((300, 64)), read((300, 64))), outputs)
     arrays = draw(loop)
-    made = loops.KERNELS["loops"]([loop])[0]
+    made = loops.CudaLoopCompiler().compile([loop])[0]
     on_device = [cupy.asarray(array) for array in arrays]
 
     difference, total = made(on_device, [on_device[0], None])
@@ -239,7 +239,7 @@ def test_loops_of_one_formula_in_one_launch(count):
     singles = [draw(loop, k) for k, loop in enumerate(joined.loops)]
     for arrays in singles:
         arrays[2] = np.float32(0.25)
-    made = loops.KERNELS["loops"]([joined])[0]
+    made = loops.CudaLoopCompiler().compile([joined])[0]
     on_device = [cupy.asarray(array) for arrays in singles for array in arrays]
     targets = [t for k in range(count) for t in (on_device[3 * k], None)]
 
@@ -273,7 +273,7 @@ def test_loops_of_many_arrays_in_one_launch_or_several(count, whole, single):
     each = [[*draw(loop, k)[:whole], *numbers] for k, loop in enumerate(joined.loops)]
     on_device = [cupy.asarray(array) for arrays in each for array in arrays]
 
-    made = loops.KERNELS["loops"]([joined])[0](on_device, [None] * count)
+    made = loops.CudaLoopCompiler().compile([joined])[0](on_device, [None] * count)
 
     for arrays, one, loop in zip(each, made, joined.loops, strict=True):
         (wanted,) = expected(loop, arrays)
@@ -281,14 +281,14 @@ def test_loops_of_many_arrays_in_one_launch_or_several(count, whole, single):
 
 
 def test_more_arrays_than_a_kernel_takes_are_left_to_others():
-    assert loops.KERNELS["loops"]([joined_of_many_arrays(2, 260, 0)]) == [None]
+    assert loops.CudaLoopCompiler().compile([joined_of_many_arrays(2, 260, 0)]) == [None]
 
 
 def test_a_loop_inside_a_captured_graph_again_and_again():
     shape = (1 << 20,)
     x = array_input(0, F4)
     loop = Loop(shape, (read(shape),), (LoopOutput(x, (), "add", (0,)),))
-    made = loops.KERNELS["loops"]([loop])[0]
+    made = loops.CudaLoopCompiler().compile([loop])[0]
     array = cupy.ones(shape, "float32")
     made([array], [None])
     stream = cupy.cuda.Stream(non_blocking=True)

@@ -1,4 +1,4 @@
-"""Losses with their gradients on the GPU against formulas in float64, and the separate kernels."""
+"""Losses with gradients on the GPU, against formulas in float64 and the separate kernels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tapegrad.ops import cross_entropy
+from tapegrad.ops.nn import cross_entropy
 
 cupy = pytest.importorskip("cupy")
-rows = pytest.importorskip("tapegrad_cupy.rows.rows")
+rows = pytest.importorskip("tapegrad_cupy.kernels.rows.rows")
+losses_with_gradients = pytest.importorskip("tapegrad_cupy.kernels.rows.losses_with_gradients")
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -22,10 +23,10 @@ PRIMITIVES = (  # declared here, run by the backend's kernels
 SPARSE, DENSE = (rows.KERNELS[primitive.name] for primitive in PRIMITIVES)
 DTYPES = [np.dtype(ml_dtypes.bfloat16), *map(np.dtype, ("float16", "float32", "float64"))]
 ALL = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
-# Relative to the largest element: a few roundings of the result, and of float32 sums.
+# Tolerances relative to the largest element, for roundings of results and of float32 sums.
 TOLERANCES = {"bfloat16": 1.5e-2, "float16": 2e-3, "float32": 4e-6, "float64": 1e-12}
-# A warp, a block in registers, shared memory of a part and of all of a multiprocessor, none; with
-# rows that begin at 16 bytes, and rows that do not.
+# Lengths for a warp, a block in registers, part and all of the shared memory of a multiprocessor,
+# and none of it; with rows that are aligned to 16 bytes, and rows that are not.
 LENGTHS = [1, 7, 10, 1000, 4101, 8192, 16391, 20000, 50257, 50304, 100001, 120000]
 
 
@@ -216,7 +217,7 @@ def test_the_same_bits_come_out_each_time(length: int) -> None:
 
 
 def test_rows_of_several_lengths_take_turns() -> None:
-    # The leave for shared memory belongs to the kernel, which rows of near lengths share.
+    # The limit of shared memory belongs to the kernel, which rows of similar lengths share.
     for length in (50304, 50000, 50304, 100000, 99000, 100000, 50304):
         x, t = place(draw(3, length), DTYPES[0]), place(draw(3, seed=1), DTYPES[0])
         labels = np.array([0, length - 1, 5])
@@ -234,7 +235,7 @@ def test_the_gradient_over_the_logits_is_the_same(length: int, dtype: Any) -> No
     t, _ = place(draw(37, seed=2), dtype)
     expected = [cupy.asnumpy(result) for result in SPARSE(x, labels, t)]
 
-    over = rows.KERNELS["sparse_cross_entropy_and_gradient.over"](x, labels, t)
+    over = losses_with_gradients.overwrite_logits(x, labels, t)
 
     for one, other in zip(over, expected, strict=True):
         np.testing.assert_array_equal(cupy.asnumpy(one), other)

@@ -1,4 +1,4 @@
-"""Memory on the GPU: counters, copies from the host, and running out of it."""
+"""Memory on the GPU: counters, copies from the host, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapegrad.data import resident
 
 cupy = pytest.importorskip("cupy")
 cupyx = pytest.importorskip("cupyx")
-memory = pytest.importorskip("tapegrad_cupy.memory")
+memory = pytest.importorskip("tapegrad_cupy.runtime.memory")
 
 MEGABYTE = 2**20
 ABSURD = 2**45
@@ -71,7 +71,7 @@ def test_info_names_the_device_and_cupy(capsys: pytest.CaptureFixture[str]) -> N
     assert line.endswith(f"CuPy {cupy.__version__}")
 
 
-# From the host
+# Copies from the host
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, memory.PIECE // 4, memory.PIECE + 12345])
@@ -117,7 +117,7 @@ def test_copies_take_their_turn_on_the_current_stream() -> None:
         assert float(total) == pytest.approx(MEGABYTE + x.size)
 
 
-# No room
+# Out of memory
 
 
 def test_an_absurd_result_is_a_sentence_and_everything_goes_on() -> None:

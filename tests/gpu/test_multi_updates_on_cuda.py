@@ -1,4 +1,4 @@
-"""Steps of many variables in one launch: equal to NumPy's, and never seen by who read before."""
+"""Optimizer steps of many variables in one launch: equal to NumPy, without visible aliasing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import tapegrad as tf
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-multi_updates = pytest.importorskip("tapegrad_cupy.updates.multi_updates")
-multi_tensors = pytest.importorskip("tapegrad_cupy.updates.multi_tensors")
+multi_updates = pytest.importorskip("tapegrad_cupy.kernels.updates.multi_updates")
+multi_tensors = pytest.importorskip("tapegrad_cupy.launch.multi_tensors")
 
 PRECISION = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-13}
 SHAPES = [(33, 65), (7,), (), (0, 3), (1,), (1024,), (257, 129), (4097,), (5, 1, 3)]
@@ -37,7 +37,7 @@ KERAS = {
     "ftrl-power": lambda **o: tf.keras.optimizers.Ftrl(
         0.5, -0.7, l2_shrinkage_regularization_strength=0.2, beta=0.5, **o
     ),
-    # With such betas the sign does not depend on a rounding.
+    # With these betas the sign does not depend on rounding.
     "lion": lambda **o: tf.keras.optimizers.Lion(0.1, 0.5, 0.75, **o),
     "lamb": lambda **o: tf.keras.optimizers.Lamb(0.1, **o),
 }
@@ -268,7 +268,7 @@ def test_strided_and_oddly_placed_gradients_are_read_right():
     np.testing.assert_array_equal(-w.numpy(), whole.numpy().reshape(-1)[1:])
 
 
-# Who sees what
+# Aliasing
 
 
 def test_arrays_stay_where_they_are_when_nobody_else_holds_them():
@@ -392,7 +392,7 @@ def test_without_room_nothing_changes(own_pool):
 
     gc.collect()
     own_pool.free_all_blocks()
-    # No block is larger than the 16 MiB of a variable, so none that is partly in use holds another.
+    # No block is larger than the 16 MiB of a variable, so no block holds two variables.
     own_pool.set_limit(size=own_pool.total_bytes() + (20 << 20))  # a gradient, but no copy
     with pytest.raises(MemoryError, match="The step of 2 variables ran out of memory"):
         training.step(1)

@@ -1,4 +1,4 @@
-"""Muon and Adafactor: a step of all variables is one CUDA graph, and equal to NumPy's."""
+"""Muon and Adafactor: one step of all variables is one CUDA graph and equals NumPy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import tapegrad as tf
 
 pytest.importorskip("cupy")
-capture = pytest.importorskip("tapegrad_cupy.capture")
-capture_graph = pytest.importorskip("tapegrad_cupy.capture_graph")
+capture = pytest.importorskip("tapegrad_cupy.graphs.capture")
+capture_graph = pytest.importorskip("tapegrad_cupy.graphs.capture_graph")
 
 SHAPES = [(48, 16), (7,), (), (16, 64), (5, 4, 3), (300, 300)]
 RULES = {

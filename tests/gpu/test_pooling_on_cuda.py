@@ -1,4 +1,4 @@
-"""Pooling on the GPU against the definition in NumPy: dtypes, layouts, ties, NaN and padding."""
+"""Pooling on the GPU against NumPy: dtypes, layouts, ties, NaN and padding."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.ops import window_kernels
+from tapegrad.ops.convolution import generic_kernels
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-pooling = pytest.importorskip("tapegrad_cupy.convolution.pooling")
+pooling = pytest.importorskip("tapegrad_cupy.kernels.convolution.pooling")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]
@@ -56,7 +56,7 @@ def test_maxima_and_their_positions(case: Any, dtype: Any) -> None:
         host = cupy.asnumpy(x)
         if dtype == BFLOAT16:
             host = host.astype("float32")
-        want, where = window_kernels.max_pool(np, host, **params)
+        want, where = generic_kernels.max_pool(np, host, **params)
         assert (y.dtype, index.dtype) == (dtype, np.int64)
         np.testing.assert_array_equal(exact(y), want.astype("float64"))
         np.testing.assert_array_equal(cupy.asnumpy(index), where)
@@ -81,7 +81,7 @@ def test_picking_at_positions(dtype: Any) -> None:
     y = pooling.pool_gather(x, index)
 
     assert y.dtype == dtype
-    want = window_kernels.pool_gather(np, cupy.asnumpy(x), cupy.asnumpy(index))
+    want = generic_kernels.pool_gather(np, cupy.asnumpy(x), cupy.asnumpy(index))
     np.testing.assert_array_equal(cupy.asnumpy(y), want)
 
 
@@ -94,8 +94,8 @@ def test_adding_at_positions_many_of_them_equal(dtype: Any, places: int) -> None
     g = pooling.pool_scatter(t, index, spatial=(5, 7))
 
     host, where = exact(t), cupy.asnumpy(index)
-    want = window_kernels.pool_scatter(np, host, where, spatial=(5, 7))
-    bound = window_kernels.pool_scatter(np, abs(host), where, spatial=(5, 7)) * epsilon(dtype)
+    want = generic_kernels.pool_scatter(np, host, where, spatial=(5, 7))
+    bound = generic_kernels.pool_scatter(np, abs(host), where, spatial=(5, 7)) * epsilon(dtype)
     assert g.dtype == dtype
     np.testing.assert_array_less(abs(exact(g) - want), bound + 1e-30)
     again = pooling.pool_scatter(t, index, spatial=(5, 7))
@@ -119,10 +119,10 @@ def test_means_and_their_transpose(case: Any, dtype: Any, count_padding: bool) -
     g = pooling.avg_pool_gradient(y, spatial=shape[1:-1], **params)
 
     assert (y.dtype, g.dtype, g.shape) == (dtype, dtype, shape)
-    want = window_kernels.avg_pool(np, exact(x), **params)
+    want = generic_kernels.avg_pool(np, exact(x), **params)
     tolerance = 2 * epsilon(dtype)
     np.testing.assert_allclose(exact(y), want, rtol=tolerance, atol=5 * tolerance)
-    want = window_kernels.avg_pool_gradient(np, exact(y), spatial=shape[1:-1], **params)
+    want = generic_kernels.avg_pool_gradient(np, exact(y), spatial=shape[1:-1], **params)
     np.testing.assert_allclose(exact(g), want, rtol=tolerance, atol=5 * tolerance)
 
 
@@ -139,9 +139,9 @@ def test_means_of_complex_numbers_and_of_integers() -> None:
     g = pooling.avg_pool_gradient(y, spatial=(5,), **params)
 
     host = cupy.asnumpy(x)
-    want = window_kernels.avg_pool(np, host, **params)
+    want = generic_kernels.avg_pool(np, host, **params)
     np.testing.assert_allclose(cupy.asnumpy(y), want, rtol=1e-14)
-    want = window_kernels.avg_pool_gradient(np, cupy.asnumpy(y), spatial=(5,), **params)
+    want = generic_kernels.avg_pool_gradient(np, cupy.asnumpy(y), spatial=(5,), **params)
     np.testing.assert_allclose(cupy.asnumpy(g), want, rtol=1e-14)
     whole = cupy.arange(6).reshape(1, 6, 1)
     assert cupy.asnumpy(pooling.avg_pool(whole, **params)).ravel().tolist()[:2] == [0.0, 0.5]

@@ -1,4 +1,4 @@
-"""Matrix products by cuBLASLt: dtypes, layouts and stacks against NumPy in double precision."""
+"""Matrix products by cuBLASLt against NumPy in double precision: dtypes, layouts, stacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tapegrad as tf
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-products = pytest.importorskip("tapegrad_cupy.products.products")
+products = pytest.importorskip("tapegrad_cupy.kernels.products.products")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64", "complex64", "complex128")]

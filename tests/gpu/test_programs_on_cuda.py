@@ -1,4 +1,4 @@
-"""Programs on the GPU, with fused loops and CUDA graphs, give what eager mode gives there."""
+"""Programs on the GPU, with fused loops and CUDA graphs, equal eager mode."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core import nest
-from tapegrad.program import passes
+from tapegrad.core.values import nest
+from tapegrad.program.passes import pipeline
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
 from tests.program.test_programs_equal_eager import value_and_gradients
@@ -17,7 +17,7 @@ from tests.program.test_random_programs import check_against_eager
 from tests.steps import STEPS
 
 pytest.importorskip("cupy")
-capture_memory = pytest.importorskip("tapegrad_cupy.capture_memory")
+capture_memory = pytest.importorskip("tapegrad_cupy.graphs.capture_memory")
 
 PROGRAMS = 200
 CALLS = 4
@@ -54,7 +54,7 @@ def test_training_steps(name: str) -> None:
             step = wrap(STEPS[name]())
             results.append([[np.asarray(v) for v in nest.flatten(step())] for _ in range(6)])
 
-    # In float32, and loops round at other places than single kernels do.
+    # In float32, and fused loops round at other places than separate kernels.
     assert_close(results[1], results[0], 1e-5)
 
 
@@ -75,7 +75,7 @@ def test_a_random_program_in_planned_places(seed: int, monkeypatch: pytest.Monke
 def test_training_steps_whose_products_sum_up_operands(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "LEAST_WITH_SUMS", 0)
+    monkeypatch.setattr(pipeline, "LEAST_WITH_SUMS", 0)
     test_training_steps(name)
 
 
@@ -83,7 +83,7 @@ def test_training_steps_whose_products_sum_up_operands(
 def test_a_random_program_whose_products_sum_up_operands(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "LEAST_WITH_SUMS", 0)
+    monkeypatch.setattr(pipeline, "LEAST_WITH_SUMS", 0)
     test_a_random_program(seed)
 
 
@@ -107,7 +107,7 @@ def test_the_gradients_of_a_large_layer_come_from_one_product(dtype: str) -> Non
 
     assert "matmul_with_sums" in [call.primitive.name for call in calls]
     x, target = [np.asarray(tf.cast(one, "float64")) for one in (x, target)]
-    # A result of 512 terms of about 1 is 23, rounded once to the digits of its dtype.
+    # A sum of 512 random terms of about 1 is about 23, rounded once to its dtype.
     precision = 23 * 4 * (2.0**-8 if dtype == "bfloat16" else 2.0**-20)
     np.testing.assert_allclose(tf.cast(for_w, "float64"), x.T @ target, rtol=0, atol=precision)
     np.testing.assert_allclose(tf.cast(for_b, "float64"), target.sum(0), rtol=0, atol=precision)

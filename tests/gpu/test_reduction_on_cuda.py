@@ -1,4 +1,4 @@
-"""Sums on the GPU against NumPy's in float64: every plan of the kernels, dtype and layout."""
+"""Sums on the GPU against NumPy in float64: every plan of the kernels, dtype and layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-reduction = pytest.importorskip("tapegrad_cupy.reduction.reduction")
+reduction = pytest.importorskip("tapegrad_cupy.kernels.reduction.reduction")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}
@@ -39,7 +39,7 @@ def draw(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def test_sums_means_and_norms_equal_numpy(shape, axis, dtype) -> None:
     x = draw(shape, dtype)
     exact, here = x.astype(np.float64), cupy.asarray(x)
-    # Float16 ends at 65504, which the sums of the larger arrays exceed.
+    # The largest float16 is 65504, which the sums of the larger arrays exceed.
     limit = np.inf if dtype != np.float16 else 6e4
     expected = {
         "sum": exact.sum(axis),

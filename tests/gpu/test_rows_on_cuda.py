@@ -8,22 +8,24 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tapegrad.core.backend import find_backend
-from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.ops import cross_entropy, logsumexp, normalization, normalization_relu, softmax
+from tapegrad.core.backend.registry import find_backend
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.ops.nn import cross_entropy, softmax
+from tapegrad.ops.normalization import primitives as normalization, with_relu as normalization_relu
+from tapegrad.ops.reduction import logsumexp
 
 cupy = pytest.importorskip("cupy")
-rows = pytest.importorskip("tapegrad_cupy.rows.rows")
-normalizing = pytest.importorskip("tapegrad_cupy.rows.normalization")
+rows = pytest.importorskip("tapegrad_cupy.kernels.rows.rows")
+normalizing = pytest.importorskip("tapegrad_cupy.kernels.rows.normalization")
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-# They declare the primitives.
+# Imported because it declares the primitives.
 FAMILIES = (cross_entropy, logsumexp, normalization, normalization_relu, softmax)
 DTYPES = [np.dtype(ml_dtypes.bfloat16), *map(np.dtype, ("float16", "float32", "float64"))]
-# Relative to the largest element: a few roundings of the result, and of float32 sums.
+# Tolerances relative to the largest element, for roundings of results and of float32 sums.
 TOLERANCES = {"bfloat16": 1.5e-2, "float16": 2e-3, "float32": 4e-6, "float64": 1e-12}
-# A warp, a block in registers (vectors, single elements), a cached loop, a loop.
+# Lengths for a warp, a block in registers (vectors, single elements), a cached loop, and a loop.
 LENGTHS = [1, 7, 1000, 4096, 4101, 33001, 60008]
 ALL = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 

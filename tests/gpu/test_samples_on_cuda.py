@@ -1,4 +1,4 @@
-"""Every sample on the GPU: all checks, and equality with NumPy's results."""
+"""All checks of every sample on the GPU, and equality with NumPy's results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tapegrad.core.backend import get_backend
-from tapegrad.core.device import device
+from tapegrad.core.backend.registry import get_backend
+from tapegrad.core.values.device import device
 from tapegrad.testing.battery import check_protocol, check_sample
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples

@@ -1,4 +1,4 @@
-"""Gathers and scatters on the GPU against NumPy's: every path, dtype, and indices that repeat."""
+"""Gather and scatter on the GPU against NumPy: every path and dtype, and repeated indices."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad_numpy import along_axis, indexing, segment
+from tapegrad_numpy.kernels import along_axis, indexing, segment
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-gather = pytest.importorskip("tapegrad_cupy.indexing.gather")
-scatter = pytest.importorskip("tapegrad_cupy.indexing.scatter")
+gather = pytest.importorskip("tapegrad_cupy.kernels.indexing.gather")
+scatter = pytest.importorskip("tapegrad_cupy.kernels.indexing.scatter")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOAT16]
 RNG = np.random.default_rng(2)
 
-# Outer axes, number of entries, places, inner axes: looked through, counted and sorted; runs that
-# end in a chunk, go over several, and fill all of them; rows with and without vector accesses.
+# Outer axes, number of entries, positions, inner axes: searched, counted and sorted; runs that end
+# in a chunk, span several, and fill all of them; rows with and without vector accesses.
 SUMS = [
     ((), 20, 7, (5,)),
     ((2, 3), 9, 5, ()),

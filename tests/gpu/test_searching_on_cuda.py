@@ -1,4 +1,4 @@
-"""Places in sorted sequences on the GPU are NumPy's."""
+"""Binary search in sorted sequences on the GPU against NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of small float32 matrices by our own kernel: against NumPy in double precision."""
+"""Products of small float32 matrices by our kernel, against NumPy in double precision."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Makes the primitive known, whose rule the kernels look up.
-import tapegrad.ops.matrix_product_sum  # noqa: F401
+# Declares the primitive whose rule the kernels look up.
+import tapegrad.ops.products.fused  # noqa: F401
 
 cupy = pytest.importorskip("cupy")
-epilogues = pytest.importorskip("tapegrad_cupy.products.epilogues")
-products = pytest.importorskip("tapegrad_cupy.products.products")
-small = pytest.importorskip("tapegrad_cupy.products.small")
+epilogues = pytest.importorskip("tapegrad_cupy.kernels.products.epilogues")
+products = pytest.importorskip("tapegrad_cupy.kernels.products.products")
+small = pytest.importorskip("tapegrad_cupy.kernels.products.small")
 
 SIZES = [1, 3, 8, 10, 17, 31, 64, 100, 128, 256, 784]
 FLAGS = list(itertools.product((False, True), repeat=2))
@@ -99,7 +99,7 @@ def ours_alone(monkeypatch: pytest.MonkeyPatch) -> Any:
         module._plans.clear()
         monkeypatch.setattr(module, "prepared_product", refuse)
     monkeypatch.setattr(products, "_by_cupy", refuse)
-    monkeypatch.setattr(epilogues, "_in_parts", lambda *args: refuse)
+    monkeypatch.setattr(epilogues, "_separate_kernels", lambda *args: refuse)
     yield
     products._plans.clear()
     epilogues._plans.clear()
@@ -172,7 +172,7 @@ def test_operands_share_a_plan_whichever_is_unaligned(ours_alone: None, offset: 
         check(multiply(first, second), first, second)
 
 
-# What is done on the way
+# Epilogues
 
 
 @pytest.mark.parametrize("flags", FLAGS)

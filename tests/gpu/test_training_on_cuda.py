@@ -1,4 +1,4 @@
-"""A training step on the GPU stays there, and trains as on the CPU."""
+"""A training step on the GPU copies nothing to the host, and equals that on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No step copies anything from the GPU to the host, neither by us nor inside CuPy."""
+"""No training step copies from the GPU to the host, neither in tapegrad nor inside CuPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tapegrad as tf
 from tests import steps
 
 cupyx = pytest.importorskip("cupyx")
-# It is deprecated because it does not see every synchronization; it sees those that matter here.
+# Deprecated because it misses some synchronizations; it detects those that matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:cupyx.allow_synchronize")
 
 

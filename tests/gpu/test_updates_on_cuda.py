@@ -1,4 +1,4 @@
-"""Optimizer steps on the GPU against the generic forms in float64, and inside a captured graph."""
+"""Optimizer steps on the GPU, against the generic kernels in float64 and in captured graphs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tapegrad.optimizers import updates as primitives
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-updates = pytest.importorskip("tapegrad_cupy.updates.updates")
-tallies = pytest.importorskip("tapegrad_cupy.updates.tallies")
-row_updates = pytest.importorskip("tapegrad_cupy.updates.row_updates")
+updates = pytest.importorskip("tapegrad_cupy.kernels.updates.updates")
+tallies = pytest.importorskip("tapegrad_cupy.kernels.updates.running_means")
+row_updates = pytest.importorskip("tapegrad_cupy.kernels.updates.row_updates")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISION = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-14}
@@ -19,7 +19,7 @@ DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + [BFLOA
 SHAPES = [(), (7,), (1001,), (600, 500), (0, 3)]
 RNG = np.random.default_rng(3)
 
-# Name, number of slots, params; slots are positive, so every one can be a mean of squares.
+# Name, number of slots, params; slots are positive, so each can be a mean of squares.
 RULES = [
     ("sgd_update", 0, {}),
     ("momentum_update", 1, {"momentum": 0.9, "nesterov": False}),
@@ -35,20 +35,20 @@ RULES = [
     ("adamax_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
     ("nadam_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
     ("lamb_change_update", 2, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
-    # Halves are exact, so that the sign does not depend on a rounding.
+    # Multiples of 0.5 are exact, so the sign does not depend on rounding.
     ("lion_update", 1, {"beta_1": 0.5, "beta_2": 0.99}),
     ("ftrl_update", 2, {"power": 0.5, "beta": 0.0, "l1": 0.0, "l2": 0.0, "shrinkage": 0.0}),
     ("ftrl_update", 2, {"power": 0.5, "beta": 0.5, "l1": 0.4, "l2": 0.3, "shrinkage": 0.2}),
     ("ftrl_update", 2, {"power": 0.7, "beta": 0.5, "l1": 0.4, "l2": 0.3, "shrinkage": 0.2}),
 ]
-# What a rule reads besides the rate: the step, or numbers of its own.
+# The scalars that a rule reads in addition to the rate: the step or further numbers.
 NUMBERS = {
     "adam_update": [np.array(3)],
     "adamax_update": [np.array(3)],
     "lamb_change_update": [np.array(3)],
     "nadam_update": [np.array(0.7), np.array(0.6), np.array(300.0)],
 }
-# A small one would magnify the rounding of a difference in Ftrl; Lamb's direction has none.
+# A small rate would magnify the rounding of a difference in Ftrl; Lamb's direction has no rate.
 RATES = {"ftrl_update": [1.0], "lamb_change_update": []}
 
 
@@ -58,7 +58,7 @@ def slot_dtype(dtype: np.dtype) -> np.dtype:
 
 def arguments(name: str, slots: int, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
     """The parameter, its gradient, the rate, other numbers where there are any, and the slots."""
-    # The first is far above the square of the second, as a mean of squares is in a centered rule.
+    # The first is much larger than the square of the second, as in a centered rule.
     states = [RNG.uniform(3.0, 4.0, shape) / (k + 1) ** 2 for k in range(slots)]
     rates = [np.array(rate, "float32") for rate in RATES.get(name, [0.01])]
     numbers = [*rates, *NUMBERS.get(name, [])]

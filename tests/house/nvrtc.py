@@ -1,6 +1,6 @@
-"""NVIDIA's run-time compiler by its C interface: it needs neither a GPU nor a driver.
+"""NVIDIA's run-time compiler through its C interface, which needs neither a GPU nor a driver.
 
-CuPy compiles for the device that is there; here the architecture is chosen.
+CuPy compiles for the installed device; here the architecture is a parameter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables in benchmarks/README.md come from benchmarks/results/, by a script."""
+"""The tables in benchmarks/README.md are generated from benchmarks/results/."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import runpy
 import pytest
 
 from tapegrad.errors import TapegradError
+from tapegrad_bench.provenance import source_digest
 from tapegrad_bench.results import Cell, Machine, Run, Size, Status, save
 from tests.house.sources import ROOT
 
@@ -22,12 +23,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write_result(folder) -> None:
+def write_result(folder, digest: str = "") -> None:
     machine = Machine(cpu="A|B <fast>", cores=2, threads=1, os="Linux")
     cell = Cell(
         "chain", Size("1024", 1024), "float32", "cpu", "tapegrad", "eager", Status.OK, times=(1e-3,)
     )
-    run = Run("2026-01-02T03:04:05+00:00", machine, {"python": "3.12"}, (cell,))
+    started = "2026-01-02T03:04:05+00:00"
+    run = Run(started, machine, {"python": "3.12"}, (cell,), commit="abc123", digest=digest)
     save(run, folder / "results" / "laptop.json")
 
 
@@ -77,3 +79,25 @@ def test_a_bad_result_or_a_bad_word_gets_a_sentence(folder, capsys):
 def test_a_page_without_markers_gets_a_sentence():
     with pytest.raises(TapegradError, match=r"README\.md must have the lines '<!-- results: beg"):
         SCRIPT["insert"]("# Title\n", "tables")
+
+
+def test_the_page_names_the_revision_and_stale_results_are_named(folder, capsys):
+    write_result(folder)
+
+    main([], folder)
+
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert "### laptop\n\nMeasured at revision abc123, 2026-01-02.\n" in page
+    assert "| revision | abc123 |\n| digest of the sources | not recorded |" in page
+    printed = capsys.readouterr().out
+    assert printed == (
+        "laptop.json was measured at revision abc123; the sources have changed since.\n"
+    )
+
+
+def test_results_of_the_present_sources_are_not_stale(folder, capsys):
+    write_result(folder, source_digest())
+
+    main([], folder)
+
+    assert capsys.readouterr().out == ""

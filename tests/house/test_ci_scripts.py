@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -72,3 +73,22 @@ def test_a_run_without_failures_succeeds():
     done = run_bash('step "only" true; finish')
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_lowest_versions_are_the_bounds_of_the_project():
+    lowest = runpy.run_path(str(ROOT / "ci" / "lowest_versions.py"))["lowest"]
+    project = (
+        '[project]\ndependencies = ["numpy>=2.4.2"]\n[project.optional-dependencies]\n'
+        'dev = ["ruff>=0.9", "scipy>=1.17", "cupy-cuda13x>=14; sys_platform == \'linux\'"]\n'
+    )
+
+    assert lowest(project) == ["numpy==2.4.2", "scipy==1.17"]
+    with pytest.raises(SystemExit, match=r"'numpy~=2\.4' in pyproject\.toml must have the form"):
+        lowest(project.replace("numpy>=2.4.2", "numpy~=2.4"))
+    assert "numpy==" in " ".join(lowest((ROOT / "pyproject.toml").read_text("utf-8")))
+
+
+def test_ci_prints_what_is_stale_on_the_gpu_and_does_not_fail_for_it():
+    lines = (ROOT / "ci" / "test.sh").read_text("utf-8").splitlines()
+
+    assert '"$PYTHON" ci/gpu_report.py --check || true' in lines

@@ -1,4 +1,4 @@
-"""The command line: what it prints and how it fails."""
+"""The command line: output and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import tapegrad
 from tapegrad import cli
-from tapegrad.core.device import reset_default_device
+from tapegrad.core.values.device import reset_default_device
 from tests.house.sources import ROOT
 
 
@@ -61,7 +61,7 @@ def test_info_says_that_the_environment_chose_the_device(capsys, monkeypatch):
 
     cli.main(["info"])
 
-    assert "default device  cpu (the environment variable TAPEGRAD_DEVICE asks for it)" in (
+    assert "default device  cpu (set by the environment variable TAPEGRAD_DEVICE)" in (
         capsys.readouterr().out
     )
 
@@ -70,7 +70,7 @@ def test_info_says_that_the_environment_chose_the_device(capsys, monkeypatch):
     ("name", "status", "line"),
     [
         ("cpu", "unavailable: CuPy is missing.", "cpu (CUDA is not used: CuPy is missing.)"),
-        ("cuda:0", "devices: cuda:0", "cuda:0 (CUDA is used because it is there; "),
+        ("cuda:0", "devices: cuda:0", "cuda:0 (CUDA is available; "),
     ],
 )
 def test_info_says_why_cuda_is_or_is_not_used(name, status, line, capsys, monkeypatch):

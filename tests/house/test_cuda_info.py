@@ -1,4 +1,4 @@
-"""What the CUDA backend says of itself, with made-up devices and libraries."""
+"""Information about CUDA devices and libraries, tested with made-up ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import tapegrad_cupy
 from tapegrad import cli
-from tapegrad.core.device import backend_for, list_devices
+from tapegrad.core.values.device import backend_for, list_devices
 from tapegrad.errors import BackendUnavailableError
 
 
@@ -23,14 +23,18 @@ def libraries(monkeypatch):
     """The module that describes the libraries, on a CuPy without a driver."""
     cupy = ModuleType("cupy")
     cupy.cuda = SimpleNamespace(runtime=SimpleNamespace(runtimeGetVersion=lambda: 13010))
-    products = ModuleType("tapegrad_cupy.products.products")
-    cudnn = ModuleType("tapegrad_cupy.convolution.cudnn")
-    handle = ModuleType("tapegrad_cupy.cudnn_handle")
+    products = ModuleType("tapegrad_cupy.kernels.products.products")
+    cudnn = ModuleType("tapegrad_cupy.kernels.convolution.cudnn")
+    handle = ModuleType("tapegrad_cupy.library_calls.cudnn_handle")
+    replay = ModuleType("tapegrad_cupy.library_calls.replay_state")
+    references = ModuleType("tapegrad_cupy.runtime.array_references")
     products.REASON = ""
+    replay.replay_state = lambda: "used"
+    references.why_not_counted = lambda: ""
     cudnn.status = lambda: "convolutions run on cuDNN 9.19"
     handle.library = lambda: (object(), "")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    for module in (products, cudnn, handle):
+    for module in (products, cudnn, handle, replay, references):
         monkeypatch.setitem(sys.modules, module.__name__, module)
         package, _, name = module.__name__.rpartition(".")
         monkeypatch.setattr(importlib.import_module(package), name, module, raising=False)
@@ -70,6 +74,7 @@ def test_every_library_has_one_line(libraries):
     assert len(dict(rows)) == len(rows)
     assert dict(rows)["cuBLASLt"] == "used for matrix products"
     assert dict(rows)["cuDNN"] == "convolutions run on cuDNN 9.19"
+    assert dict(rows)["library replay"] == "used"
 
 
 @pytest.mark.parametrize(("cuda", "package"), [(12, "nvidia-cublas-cu12"), (13, "nvidia-cublas")])

@@ -67,7 +67,7 @@ def test_a_number_that_makes_no_sense_is_refused(option, value, capsys):
     with pytest.raises(SystemExit):
         digits.main([f"{option}={value}"])
 
-    expected = f"argument {option}: expected a whole number of at least 1, got '{value}'"
+    expected = f"argument {option}: expected an integer of at least 1, got '{value}'"
     assert expected in capsys.readouterr().err
 
 

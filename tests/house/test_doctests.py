@@ -1,4 +1,4 @@
-"""Every public function shows how it is called. That the examples run: see test_documents.py."""
+"""Every public function has an example in its docstring; test_documents.py runs them."""
 
 from __future__ import annotations
 

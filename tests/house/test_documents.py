@@ -1,4 +1,4 @@
-"""Code that readers will copy runs: the README, the pages in docs/, and docstring examples.
+"""Code in the README, the pages in docs/ and docstring examples runs.
 
 A block that is only a sketch says so in its fence: ```python sketch.
 """

@@ -1,4 +1,4 @@
-"""What a module says it offers is what it offers."""
+"""`__all__` of each module matches its public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import tapegrad` is cheap and loads no library but NumPy. Each look is a fresh process."""
+"""`import tapegrad` is fast and imports no library but NumPy. Each test is a new process."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ def test_import_tapegrad_costs_at_most_60_ms_beyond_numpy():
 
 def test_import_tapegrad_loads_no_optional_library():
     assert libraries_loaded_by("tapegrad") & ABSENT == set()
+
+
+@pytest.mark.parametrize("use", ["x.sum()", "np.hypot(x, x)", "tapegrad.float32(3)"])
+def test_the_numpy_namespace_loads_on_first_use(use):
+    lines = [
+        "import sys, numpy as np, tapegrad",
+        "x = tapegrad.constant([1.0])",
+        "before = 'tapegrad.numpy' in sys.modules",
+        use,
+        "print(before, 'tapegrad.numpy' in sys.modules)",
+    ]
+
+    assert run_python("\n".join(lines)).split() == ["False", "True"]
 
 
 def test_a_slow_import_is_noticed():

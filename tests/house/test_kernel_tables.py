@@ -1,11 +1,11 @@
-"""Tables that travel with a launch are not larger than what a kernel takes."""
+"""Tables that are passed as kernel arguments do not exceed the size limit."""
 
 from __future__ import annotations
 
 import pytest
 
-from tapegrad_cupy.launch import MOST_BYTES
-from tapegrad_cupy.updates.multi_tensors import capacities, layout
+from tapegrad_cupy.launch.launch import MOST_BYTES
+from tapegrad_cupy.launch.multi_tensors import capacities, layout
 
 NUMBERS = 64
 """Bytes of the counts and rates that kernels take besides their tables, at most."""

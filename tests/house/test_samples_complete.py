@@ -1,4 +1,4 @@
-"""No primitive without a sample, and none without its rules. The tables name what is excused."""
+"""Every primitive has a sample and its rules. Tables list the exceptions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core import host
-from tapegrad.core.backend import get_backend
-from tapegrad.core.primitive import PRIMITIVES, Primitive
-from tapegrad.core.tensor import wrap
+from tapegrad.core.backend.registry import get_backend
+from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
+from tapegrad.core.values import host
+from tapegrad.core.values.tensor import wrap
 from tapegrad.ops.creation import ones_like
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
@@ -21,7 +21,7 @@ from tests.house.test_import_cost import run_python
 
 PLACES = ("tapegrad.ops", "tapegrad.optimizers")
 
-# Primitives that are looped over in a batch, because nothing better can be said.
+# Primitives without a batching rule, which vmap runs in a loop.
 LOOPED: dict[str, str] = {
     "nonzero": "how many there are depends on the values",
     "unique": "how many there are depends on the values",
@@ -53,7 +53,7 @@ def load_every_primitive() -> list[Primitive]:
     for name in modules:
         importlib.import_module(name)
     load = f"import importlib; [importlib.import_module(name) for name in {modules}]"
-    names = "from tapegrad.core.primitive import PRIMITIVES; print(*PRIMITIVES)"
+    names = "from tapegrad.core.primitive.primitive import PRIMITIVES; print(*PRIMITIVES)"
     return [PRIMITIVES[name] for name in run_python(f"{load}; {names}").split()]
 
 

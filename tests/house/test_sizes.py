@@ -1,4 +1,4 @@
-"""A file that outgrows a few screens holds more than one idea."""
+"""Files stay below a size limit."""
 
 from __future__ import annotations
 

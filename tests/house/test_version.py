@@ -1,4 +1,4 @@
-"""The version stands in one place, and the changelog knows it."""
+"""The version is defined in one place, and the changelog has it."""
 
 from __future__ import annotations
 

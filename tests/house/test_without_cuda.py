@@ -1,4 +1,4 @@
-"""Machines without CUDA: no CuPy, or CuPy without a driver. All of it works, on the CPU."""
+"""Machines without CUDA: no CuPy, or CuPy without a driver. Everything runs on the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDS_DEVICE = "Backend 'cupy' needs a CUDA device and its driver. CuPy says: "
 
 TRAIN = """
 import tapegrad as tf
-from tapegrad.core.device import list_devices
+from tapegrad.core.values.device import list_devices
 x = tf.Variable(3.0)
 with tf.GradientTape() as tape:
     y = x * x

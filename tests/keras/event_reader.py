@@ -1,4 +1,4 @@
-"""A reader of event files that shares nothing with what writes them."""
+"""An independent reader of TensorBoard event files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for a layer of one tensor, whatever it computes."""
+"""Checks that hold for every layer of one tensor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.testing import strict
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 
 
 def slope_and_rise(layer: Any, x: Any, step: Any) -> tuple[float, float]:

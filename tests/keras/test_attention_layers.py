@@ -1,4 +1,4 @@
-"""Attention layers and rotary positions, against formulas in NumPy."""
+"""Attention layers and rotary embeddings against formulas in NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit, softmax
 
 import tapegrad as tf
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers import Embedding, Input
 from tapegrad.keras.layers.attention import (
@@ -380,14 +380,14 @@ def test_rotary_positions_along_other_axes() -> None:
         (lambda: MultiHeadAttention(2, 3, dropout=1.0), r"dropout of at least 0.*Got 1.0"),
         (lambda: MultiHeadAttention(2, 3, sliding_window=0), r"positive sliding_window.*Got 0"),
         (lambda: MultiHeadAttention(2, 3, attention_axes=(1, 2)), r"along one axis.*\(1, 2\)"),
-        (lambda: MultiHeadAttention(2, 3)(QUERY[None], QUERY[None]), r"axis 2 of inputs of 4"),
+        (lambda: MultiHeadAttention(2, 3)(QUERY[None], QUERY[None]), r"axes must be 2"),
         (lambda: MultiHeadAttention(2, 3)(QUERY, VALUE, KEY[:, :5]), r"Got \(2, 5, 4\), \(2, 6"),
-        (lambda: MultiHeadAttention(2, 3)(QUERY, VALUE[:1]), r"as many queries as values"),
+        (lambda: MultiHeadAttention(2, 3)(QUERY, VALUE[:1]), r"query and value with equal sizes"),
         (lambda: GroupQueryAttention(3, 4, 3), r"must divide its num_query_heads. Got 3 and 4"),
         (lambda: GroupQueryAttention(3, 4, 2)(QUERY[None], QUERY[None]), r"Got 4 dimensions"),
         (lambda: Attention(score_mode="cosine"), r"'dot' or 'concat'. Got 'cosine'"),
         (lambda: Attention()(QUERY), r"\(Attention\) takes a list \[query, value\]"),
-        (lambda: Attention()([QUERY, VALUE]), r"\(Attention\) takes queries and keys of as many"),
+        (lambda: Attention()([QUERY, VALUE]), r"\(Attention\) takes queries and keys with the"),
         (lambda: AdditiveAttention()(LIST, mask=SEEN), r"takes a list of masks"),
         (lambda: RotaryEmbedding(scaling_factor=0), r"positive max_wavelength and scaling"),
         (lambda: RotaryEmbedding()(VALUE), r"even number of features. Got shape \(2, 6, 3\)"),

@@ -1,4 +1,4 @@
-"""keras.backend: the functions that older losses are written with."""
+"""keras.backend: the functions of older Keras versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers and models say of wrong shapes, names and arguments: a table of sentences."""
+"""Error messages of layers and models for wrong shapes, names and arguments."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SHAPES: list[Row] = [
      lambda: built(layers.SeparableConv2D(4, 3, name="c"), 1, 8, 8, 3)(zeros(2, 8, 8, 5)),
      "Layer 'c' (SeparableConv2D) was built for 3 channels"),
     ("a window larger than the image", lambda: layers.Conv2D(4, 5, name="c")(zeros(2, 3, 3, 1)),
-     "Layer 'c' (Conv2D) has windows that reach over 5 elements along a dimension of 3"),
+     "Layer 'c' (Conv2D) has windows of 5 elements along a dimension of size 3"),
     ("rank of a pooling layer", lambda: layers.MaxPooling2D(name="p")(zeros(2, 8, 8)),
      "Layer 'p' (MaxPooling2D) takes inputs of 4 dimensions"),
     ("rank of a global pooling", lambda: layers.GlobalAveragePooling2D(name="p")(zeros(2, 8)),
@@ -101,9 +101,9 @@ SHAPES: list[Row] = [
     ("axis of a normalization", lambda: layers.LayerNormalization(axis=5, name="n")(zeros(2, 4)),
      "Layer 'n' (LayerNormalization) got axis 5 for a tensor of 2 dimensions"),
     ("groups of channels", lambda: layers.GroupNormalization(3, name="n")(zeros(2, 4)),
-     "Layer 'n' (GroupNormalization) takes channels, along axis -1, that 3 groups can share"),
+     "Layer 'n' (GroupNormalization) takes a number of channels along axis -1 that is"),
     ("shapes to join", lambda: layers.Concatenate(name="j")([zeros(2, 3), zeros(3, 3)]),
-     "Layer 'j' (Concatenate) takes tensors that differ along axis -1 only"),
+     "Layer 'j' (Concatenate) takes tensors whose shapes differ only along axis -1"),
     ("axis to join", lambda: layers.Concatenate(7, name="j")([zeros(2, 3), zeros(2, 3)]),
      "Layer 'j' (Concatenate) got inputs of shape"),
     ("one tensor to join", lambda: layers.Concatenate(name="j")(zeros(2, 3)),
@@ -118,13 +118,13 @@ SHAPES: list[Row] = [
     ("lengths of vectors", lambda: layers.Dot(axes=1, name="a")([zeros(2, 3), zeros(2, 4)]),
      "Layer 'a' (Dot) got inputs of shape [(2, 3), (2, 4)]"),
     ("elements to arrange", lambda: layers.Reshape((5,), name="s")(zeros(2, 4)),
-     "Layer 's' (Reshape) cannot make (5,) of examples of shape (4,)"),
+     "Layer 's' (Reshape) cannot reshape examples of shape (4,) to (5,)"),
     ("axes to exchange", lambda: layers.Permute((2, 1), name="s")(zeros(2, 4)),
      "Layer 's' (Permute) got inputs of shape (2, 4)"),
     ("a matrix to repeat", lambda: layers.RepeatVector(3, name="s")(zeros(2, 4, 4)),
      "Layer 's' (RepeatVector) takes inputs of 2 dimensions"),
     ("sizes that are not known", lambda: layers.Dense(2)(layers.Flatten()(Input((None, 3)))),
-     "the layer needs to know these sizes of its input"),
+     "but weights need known sizes"),
     ("rank of attention", lambda: layers.MultiHeadAttention(2, 3)(zeros(2, 4), zeros(2, 4)),
      "takes query (batch, queries, features)"),
     ("attention without values", lambda: layers.MultiHeadAttention(2, 3)(zeros(2, 4, 5)),
@@ -146,37 +146,39 @@ ARGUMENTS: list[Row] = [
     ("units as text", lambda: layers.Dense("8"), "positive number of units. Got '8'"),
     ("negative recurrent units", lambda: layers.LSTM(-3), "positive number of units. Got -3"),
     ("rows of a table", lambda: layers.Embedding(0, 4), "Embedding takes a positive number"),
-    ("filters", lambda: layers.Conv2D(-1, 3), "Conv2D takes filters as a whole number"),
+    ("filters", lambda: layers.Conv2D(-1, 3), "Conv2D takes filters as an integer"),
     ("size of a kernel", lambda: layers.Conv2D(4, (3, 3, 3)), "Conv2D takes kernel_size"),
     ("padding", lambda: layers.Conv2D(4, 3, padding="full"), "takes padding 'valid' or 'same'"),
     ("order of axes", lambda: layers.Conv2D(4, 3, data_format="nchw"), "channels_last"),
-    ("groups", lambda: layers.Conv2D(4, 3, groups=3), "filters that its groups divide"),
+    ("groups", lambda: layers.Conv2D(4, 3, groups=3), "filters that is divisible by groups"),
     ("rate above 1", lambda: layers.Dropout(1.5), "Dropout takes a rate of at least 0"),
     ("rate as text", lambda: layers.Dropout("half"), "takes a rate of at least 0 up to 1"),
-    ("times to repeat", lambda: layers.RepeatVector(0), "a positive number of times. Got 0"),
+    ("times to repeat", lambda: layers.RepeatVector(0), "a positive n. Got 0"),
     ("two unknown sizes", lambda: layers.Reshape((-1, -1)), "one size of -1 at most"),
     ("an argument of no layer", lambda: layers.Dense(3, unitz=4),
      "Dense does not take the argument 'unitz'"),
-    ("a name that is a number", lambda: layers.Dense(3, name=5), "The name of a layer is a text"),
+    ("a name that is a number", lambda: layers.Dense(3, name=5), "of a layer must be a nonempty"),
     ("a dtype", lambda: layers.Dense(3, dtype="float99"), "Got 'float99'"),
-    ("a negative size", lambda: Input((-3,)), "A shape holds sizes"),
-    ("a size for a shape", lambda: Input(3), "A shape is a tuple of sizes, as (3,) for one"),
+    ("a negative size", lambda: Input((-3,)), "integers of 0 or more, or None"),
+    ("a size for a shape", lambda: Input(3), "A shape is a tuple of sizes, such as (3,)"),
     ("no shape", lambda: Input(), "Input takes either the shape of one example"),
     ("a function for a layer", lambda: Sequential([abs]), "Wrap functions in a Lambda layer"),
     ("a layer for a list", lambda: Sequential(layers.Dense(3)), "takes a list of layers"),
     ("a number for a list", lambda: Sequential(5), "Sequential takes a list of layers. Got int"),
     ("a name twice", lambda: Sequential([layers.Dense(3, name="a"), layers.Dense(3, name="a")]),
-     "has a layer called 'a' already"),
+     "already has a layer named 'a'"),
     ("an input that leads nowhere", lambda: Model(Input((3,)), layers.Dense(2)(Input((3,)))),
      "not among the model's inputs"),
-    ("arrays for inputs", lambda: Model(zeros(3), zeros(3)), "made from inputs and outputs"),
-    ("inputs without outputs", lambda: Model(inputs=Input((3,))), "made from inputs and outputs"),
+    ("arrays for inputs", lambda: Model(zeros(3), zeros(3)),
+     "takes symbolic tensors as inputs and outputs"),
+    ("inputs without outputs", lambda: Model(inputs=Input((3,))),
+     "takes symbolic tensors as inputs and outputs"),
     ("a layer that is not there", lambda: two_outputs().get_layer("foo"), "no layer 'foo'"),
     ("a layer's number", lambda: two_outputs().get_layer(index=9), "has 3 layers. Got index 9"),
     ("a size to build with", lambda: layers.Dense(3, name="d").build(5),
-     "Layer 'd' (Dense) is built with the shape of its input, as (None, 3). Got 5"),
+     "build() of layer 'd' (Dense) takes the shape of the input, such as (None, 3). Got 5"),
     ("a size to build a stack with", lambda: Sequential([layers.Dense(3)]).build(5), "Got 5"),
-    ("a size to build a model with", lambda: Own().build(5), "'own' (Own) is built with the shape"),
+    ("a size to build a model with", lambda: Own().build(5), "'own' (Own) takes the shape"),
     ("nothing to call on", lambda: layers.Dense(3, name="d")(None), "takes tensors or arrays"),
     ("no argument", lambda: layers.Dense(3, name="d")(), "Layer 'd' must be called with its input"),
     ("text to call on", lambda: layers.Dense(3, name="d")("hello"), "Got str: 'hello'"),
@@ -188,15 +190,15 @@ ARGUMENTS: list[Row] = [
 ]  # fmt: skip
 
 NAMES: list[Row] = [
-    ("activation", lambda: layers.Dense(3, "rellu"), "'rellu'. Did you mean 'relu'? There are: "),
-    ("activation layer", lambda: layers.Activation("tahn"), "Did you mean 'tanh'? There are: "),
+    ("activation", lambda: layers.Dense(3, "rellu"), "'rellu'. Did you mean 'relu'? Known: "),
+    ("activation layer", lambda: layers.Activation("tahn"), "Did you mean 'tanh'? Known: "),
     ("activation as a number", lambda: layers.Dense(3, 5), "Got int: 5"),
-    ("initializer", lambda: layers.Dense(3, kernel_initializer="glorot"), "There are: constant"),
-    ("regularizer", lambda: layers.Dense(3, kernel_regularizer="l3"), "There are: l1, l1_l2, l2"),
-    ("constraint", lambda: layers.Dense(3, kernel_constraint="maxi"), "There are: max_norm"),
-    ("loss", lambda: keras.losses.get("mze"), "'mze'. Did you mean 'mse'? There are: "),
-    ("metric", lambda: keras.metrics.get("acuracy"), "Did you mean 'Accuracy'? There are: "),
-    ("optimizer", lambda: keras.optimizers.get("adm"), "Did you mean 'adam'? There are: "),
+    ("initializer", lambda: layers.Dense(3, kernel_initializer="glorot"), "Known: constant"),
+    ("regularizer", lambda: layers.Dense(3, kernel_regularizer="l3"), "Known: l1, l1_l2, l2"),
+    ("constraint", lambda: layers.Dense(3, kernel_constraint="maxi"), "Known: max_norm"),
+    ("loss", lambda: keras.losses.get("mze"), "'mze'. Did you mean 'mse'? Known: "),
+    ("metric", lambda: keras.metrics.get("acuracy"), "Did you mean 'Accuracy'? Known: "),
+    ("optimizer", lambda: keras.optimizers.get("adm"), "Did you mean 'adam'? Known: "),
     ("optimizer as a number", lambda: keras.optimizers.get(5), "Got int: 5"),
     ("reduction", lambda: keras.losses.MeanSquaredError("average"), "'sum_over_batch_size'"),
     ("mode of an initializer", lambda: keras.initializers.VarianceScaling(mode="in"), "fan_in"),
@@ -220,8 +222,12 @@ def test_what_is_wrong_is_said_in_a_sentence(act: Callable[[], Any], words: str)
 UNBUILT: list[Row] = [
     ("counting", lambda: Sequential([layers.Dense(3)]).count_params(), "no weights to count yet"),
     ("counting a layer's", lambda: layers.Dense(3).count_params(), "no weights to count yet"),
-    ("setting", lambda: layers.Dense(3).set_weights([zeros(2, 3), zeros(3)]), "made at the first"),
-    ("reading", lambda: layers.Dense(3).kernel, "has no attribute 'kernel'. Weights are made"),
+    (
+        "setting",
+        lambda: layers.Dense(3).set_weights([zeros(2, 3), zeros(3)]),
+        "created on the first",
+    ),
+    ("reading", lambda: layers.Dense(3).kernel, "has no attribute 'kernel'. Weights are created"),
 ]
 
 
@@ -233,7 +239,7 @@ def test_weights_that_are_not_there_yet(act: Callable[[], Any], words: str) -> N
         act()
 
     assert words in str(caught.value)
-    assert "call it on a batch, or build it with the shape of its input" in str(caught.value)
+    assert "call the layer on a batch, or call build() with the shape" in str(caught.value)
 
 
 @pytest.mark.parametrize("make", [Own, lambda: Sequential([layers.Dense(2)])])
@@ -251,7 +257,7 @@ def test_the_summary_of_a_model_that_is_not_built_says_so(make: Any) -> None:
     make().summary(print_fn=lines.append)
 
     assert "not built" in lines[0]
-    assert "made at the first call" in lines[0]
+    assert "created on the first call" in lines[0]
 
 
 def test_a_subclass_is_built_by_the_shape_of_its_input() -> None:

@@ -183,7 +183,7 @@ def test_the_best_weights_come_back() -> None:
 
 
 def test_a_metric_that_is_not_there_is_named() -> None:
-    with pytest.warns(UserWarning, match=r"EarlyStopping watches 'val_loss'.*metrics: loss"):
+    with pytest.warns(UserWarning, match=r"EarlyStopping monitors 'val_loss'.*metrics: loss"):
         model().fit(X, Y, callbacks=[EarlyStopping()], verbose=0)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what they hold, what restoring says, and that a resumed run goes on bit for bit."""
+"""Checkpoints: contents, the status of a restore, and bit-for-bit resumed runs."""
 
 import json
 
@@ -300,8 +300,8 @@ def test_a_checkpoint_is_one_file_without_pickles(prefix, tmp_path):
     ("value", "message"),
     [
         (np.ones(2), "Got ndarray for 'x'; put a tensor or an array into a Variable"),
-        (object(), "A checkpoint holds modules, optimizers.*Got object for 'x'"),
-        ((1, 2), "cannot put a restored value back to 'x/0'.*Use a list or a dict"),
+        (object(), "A checkpoint can hold modules, optimizers.*Got object for 'x'"),
+        ((1, 2), "cannot restore 'x/0'.*Use a list or a dict"),
         ({1: 2, "1": 3}, "Two values of a checkpoint have the name 'x/1'"),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_state_that_is_no_json_is_named(prefix):
     data = Counter()
     data.position = {1, 2}
 
-    with pytest.raises(ArgumentTypeError, match="state of 'data' must consist of what JSON holds"):
+    with pytest.raises(ArgumentTypeError, match="state of 'data' must consist of JSON values"):
         Checkpoint(data=data).save(prefix)
 
 
@@ -336,7 +336,7 @@ def test_values_that_nobody_took_are_reported_only_on_demand(prefix):
     assert float(a) == 1.0
     assert status.expect_partial() is status
     assert status.assert_existing_objects_matched() is status
-    with pytest.raises(AssertionError, match="holds values that no object took: b, n"):
+    with pytest.raises(AssertionError, match="holds values that no object uses: b, n"):
         status.assert_consumed()
 
 
@@ -373,21 +373,21 @@ def test_none_restores_nothing_and_says_so_when_asked():
     status = Checkpoint(w=tf.Variable(1.0)).restore(None)
 
     status.expect_partial()
-    with pytest.raises(AssertionError, match="There was no checkpoint to restore"):
+    with pytest.raises(AssertionError, match="No checkpoint was restored"):
         status.assert_consumed()
 
 
 def test_a_file_of_weights_is_no_checkpoint(prefix):
     save_weights({"w": tf.Variable(1.0)}, f"{prefix}.safetensors")
 
-    with pytest.raises(ArgumentError, match=r"is no checkpoint: .* Load it with load_weights"):
+    with pytest.raises(ArgumentError, match=r"is not a checkpoint: .* Load it with load_weights"):
         Checkpoint(w=tf.Variable(1.0)).restore(prefix)
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(prefix):
     save_weights({}, f"{prefix}.safetensors", {"tapegrad.checkpoint": '{"version": 2}'})
 
-    with pytest.raises(ArgumentError, match="has a state of version 2"):
+    with pytest.raises(ArgumentError, match="has format version 2"):
         Checkpoint().restore(prefix)
 
 

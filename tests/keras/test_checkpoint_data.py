@@ -1,4 +1,4 @@
-"""Checkpoints of where a dataset stands."""
+"""Checkpoints of dataset positions."""
 
 from __future__ import annotations
 
@@ -54,9 +54,17 @@ class Whole:
 
 
 DAMAGE = {
-    "another pipeline": (("values", "data", "step"), "map", "with the step 'map' where this one"),
+    "another pipeline": (
+        ("values", "data", "step"),
+        "map",
+        "with the step 'map', but this dataset",
+    ),
     "another pipeline below": (("values", "data", "input", "input", "step"), "zip", "step 'zip'"),
-    "no position": (("values", "data", "input", "input", "taken"), -1, "'taken' is -1, which"),
+    "no position": (
+        ("values", "data", "input", "input", "taken"),
+        -1,
+        "'taken' must be an integer >= 0. Got -1",
+    ),
     "a long way": (("values", "data", "input", "input", "taken"), 99, "beyond the last element"),
     "values in a list": (("values",), [], "is damaged: AttributeError"),
     "optimizers by number": (("optimizers",), 3, "is damaged: TypeError"),
@@ -125,7 +133,7 @@ def test_an_optimizer_around_another_leaves_it_new_too_when_it_is_refused(tmp_pa
     count = len(optimizer.inner_optimizer.variables)
     other = tf.train.Checkpoint(a=w, it=tf.data.Dataset.range(3).batch(2).iterator(), o=optimizer)
 
-    with pytest.raises(ArgumentError, match="with the step 'range' where this one has 'batch'"):
+    with pytest.raises(ArgumentError, match="with the step 'range', but this dataset has 'batch'"):
         other.read(path)
 
     assert len(optimizer.inner_optimizer.variables) == count

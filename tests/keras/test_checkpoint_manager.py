@@ -1,9 +1,10 @@
-"""Folders of checkpoints: numbers, the latest one, old ones, and processes that are killed."""
+"""CheckpointManager: numbering, the latest checkpoint, deletion, killed processes."""
 
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_a_damaged_list_gets_a_sentence(text, tmp_path):
     CheckpointManager(Checkpoint(), tmp_path).save()
     (tmp_path / "checkpoint").write_text(text)
 
-    with pytest.raises(ArgumentError, match="Delete it: then they are found by their numbers"):
+    with pytest.raises(ArgumentError, match="the checkpoints are then found by their numbers"):
         latest_checkpoint(tmp_path)
 
 
@@ -96,7 +97,7 @@ def test_a_list_that_names_files_of_other_folders_deletes_none_of_them(tmp_path)
     manager.save()
     (tmp_path / "run" / "checkpoint").write_text('{"checkpoints": ["../precious"]}')
 
-    with pytest.raises(ArgumentError, match="does not list the checkpoints of its folder"):
+    with pytest.raises(ArgumentError, match="is not a list of checkpoints"):
         manager.save()
 
     assert os.path.exists(f"{other}.safetensors")
@@ -218,10 +219,62 @@ print(w.numpy().tobytes().hex())
 """
 
 
-def start(script, folder, number, fatal_call=0):
-    command = [sys.executable, "-c", script, str(folder), str(number), str(fatal_call)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+FORKS = """
+import os, sys
+import numpy, tapegrad, tapegrad.train
+
+tapegrad.optimizers.Adam(tapegrad.Variable(0.5))  # imports what the script needs
+script = compile(sys.argv[1], "script", "exec")
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        print(os.getpid(), flush=True)
+        sys.argv = ["-c", *line.split()]
+        exec(script, {})
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(f"ended {status}", flush=True)
+"""
+
+
+class Forks:
+    """Runs a script in one process after the other; all are forks of one that has imported it."""
+
+    def __init__(self, script):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", FORKS, script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # CUDA cannot be used after a fork.
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "TAPEGRAD_DEVICE": "cpu",
+            },
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.communicate()
+
+    def start(self, *arguments):
+        """Start a process and return its number."""
+        self._process.stdin.write(" ".join(map(str, arguments)) + "\n")
+        self._process.stdin.flush()
+        return int(self.line())
+
+    def line(self):
+        return self._process.stdout.readline()
+
+    def rest(self):
+        """Wait for the end of the process; return what it printed and its exit status."""
+        lines = []
+        while not (line := self.line()).startswith("ended"):
+            lines.append(line)
+        return lines, int(line.split()[1])
 
 
 def restored_step(folder, size):
@@ -237,38 +290,42 @@ def restored_step(folder, size):
 def test_a_process_killed_at_any_moment_leaves_a_complete_checkpoint(tmp_path):
     size, step = 500_000, 0
 
-    for delay in (0.0, 0.001, 0.003, 0.007, 0.013, 0.02, 0.04, 0.08):
-        with start(SAVER, tmp_path, size) as process:
-            said = int(process.stdout.readline())
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(timeout=delay)
-            process.kill()
-            said = int([said, *process.stdout.read().split()][-1])
+    with Forks(SAVER) as forks:
+        for delay in (0.0, 0.001, 0.003, 0.007, 0.013, 0.02, 0.04, 0.08):
+            process = forks.start(tmp_path, size, 0)
+            first = forks.line()
+            time.sleep(delay)
+            os.kill(process, signal.SIGKILL)
+            rest, status = forks.rest()
+            said = int([first, *rest][-1])
 
-        # What was reported as saved is there; one more may have been finished in silence.
-        assert process.returncode == -signal.SIGKILL
-        found = restored_step(tmp_path, size)
-        assert found in (said, said + 1)
-        assert found > step
-        step = found
+            # What was reported as saved is there; one more may have been finished in silence.
+            assert status == -signal.SIGKILL
+            found = restored_step(tmp_path, size)
+            assert found in (said, said + 1)
+            assert found > step
+            step = found
 
 
 def test_a_process_killed_before_any_call_of_a_save_leaves_a_complete_checkpoint(tmp_path):
-    with start(SAVER, tmp_path, 9) as process:
-        step = int(process.stdout.readline())
-        process.kill()
     left_behind = 0
 
-    for fatal_call in range(1, 14):
-        script = SAVER.replace("while True:", FATAL + "while True:")
-        with start(script, tmp_path, 9, fatal_call) as process:
-            said = process.stdout.read().split()
+    with Forks(SAVER.replace("while True:", FATAL + "while True:")) as forks:
+        process = forks.start(tmp_path, 9, 0)
+        forks.line()
+        os.kill(process, signal.SIGKILL)
+        forks.rest()
+        step = restored_step(tmp_path, 9)
 
-        assert process.returncode == -signal.SIGKILL
-        found = restored_step(tmp_path, 9)
-        assert found - step in (len(said), len(said) + 1)
-        left_behind += any(path.suffix == ".tmp" for path in tmp_path.iterdir())
-        step = found
+        for fatal_call in range(1, 14):
+            forks.start(tmp_path, 9, fatal_call)
+            said, status = forks.rest()
+
+            assert status == -signal.SIGKILL
+            found = restored_step(tmp_path, 9)
+            assert found - step in (len(said), len(said) + 1)
+            left_behind += any(path.suffix == ".tmp" for path in tmp_path.iterdir())
+            step = found
 
     # Some died while they wrote, some before they deleted; the next save clears all that away.
     assert left_behind
@@ -278,14 +335,16 @@ def test_a_process_killed_before_any_call_of_a_save_leaves_a_complete_checkpoint
 
 
 def test_a_training_run_that_is_killed_and_started_again_ends_with_the_same_weights(tmp_path):
-    with start(TRAINER, tmp_path / "whole", 10) as process:
-        expected = process.stdout.read()
+    kills = 0
+    with Forks(TRAINER.replace("while int", FATAL + "while int")) as forks:
+        forks.start(tmp_path / "whole", 10, 0)
+        (expected,), _ = forks.rest()
 
-    script, kills = TRAINER.replace("while int", FATAL + "while int"), 0
-    for fatal_call in (20, 27, 34, 0):
-        with start(script, tmp_path / "pieces", 10, fatal_call) as process:
-            weights = process.stdout.read()
-        kills += process.returncode == -signal.SIGKILL
+        for fatal_call in (20, 27, 34, 0):
+            forks.start(tmp_path / "pieces", 10, fatal_call)
+            said, status = forks.rest()
+            kills += status == -signal.SIGKILL
+    (weights,) = said
 
     assert kills == 3
     assert weights == expected

@@ -1,4 +1,4 @@
-"""Objects that remember their arguments, and tables that find them by name."""
+"""Objects that store their constructor arguments, and lookup tables."""
 
 from __future__ import annotations
 
@@ -164,12 +164,12 @@ def test_an_unknown_name_is_refused_with_a_hint_and_a_list(table):
         table.get("scala")
 
     assert str(caught.value) == (
-        "There is no thing 'scala'. Did you mean 'scale'? There are: pair_of_things, scale, shout."
+        "There is no thing 'scala'. Did you mean 'scale'? Known: pair_of_things, scale, shout."
     )
 
 
 def test_a_name_that_is_like_no_other_gets_no_hint(table):
-    with pytest.raises(ArgumentError, match=r"There is no thing 'q'\. There are: "):
+    with pytest.raises(ArgumentError, match=r"There is no thing 'q'\. Known: "):
         table.get("q")
 
 
@@ -180,7 +180,7 @@ def test_an_unknown_class_in_a_configuration_is_refused(table):
 
 @pytest.mark.parametrize("value", [3, 1.5, ["scale"]])
 def test_what_is_neither_name_nor_object_is_refused(table, value):
-    with pytest.raises(ArgumentTypeError, match=r"thing is given by a name.*Got (int|float|list)"):
+    with pytest.raises(ArgumentTypeError, match=r"thing must be a name.*Got (int|float|list)"):
         table.get(value)
 
 

@@ -1,4 +1,4 @@
-"""Layers of convolution against sums over the places of a window, written out in NumPy."""
+"""Convolution layers against explicit sums over windows in NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.convolution_depthwise import (
     DepthwiseConv1D,
@@ -25,7 +26,6 @@ from tapegrad.keras.layers.convolution_transpose import (
 from tapegrad.keras.layers.convolutional import Conv1D, Conv2D, Conv3D
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.models import Model
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -327,11 +327,14 @@ def test_weights_have_the_names_and_shapes_of_keras():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Conv2D(0, 3), "Conv2D takes filters as a whole number of 1 or more. Got 0"),
+        (lambda: Conv2D(0, 3), "Conv2D takes filters as an integer of 1 or more. Got 0"),
         (lambda: Conv2D(4, (3, 3, 3)), r"kernel_size .* 1 or more or 2 of them. Got \(3, 3, 3\)"),
-        (lambda: Conv1D(4, 0), r"kernel_size as a whole number of 1 or more. Got 0"),
-        (lambda: Conv2D(4, 3, strides=1.5), "strides as a whole number .* Got 1.5"),
-        (lambda: Conv2D(4, 3, groups=3), "filters that its groups divide. Got 4 filters and 3"),
+        (lambda: Conv1D(4, 0), r"kernel_size as an integer of 1 or more. Got 0"),
+        (lambda: Conv2D(4, 3, strides=1.5), "strides as an integer .* Got 1.5"),
+        (
+            lambda: Conv2D(4, 3, groups=3),
+            "filters that is divisible by groups. Got 4 filters and 3",
+        ),
         (lambda: Conv2D(4, 3, padding="full"), "'valid' or 'same'. Got 'full'"),
         (lambda: Conv2D(4, 3, padding="causal"), "'valid' or 'same'. Got 'causal'"),
         (lambda: Conv1D(4, 3, padding=1), "'valid', 'same' or 'causal'. Got 1"),
@@ -341,7 +344,7 @@ def test_weights_have_the_names_and_shapes_of_keras():
         (lambda: Conv2DTranspose(4, 3, 2, output_padding=2), r"below the strides. Got \(2, 2\)"),
         (lambda: Conv2DTranspose(4, 2, 2, "same", 0), "even size takes an output_padding of 1"),
         (lambda: DepthwiseConv2D(3, depth_multiplier=0), "depth_multiplier .* Got 0"),
-        (lambda: SeparableConv2D(-1, 3), "filters as a whole number of 1 or more. Got -1"),
+        (lambda: SeparableConv2D(-1, 3), "filters as an integer of 1 or more. Got -1"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(make, words):
@@ -362,9 +365,9 @@ def test_an_input_that_does_not_fit_is_named_with_its_layer(kind, arguments, ran
 
 
 def test_windows_larger_than_the_data_and_unknown_channels_are_refused():
-    with pytest.raises(ShapeError, match="reach over 5 elements along a dimension of 4"):
+    with pytest.raises(ShapeError, match="windows of 5 elements along a dimension of size 4"):
         Conv1D(2, 3, dilation_rate=2)(tf.zeros([1, 4, 2]))
-    with pytest.raises(ShapeError, match="takes channels that its 2 groups divide"):
+    with pytest.raises(ShapeError, match="channels that is divisible by its 2 groups"):
         Conv1D(2, 3, groups=2)(tf.zeros([1, 4, 3]))
     with pytest.raises(ShapeError, match="needs to know the number of channels"):
         Conv2D(2, 3)(Input((4, 4, None)))

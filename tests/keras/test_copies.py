@@ -1,4 +1,4 @@
-"""Copies of models and optimizers: they go on like the original, and leave it alone."""
+"""Copies of models and optimizers behave like the original and do not change it."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The picture of a history: curves at the right places, and words that can be read."""
+"""plot_history: positions of curves, labels and errors."""
 
 from __future__ import annotations
 
@@ -130,11 +130,11 @@ def test_long_trainings_are_drawn_without_dots() -> None:
 @pytest.mark.parametrize(
     ("history", "options", "words"),
     [
-        ({}, {}, "nothing to draw yet: the history holds no epoch"),
-        ({"loss": []}, {}, "nothing to draw yet"),
-        (keras.callbacks.History(), {}, "nothing to draw yet"),
-        ({"loss": [1.0]}, {"metrics": ["acc"]}, r"in the history: loss. Got \['acc'\]"),
-        ({"loss": [1.0]}, {"columns": 0}, "columns is a positive number. Got 0"),
+        ({}, {}, "The history holds no epoch to plot"),
+        ({"loss": []}, {}, "holds no epoch to plot"),
+        (keras.callbacks.History(), {}, "holds no epoch to plot"),
+        ({"loss": [1.0]}, {"metrics": ["acc"]}, r"from the history: loss. Got \['acc'\]"),
+        ({"loss": [1.0]}, {"columns": 0}, "columns must be positive. Got 0"),
     ],
 )
 def test_what_cannot_be_drawn_says_why(history: Any, options: Any, words: str) -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_drawn_says_why(history: Any, options: Any, words: str) -
 
 
 def test_something_else_than_a_history_is_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"what fit returns, or a dictionary.*Got list"):
+    with pytest.raises(ArgumentTypeError, match=r"the result of fit, or a dictionary.*Got list"):
         page([1.0, 2.0])
 
 

@@ -1,4 +1,4 @@
-"""Layers for images: values against SciPy and formulas, draws, shapes, dtypes and errors."""
+"""Image layers against SciPy and formulas: values, randomness, shapes, dtypes, errors."""
 
 from __future__ import annotations
 
@@ -563,7 +563,7 @@ def test_whole_numbers_are_rounded_and_stay_in_the_range_of_their_dtype(kernel, 
     ("make", "message"),
     [
         (lambda: RandomRotation(2.0), "RandomRotation takes a factor from -1 to 1.* Got 2.0"),
-        (lambda: RandomRotation((0.1, 0.2, 0.3)), "or two to draw between"),
+        (lambda: RandomRotation((0.1, 0.2, 0.3)), r"or a pair \(lower, upper\)"),
         (lambda: RandomRotation("much"), "takes a factor from -1 to 1"),
         (lambda: RandomRotation(0.1, "mirror"), "fill_mode must be one of reflect, wrap, .*'mir"),
         (lambda: RandomRotation(0.1, interpolation="bicubic"), "'nearest' or 'bilinear'. Got 'bic"),

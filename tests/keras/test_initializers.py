@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras import initializers
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -98,7 +98,7 @@ def test_the_identity_has_its_gain_on_the_diagonal(shape):
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2, 2), ()])
 def test_the_identity_is_defined_for_matrices_only(shape):
-    with pytest.raises(ValueError, match="Identity fills matrices: its shape has two sizes"):
+    with pytest.raises(ValueError, match="Identity takes a shape with two sizes"):
         initializers.Identity()(shape)
 
 
@@ -199,7 +199,7 @@ def test_vectors_and_numbers_have_fans(shape, fan):
         ({"scale": 0}, r"scale of VarianceScaling must be above 0\. Got 0"),
         ({"mode": "fan"}, r"mode must be one of fan_in, fan_out, fan_avg\. Got 'fan'"),
         ({"distribution": "cauchy"}, r"distribution must be one of .*uniform\. Got 'cauchy'"),
-        ({"input_axes": [0]}, r"go together\. Got input_axes=\[0\], output_axes=None"),
+        ({"input_axes": [0]}, r"or neither\. Got input_axes=\[0\], output_axes=None"),
     ],
 )
 def test_bad_arguments_of_variance_scaling_are_refused(arguments, message):
@@ -281,7 +281,7 @@ def test_any_integer_is_a_seed(seed):
 
 @pytest.mark.parametrize("seed", [1.5, "7"])
 def test_a_seed_that_is_no_integer_is_refused(seed):
-    with pytest.raises(TypeError, match="The seed of an initializer is an integer or None"):
+    with pytest.raises(TypeError, match="The seed of an initializer must be an integer or None"):
         initializers.HeNormal(seed=seed)
 
 

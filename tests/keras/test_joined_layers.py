@@ -1,4 +1,4 @@
-"""Batch normalisation and a ReLU that models call in one step: the same as one after the other."""
+"""Fused batch normalization and ReLU give the same results as separate layers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.keras.layers import joined as joining
-from tapegrad.ops import normalization_relu
+from tapegrad.keras.layers import fused_norm_relu as joining
+from tapegrad.ops.normalization import with_relu as normalization_relu
 
 layers = tf.keras.layers
 RNG = np.random.default_rng(0)
@@ -85,6 +85,7 @@ def assert_close(ours: list[Any], wanted: list[Any], share: float) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0.0, atol=share * np.abs(theirs).max())
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("build", [in_a_row, as_graph])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ def test_a_model_gives_what_its_layers_give(build, training, make, runs) -> None
     assert_close(ours, wanted, 1e-5)
 
 
+@pytest.mark.engine
 def test_in_half_precision(runs) -> None:
     policy = "mixed_bfloat16"
     first, second = (block(layers.ReLU(dtype=policy), dtype=policy) for _ in range(2))
@@ -140,6 +142,7 @@ def test_a_mask_passes_through(runs) -> None:
     assert not runs
 
 
+@pytest.mark.engine
 def test_layers_that_were_changed_later_are_called_as_they_are(runs) -> None:
     relu = layers.ReLU()
     model = in_a_row(block(relu))
@@ -194,6 +197,7 @@ def test_layers_of_ones_own_are_left_alone(runs) -> None:
     assert not runs
 
 
+@pytest.mark.engine
 def test_what_somebody_else_needs_is_made(runs) -> None:
     x = tf.keras.Input(IMAGES.shape[1:])
     norm, relu, again = layers.BatchNormalization(), layers.ReLU(), layers.ReLU()
@@ -208,6 +212,7 @@ def test_what_somebody_else_needs_is_made(runs) -> None:
     assert len(runs) == 1
 
 
+@pytest.mark.engine
 def test_a_stack_that_grows_is_seen(runs) -> None:
     model = tf.keras.Sequential([layers.BatchNormalization()])
     assert float(tf.reduce_min(model(IMAGES, training=True))) < 0.0
@@ -247,6 +252,7 @@ def results_of_tape(model: Any) -> list[Any]:
     return [loss, *tape.gradient(loss, model.trainable_variables)]
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("build", [in_a_row, as_graph])
 def test_what_is_remembered_is_no_part_of_the_model_and_ends_with_it(build) -> None:
     model = build(block(layers.ReLU()))
@@ -267,6 +273,7 @@ def remembered(model: Any) -> list[Any]:
     return [node.layer for node in model._joined]
 
 
+@pytest.mark.engine
 def test_pairs_are_found_between_other_layers() -> None:
     made = [part for _ in range(3) for part in block(layers.ReLU())[:3]]
     model = tf.keras.Sequential([layers.ReLU(), *made, layers.BatchNormalization()])

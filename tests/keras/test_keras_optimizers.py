@@ -1,4 +1,4 @@
-"""Keras' optimizers against their formulas, step by step in float64, eagerly and in functions."""
+"""Keras optimizers against formulas in float64, step by step, eagerly and in functions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras import optimizers
 from tapegrad.keras.optimizers import schedules
-from tapegrad.testing import strict
 
 STEPS = 10
 RATE = float(np.float32(0.1))  # the rate is kept in single precision

@@ -1,4 +1,4 @@
-"""Optimizers by name, from configurations, copied, and what they say to wrong arguments."""
+"""Optimizers by name and from configurations, copies, and error messages."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_weights_are_taken_over_by_set_weights():
     ("make", "message"),
     [
         (lambda: optimizers.get("adm"), r"no optimizer 'adm'\. Did you mean 'adam'"),
-        (lambda: optimizers.get(3), r"by a name, a configuration or an object\. Got int: 3\."),
+        (lambda: optimizers.get(3), r"be a name, a configuration or an Optimizer\. Got int: 3\."),
         (lambda: optimizers.serialize("adam"), r"takes an optimizer\. Got str\."),
         (lambda: optimizers.Adadelta(rho=2.0), r"rho must be between 0 and 1\. Got 2\.0\."),
         (lambda: optimizers.Lion(beta_1=0.0), r"beta_1 must be above 0 and at most 1\. Got 0\.0"),
@@ -154,10 +154,10 @@ def test_weights_are_taken_over_by_set_weights():
         (lambda: optimizers.Adam(use_ema=True, ema_momentum=2.0), r"ema_momentum must be between"),
         (lambda: optimizers.Adam().minimize(tf.constant(1.0), []), r"together with tape="),
         (lambda: optimizers.Adam().set_weights([]), r"has 2 variables\. Got 0 values; call build"),
-        (lambda: optimizers.Lion().build([tf.Variable(1j)]), r"Lion moves real variables"),
+        (lambda: optimizers.Lion().build([tf.Variable(1j)]), r"Lion takes real variables"),
         (
             lambda: optimizers.Adam.from_config(optimizers.Adam(abs).get_config()),
-            r"is the function 'abs', which cannot be made from its name",
+            r"is the function 'abs', which cannot be found by its name",
         ),
     ],
 )  # fmt: skip

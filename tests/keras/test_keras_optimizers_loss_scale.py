@@ -1,4 +1,4 @@
-"""LossScaleOptimizer: a scale that finds its size and steps that are left out, on the device."""
+"""LossScaleOptimizer: dynamic scale and skipped steps on the device."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras import optimizers
 from tapegrad.keras.optimizers import LossScaleOptimizer
-from tapegrad.testing import strict
 
 SHAPES = ((4, 3), (3, 5), (3,), ())
 

@@ -1,4 +1,4 @@
-"""keras.random: numbers that depend on seeds as Keras says, from the right distributions."""
+"""keras.random: seeds as in Keras, and distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all layers share: weights, building, names, dtypes, losses, freezing."""
+"""Layer: weights, building, names, dtypes, losses, freezing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layer finds in its attributes, whatever becomes of them, and the losses of a call."""
+"""Attribute tracking of layers when attributes change, and the losses of a call."""
 
 from __future__ import annotations
 

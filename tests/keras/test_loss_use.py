@@ -1,4 +1,4 @@
-"""What all losses share: reductions, sample weights, labels to ignore, names, configurations."""
+"""Common to all losses: reductions, sample weights, ignored labels, names, configurations."""
 
 from __future__ import annotations
 
@@ -275,11 +275,11 @@ REFUSED = {
     "q of 1": (lambda: losses.CategoricalGeneralizedCrossEntropy(q=1), "between 0 and 1. Got 1"),
     "one-hot labels": (
         lambda: losses.CategoricalGeneralizedCrossEntropy()(np.eye(CLASSES), CHANCES[:CLASSES]),
-        r"a class number per row of probabilities. Got \(5, 5\) and \(5, 5\)",
+        r"one class number per row of probabilities. Got \(5, 5\) and \(5, 5\)",
     ),
     "labels of too few": (
         lambda: losses.Circle()(LABELS[:3], ARROWS),
-        r"circle needs embeddings .* and a label for each. Got \(7, 5\) and \(3,\)",
+        r"circle takes embeddings .* and one label for each. Got \(7, 5\) and \(3,\)",
     ),
     "embeddings of steps": (lambda: losses.circle([0], [[[1.0, 0.0]]]), r"Got \(1, 1, 2\) and"),
     "others without labels": (

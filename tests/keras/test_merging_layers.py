@@ -1,4 +1,4 @@
-"""Layers that make one tensor of several: ranks that differ, and masks."""
+"""Merging layers: different ranks, and masks."""
 
 from __future__ import annotations
 

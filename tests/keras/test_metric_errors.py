@@ -1,4 +1,4 @@
-"""What metrics refuse, and in which words."""
+"""Error messages of metrics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 from tapegrad.keras import metrics
 
 REFUSED = {
-    "threshold": (lambda: metrics.Precision(thresholds=[0.2, 1.5]), "numbers from 0 to 1"),
+    "threshold": (lambda: metrics.Precision(thresholds=[0.2, 1.5]), "number from 0 to 1"),
     "average": (lambda: metrics.F1Score(average="mean"), "'macro' or 'weighted'. Got 'mean'"),
-    "beta": (lambda: metrics.FBetaScore(beta=0.0), "a number above 0. Got 0.0"),
+    "beta": (lambda: metrics.FBetaScore(beta=0.0), "must be above 0. Got 0.0"),
     "one threshold": (lambda: metrics.F1Score(threshold=0.0), "above 0 and at most 1. Got 0.0"),
     "curve": (lambda: metrics.AUC(curve="DET"), "one of 'ROC', 'PR', 'PRGAIN'. Got 'DET'"),
     "method": (lambda: metrics.AUC(summation_method="mid"), "'majoring'. Got 'mid'"),
     "points": (lambda: metrics.AUC(1), "num_thresholds of 2 or more. Got 1"),
-    "levels": (lambda: metrics.AUC(thresholds=[2.0]), "thresholds of AUC are from 0 to 1"),
-    "labels": (lambda: metrics.AUC(num_labels=3), "only together with multi_label=True"),
+    "levels": (lambda: metrics.AUC(thresholds=[2.0]), "thresholds of AUC must be from 0 to 1"),
+    "labels": (lambda: metrics.AUC(num_labels=3), "only with multi_label=True"),
     "no labels yet": (lambda: metrics.AUC(multi_label=True).result(), "before its first update"),
     "vector": (lambda: metrics.AUC(multi_label=True)([1], [0.5]), r"\(samples, labels\). Got"),
     "vectors": (lambda: metrics.F1Score()([1], [0.5]), r"\(samples, classes\). Got \(1,\)"),
@@ -25,9 +25,9 @@ REFUSED = {
         lambda: metrics.Recall(class_id=2)([[1, 0]], [[0.5, 0.2]]),
         r"class_id=2 is not among the 2 classes of predictions of shape \(1, 2\)",
     ),
-    "share to hold": (
+    "value to hold": (
         lambda: metrics.RecallAtPrecision(1.5),
-        "RecallAtPrecision needs a share from 0 to 1 .* Got 1.5 and 200",
+        "RecallAtPrecision takes a value from 0 to 1 .* Got 1.5 and 200",
     ),
     "no share": (lambda: metrics.PrecisionAtRecall(float("nan")), "from 0 to 1 .* Got nan"),
     "no thresholds": (
@@ -39,9 +39,9 @@ REFUSED = {
         "With top_k or class_id",
     ),
     "target": (lambda: metrics.IoU(3, [0, 3]), r"target_class_ids in range\(3\). Got \[0, 3\]"),
-    "target below 0": (lambda: metrics.OneHotIoU(3, [-1]), r"OneHotIoU needs .* Got \[-1\]"),
+    "target below 0": (lambda: metrics.OneHotIoU(3, [-1]), r"OneHotIoU takes .* Got \[-1\]"),
     "no target": (lambda: metrics.BinaryIoU([]), r"in range\(2\). Got \[\]"),
-    "no classes": (lambda: metrics.MeanIoU(0), r"MeanIoU needs .* in range\(0\)"),
+    "no classes": (lambda: metrics.MeanIoU(0), r"MeanIoU takes .* in range\(0\)"),
     "aggregation": (lambda: metrics.R2Score("sum"), "'variance_weighted_average'. Got 'sum'"),
     "regressors": (lambda: metrics.R2Score(num_regressors=-1), "0 or more. Got -1"),
     "outputs": (lambda: metrics.R2Score()([[1.0]], [[1.0, 2.0]]), "of the same shape"),

@@ -1,4 +1,4 @@
-"""Whole models in one file: what is loaded computes, trains and is named as what was saved."""
+"""Model files: a loaded model computes, trains and is named like the saved one."""
 
 from __future__ import annotations
 
@@ -507,7 +507,7 @@ def test_a_compile_of_ones_own_that_is_not_described_is_left_to_the_user(tmp_pat
     model.compile(keras.optimizers.Adam(0.01))
     trained(model, 1)
 
-    with pytest.warns(UserWarning, match=r"Gan has a compile of its own"):
+    with pytest.warns(UserWarning, match=r"Gan overrides compile but not"):
         loaded = again(model, tmp_path, custom_objects={"Gan": Gan})
 
     assert not loaded.compiled
@@ -564,5 +564,5 @@ def test_what_a_checkpoint_holds_can_be_said(tmp_path: Path) -> None:
 
     model.load_weights(tmp_path / "weights.keras")
     same(load_model(tmp_path / "whole.keras").get_weights(), model.get_weights())
-    with pytest.raises(ArgumentError, match=r"ends in '\.keras'"):
+    with pytest.raises(ArgumentError, match=r"must end in '\.keras'"):
         make("model.h5", save_weights_only=False)

@@ -16,6 +16,7 @@ from tapegrad.keras.layers import (
     Add,
     Concatenate,
     Dense,
+    Dropout,
     Embedding,
     Flatten,
     Input,
@@ -72,7 +73,7 @@ def test_layers_can_be_taken_off_and_put_on() -> None:
 def test_what_is_no_layer_and_what_is_called_like_another_is_refused() -> None:
     with pytest.raises(ArgumentTypeError, match=r"Sequential takes layers.*Lambda"):
         Sequential([np.tanh])
-    with pytest.raises(ArgumentError, match="called 'a' already"):
+    with pytest.raises(ArgumentError, match="already has a layer named 'a'"):
         Sequential([Dense(1, name="a"), Dense(1, name="a")])
 
 
@@ -173,6 +174,31 @@ def test_a_model_is_a_layer_of_another() -> None:
     assert len(model.variables) == 6
 
 
+def test_an_inner_model_can_be_called_with_another_training_flag() -> None:
+    class Inner(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop = Dropout(0.5)
+
+        def call(self, inputs: Any) -> Any:
+            return self.drop(inputs)
+
+    class Outer(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def call(self, inputs: Any) -> Any:
+            return self.inner(inputs, training=True)
+
+    model = Outer()
+
+    outputs = [model(ones(100), training=False).numpy() for _ in range(2)]
+
+    for output in outputs:
+        assert set(output.tolist()) == {0.0, 2.0}
+
+
 def test_gradients_reach_all_weights() -> None:
     model = residual()
     with tf.GradientTape() as tape:
@@ -266,7 +292,7 @@ def test_layers_are_found_by_name_and_number() -> None:
     model = Sequential([Dense(1, name="a"), Flatten(name="b")])
 
     assert model.get_layer("b") is model.layers[1] is model.get_layer(index=-1)
-    with pytest.raises(ArgumentError, match=r"no layer 'c'.*There are: a, b"):
+    with pytest.raises(ArgumentError, match=r"no layer 'c'.*Its layers are: a, b"):
         model.get_layer("c")
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import find_backend
-from tapegrad.keras.layers import moving_averages
+from tapegrad.core.backend.registry import capabilities_of, find_backend
+from tapegrad.engine import moving_averages
+from tests import capabilities
 
 layers = tf.keras.layers
 RNG = np.random.default_rng(0)
@@ -20,11 +20,12 @@ BATCHES = [RNG.normal(2.0, 3.0, (8, 5)).astype("f4") for _ in range(3)]
 class OnHost:
     """A group for NumPy, where backends move one variable at a time."""
 
-    def __init__(self, name: str, arrays: Any, variables: int, averaged: bool) -> None:
-        assert (name, variables, averaged) == ("follow_update", len(arrays), False)
+    def __init__(self, arrays: Any) -> None:
+        self.count = len(arrays)
 
-    def __call__(self, arrays: Any, seen: Any, rate: Any, count: Any, params: Any) -> Any:
-        return [a + (s - a) * np.float32(params["along"]) for a, s in zip(arrays, seen)]
+    def __call__(self, arrays: Any, seen: Any, share: float) -> Any:
+        assert len(arrays) == len(seen) == self.count
+        return [a + (s - a) * np.float32(share) for a, s in zip(arrays, seen)]
 
 
 @pytest.fixture
@@ -32,24 +33,26 @@ def calls(monkeypatch):
     """The sizes of groups, when they are made and again each time they move something."""
     kind = type(tf.zeros([1]).array)
     backend = find_backend(kind)
-    make_own = OnHost if kind is np.ndarray else backend.kernels["update.group"]
+    own = capabilities_of(kind).updates
+    make_own = OnHost if kind is np.ndarray else own.prepare_averages
     noted: list[tuple[str, int]] = []
 
-    def make(name, arrays, variables, averaged):
-        if name != "follow_update":
-            return make_own(name, arrays, variables, averaged)
-        noted.append(("made", variables))
-        move = make_own(name, arrays, variables, averaged)
+    def make(arrays):
+        assert len({array.dtype for array in arrays}) == 1
+        noted.append(("made", len(arrays)))
+        move = make_own(arrays)
 
         def moving(*args):
-            noted.append(("moved", variables))
+            noted.append(("moved", len(arrays)))
             return move(*args)
 
         return moving
 
-    monkeypatch.setattr(backend, "kernels", ChainMap({"update.group": make}, backend.kernels))
-    # What it remembers of kernels would outlive this test.
-    monkeypatch.setattr(moving_averages, "_can_wait", moving_averages._can_wait.__wrapped__)
+    prepare = (lambda *_: None) if own is None else own.prepare
+    updates = capabilities.grouped_updates(prepare, averages=make)
+    capabilities.use(monkeypatch, backend.name, updates=updates)
+    # A cached answer would outlive this test.
+    monkeypatch.setattr(moving_averages, "_can_defer", moving_averages._can_defer.__wrapped__)
     return noted
 
 
@@ -68,6 +71,7 @@ def assert_follows(layer, momentum, seen):
     np.testing.assert_allclose(layer.moving_variance.numpy(), variance, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.engine
 def test_all_layers_of_a_pass_move_in_one_call_and_by_one_kernel_in_all_passes(calls) -> None:
     norms = [layers.BatchNormalization(momentum=0.9) for _ in range(3)]
     inner = tf.keras.Sequential([norms[1], layers.Rescaling(2.0)])
@@ -109,6 +113,7 @@ def test_a_value_that_is_assigned_is_where_the_next_pass_starts(calls) -> None:
     np.testing.assert_allclose(layer.moving_mean.numpy(), wanted, rtol=1e-5)
 
 
+@pytest.mark.engine
 def test_each_momentum_has_its_own_share(calls) -> None:
     first, second = layers.BatchNormalization(momentum=0.9), layers.BatchNormalization(momentum=0.5)
     x = tf.keras.Input((5,))
@@ -121,6 +126,7 @@ def test_each_momentum_has_its_own_share(calls) -> None:
     assert_follows(second, 0.5, BATCHES)
 
 
+@pytest.mark.engine
 def test_each_dtype_has_a_call_of_its_own(calls) -> None:
     norms = [layers.BatchNormalization(momentum=0.5, dtype=dtype) for dtype in ("f4", "f8", "f4")]
     model = tf.keras.Sequential([norms[0], layers.Rescaling(0.0), norms[1], norms[2]])
@@ -142,6 +148,7 @@ class Chosen(tf.keras.Model):
         return [self.norms[k](x) for k in which]
 
 
+@pytest.mark.engine
 def test_other_layers_in_the_next_pass(calls) -> None:
     model = Chosen()
     for batch, which in zip(BATCHES, [(0, 1), (2,), (1, 2, 0)], strict=True):
@@ -162,6 +169,7 @@ class Unhashable(tf.keras.Sequential):
         return self is other
 
 
+@pytest.mark.engine
 def test_a_model_that_cannot_be_hashed(calls) -> None:
     norm = layers.BatchNormalization(momentum=0.5)
     model = Unhashable([norm, layers.ReLU()])
@@ -171,6 +179,7 @@ def test_a_model_that_cannot_be_hashed(calls) -> None:
     assert calls == [("made", 2)] + [("moved", 2)] * 3
 
 
+@pytest.mark.engine
 def test_a_momentum_that_changes_leaves_no_kernels_behind(calls) -> None:
     layer = layers.BatchNormalization()
     model = tf.keras.Sequential([layer])
@@ -226,6 +235,7 @@ def test_layers_before_an_error_have_moved(calls) -> None:
     assert_follows(norm, 0.5, BATCHES[:1])
 
 
+@pytest.mark.engine
 def test_call_without_a_pass_around_it_moves_too(calls) -> None:
     norm = layers.BatchNormalization(momentum=0.5)
     norm.build((None, 5))
@@ -234,6 +244,7 @@ def test_call_without_a_pass_around_it_moves_too(calls) -> None:
     assert calls == [("made", 2), ("moved", 2)]
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_averages_of_other_dtypes(calls, dtype) -> None:
     norm = layers.BatchNormalization(momentum=0.5, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Variables without gradients: named in one warning; an error where none has one."""
+"""Variables without gradients: one warning, or an error if no variable has a gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalising layers: values against NumPy, gradients, moving averages, shapes and errors."""
+"""Normalization layers: values against NumPy, gradients, moving averages, shapes, errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras.layers.core import Masking
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.layers.normalization import (
@@ -17,7 +18,6 @@ from tapegrad.keras.layers.normalization import (
     UnitNormalization,
 )
 from tapegrad.keras.models import Model, Sequential
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -46,7 +46,7 @@ def standardized(x, axes, epsilon=1e-3):
 
 
 def stretching(value, axes, rank=4):
-    """Give numbers along `axes` the shape that stretches to an array of `rank` dimensions."""
+    """Reshape numbers along `axes` so that they broadcast to an array of `rank` dimensions."""
     shape = [1] * rank
     for axis, size in zip(axes, value.shape):
         shape[axis] = size
@@ -384,13 +384,13 @@ def test_an_axis_that_is_not_there_is_refused(kind):
     ("make", "message"),
     [
         (lambda: BatchNormalization()(tf.zeros([3])), "at least 2 dimensions"),
-        (lambda: BatchNormalization([1, 2]), "takes one axis, that of the channels"),
+        (lambda: BatchNormalization([1, 2]), "takes one axis, the channel axis"),
         (lambda: BatchNormalization(renorm=True), "takes renorm=False"),
         (lambda: LayerNormalization(axis=None), "takes an axis, or a list of axes"),
         (lambda: RMSNormalization(axis="last"), "takes an axis, or a list of axes"),
         (lambda: GroupNormalization(0), "positive number of groups"),
-        (lambda: GroupNormalization(3)(tf.zeros([2, 4])), "3 groups can share evenly"),
-        (lambda: LayerNormalization()(Input((None,))), "needs to know these sizes"),
+        (lambda: GroupNormalization(3)(tf.zeros([2, 4])), "divisible by its 3 groups"),
+        (lambda: LayerNormalization()(Input((None,))), "weights need known sizes"),
         (lambda: LayerNormalization(rms_scaling=True), "does not take the argument 'rms_scaling'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""TerminateOnNaN: in which layer numbers stopped being finite, and as what."""
+"""TerminateOnNaN: finding the layer that causes values that are not finite."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_layer_whose_output_is_not_finite_is_named(
     assert callback.origin[:2] == ("logarithm", "output")
     said = capsys.readouterr().out
     assert said.startswith("Batch 0: the loss is ")
-    assert "It began in the output of layer 'logarithm' (Lambda)" in said
+    assert "The cause is the output of layer 'logarithm' (Lambda)" in said
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
@@ -105,7 +105,7 @@ def test_the_layer_whose_gradient_is_not_finite_is_named(make: Any, run_eagerly:
     callback = trained(make(root()), run_eagerly=run_eagerly)
 
     assert callback.origin[:2] == ("root", "gradient")
-    assert "whose output has a finite gradient and whose input has not" in callback.origin.sentence
+    assert "output is finite, the gradient of its input is not" in callback.origin.sentence
 
 
 def test_a_step_of_ones_own_names_the_last_layer_with_such_a_gradient() -> None:

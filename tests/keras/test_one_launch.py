@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import get_backend, register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras import optimizers
-from tapegrad.testing import strict
+from tests import capabilities
 
 MADE = {
     "muon": lambda **options: optimizers.Muon(0.1, **options),
@@ -44,9 +45,8 @@ def captures(monkeypatch):
         programs.append(owning)
         return owning
 
-    kernels = get_backend("numpy").kernels
-    monkeypatch.setitem(kernels, "capture", capture)
-    monkeypatch.setitem(kernels, "update.group", lambda *_: None)  # takes no group
+    takes_no_group = capabilities.grouped_updates(lambda *_: None)
+    capabilities.use(monkeypatch, capture=capabilities.Capture(capture), updates=takes_no_group)
     return programs
 
 
@@ -87,7 +87,7 @@ def same_run(make, change, monkeypatch):
     found = []
     for is_recorded in (True, False):
         if not is_recorded:
-            monkeypatch.delitem(get_backend("numpy").kernels, "update.group")
+            capabilities.use(monkeypatch, updates=None)
         training = Training(make())
         change(training)
         found.append(training.state())

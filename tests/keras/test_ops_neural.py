@@ -1,4 +1,4 @@
-"""keras.ops of networks, arrays and loops, against formulas written out in NumPy."""
+"""keras.ops: neural network functions, arrays and loops against formulas in NumPy."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_pooling():
 
 @pytest.mark.parametrize(("shape", "data_format"), [((2, 3), None), ((2, 3, 4), "last")])
 def test_wrong_shapes_and_formats_are_refused(shape, data_format):
-    with pytest.raises(ArgumentError, match="3 to 5 dimensions, and data_format"):
+    with pytest.raises(ArgumentError, match="3 to 5 dimensions and data_format"):
         ops.max_pool(draw(*shape), 2, data_format=data_format)
 
 
@@ -260,7 +260,7 @@ def test_scan_without_inputs_counts():
     last, none = ops.scan(lambda carry, _: (carry * 2, None), 1.0, length=5)
 
     assert (float(last), none) == (32.0, None)
-    with pytest.raises(ArgumentError, match="one length, or a length"):
+    with pytest.raises(ArgumentError, match="equal length, or a length"):
         ops.scan(lambda carry, _: (carry, None), 1.0)
     with pytest.raises(ArgumentError, match=r"xs of \['2', '3'\]"):
         ops.scan(lambda carry, _: (carry, None), 1.0, (tg.zeros(2), tg.zeros(3)))

@@ -1,4 +1,4 @@
-"""Intersection over union, of all kinds: against sets counted in NumPy."""
+"""IoU metrics against counts of sets in NumPy."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def test_a_single_class_covers_itself():
 
 
 @pytest.mark.parametrize("kind", [metrics.MeanIoU, lambda n: metrics.IoU(n, [1])])
-def test_integers_warn_of_weights_that_they_would_cut(kind):
+def test_integers_warn_of_weights_that_they_would_truncate(kind):
     metric = kind(2)
 
     name = type(metric).__name__
-    with pytest.warns(UserWarning, match=f"^{name} counts in int32 and cuts weights of float64 to"):
+    with pytest.warns(UserWarning, match=f"^{name} counts in int32 and truncates weights of"):
         metric.update_state([0, 1], [0, 1], sample_weight=np.array([1.0, 2.5]))
 
     assert metric.variables[0].numpy().tolist() == [[1, 0], [0, 2]]

@@ -1,4 +1,4 @@
-"""Optimizers written as in Keras 3, with build and update_step, beside the built-in ones."""
+"""User-defined optimizers with build and update_step against the built-in ones."""
 
 from __future__ import annotations
 

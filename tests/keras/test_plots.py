@@ -1,4 +1,4 @@
-"""Pictures of models and of histories: what is drawn, and where."""
+"""plot_model: what is drawn, and where."""
 
 from __future__ import annotations
 
@@ -287,14 +287,14 @@ class Own(keras.Model):
     [
         (
             lambda: Own(name="mine"),
-            r"'mine' computes in the `call` of its class Own.*Model\(inputs",
+            r"'mine' overrides `call` in its class Own.*Model\(inputs",
         ),
         (
             lambda: keras.Sequential([layers.Dense(1)]),
             r"is not built yet.*model.build\(input_shape",
         ),
-        (lambda: keras.Sequential(), r"has no layers to draw yet"),
-        (lambda: 3, r"A Sequential or a functional model can be drawn. Got int."),
+        (lambda: keras.Sequential(), r"has no layers to draw"),
+        (lambda: 3, r"Only Sequential and functional models can be drawn. Got int."),
     ],
 )
 def test_what_cannot_be_drawn_says_why(make: Any, words: str) -> None:
@@ -307,5 +307,5 @@ def test_other_files_and_directions_are_refused() -> None:
         utils.plot_model(chain(), "m.png")
     with pytest.raises(ArgumentError, match=r"such as 'h.svg'. Got 'h'"):
         utils.plot_history({"loss": [1.0]}, "h")
-    with pytest.raises(ArgumentError, match=r"rankdir is one of TB, BT, LR, RL. Got 'UP'"):
+    with pytest.raises(ArgumentError, match=r"rankdir must be one of TB, BT, LR, RL. Got 'UP'"):
         utils.plot_model(chain(), None, rankdir="UP")

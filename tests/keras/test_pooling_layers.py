@@ -1,4 +1,4 @@
-"""Layers of pooling against maxima and means of windows, taken one by one in NumPy."""
+"""Pooling layers against maxima and means of single windows in NumPy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers import pooling
 from tapegrad.keras.layers.core import Masking
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.models import Model
-from tapegrad.testing import strict
 from tests.keras.layer_checks import check_function_equals_eager, slope_and_rise
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
@@ -215,7 +215,7 @@ def test_short_names_are_the_same_classes():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: pooling.MaxPooling2D(0), "pool_size as a whole number of 1 or more or 2 of them"),
+        (lambda: pooling.MaxPooling2D(0), "pool_size as an integer of 1 or more or 2 of them"),
         (lambda: pooling.MaxPooling1D((2, 2)), r"MaxPooling1D takes pool_size .* Got \(2, 2\)"),
         (lambda: pooling.AveragePooling3D(2, strides=0), "strides .* 1 or more .* Got 0"),
         (lambda: pooling.MaxPooling1D(2, padding="causal"), "'valid' or 'same'. Got 'causal'"),
@@ -241,5 +241,5 @@ def test_an_input_that_does_not_fit_is_named_with_its_layer(kind, arguments, ran
 def test_a_window_larger_than_the_data_is_refused():
     layer = pooling.MaxPooling2D(4, name="it")
 
-    with pytest.raises(ShapeError, match=r"'it' \(MaxPooling2D\) has windows .* of 3. Use paddin"):
+    with pytest.raises(ShapeError, match=r"'it' \(MaxPooling2D\) has windows .* of size 3. Use"):
         layer(tf.zeros([1, 3, 8, 1]))

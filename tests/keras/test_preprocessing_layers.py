@@ -1,4 +1,4 @@
-"""Layers that prepare data: values against NumPy, randomness, shapes and errors."""
+"""Preprocessing layers: values against NumPy, randomness, shapes and errors."""
 
 from __future__ import annotations
 
@@ -369,17 +369,17 @@ def adapted(data, **options):
         (lambda: RandomCrop(2, 2, data_format="NCHW"), "data_format"),
         (lambda: Normalization(mean=1.0), "a mean and a variance of the same shape"),
         (lambda: Normalization(mean=[1.0, 2.0], variance=[1.0]), "of the same shape"),
-        (lambda: LAYERS["Normalization"]()(tf.zeros([2, 4])), "does not stretch"),
+        (lambda: LAYERS["Normalization"]()(tf.zeros([2, 4])), "does not broadcast"),
         (lambda: Normalization(axis=3)(tf.zeros([2, 4])), "got axis 3"),
-        (lambda: adapted(X, mean=1.0, variance=1.0), "was given its mean"),
-        (lambda: adapted([]), "Got no batch at all"),
+        (lambda: adapted(X, mean=1.0, variance=1.0), "was created with mean"),
+        (lambda: adapted([]), "at least one batch of data. Got none"),
         (lambda: adapted([X, X[..., :2]]), r"'n' .* sizes \(3,\) along axis .* Got shape"),
         (lambda: CategoryEncoding(), "num_tokens .* Got None"),
         (lambda: CategoryEncoding(3, "binary_hot"), "output_mode must be"),
-        (lambda: CategoryEncoding(3, sparse=True), "takes sparse=False"),
+        (lambda: CategoryEncoding(3, sparse=True), "Use sparse=False"),
         (
             lambda: CategoryEncoding(3)(NUMBERS, count_weights=NUMBERS),
-            "are for output_mode='count'",
+            "needs output_mode='count'",
         ),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import expit
 
 import tapegrad as tf
-from tapegrad.core import nest
+from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.layers import BatchNormalization, Dense, Embedding, Input, Layer
 from tapegrad.keras.layers.recurrent import (
@@ -230,7 +230,7 @@ def test_a_stateful_layer_goes_on_where_it_stopped_until_it_is_reset() -> None:
     np.testing.assert_array_equal(layer.states[0].numpy(), rest.numpy())
     layer.reset_state()
     np.testing.assert_allclose(layer(X).numpy(), whole(X).numpy(), rtol=1e-12)
-    with pytest.raises(ShapeError, match=r"remembers 3 sequences. Got a batch of 2"):
+    with pytest.raises(ShapeError, match=r"keeps the states of 3 sequences. Got a batch of 2"):
         layer(X[:2])
 
 
@@ -402,14 +402,17 @@ def lstm_of(*inputs: Any, **options: Any) -> Any:
         (lambda: GRU(0), r"GRUCell takes a positive number of units. Got 0"),
         (lambda: LSTM(2, dropout=1.0), r"dropout of at least 0 and below 1. Got 1.0"),
         (lambda: RNN(Dense(2)), r"A cell is a layer.*Got Dense"),
-        (lambda: RNN({"class_name": "Nobody"}), r"There is no layer 'Nobody'. Import"),
+        (lambda: RNN({"class_name": "Nobody"}), r"There is no layer class 'Nobody'. Import"),
         (lambda: Bidirectional(Dense(2)), r"takes recurrent layers.*Got Dense"),
-        (lambda: Bidirectional(LSTM(2), "max"), r"merge_mode .* is one of.*Got 'max'"),
-        (lambda: Bidirectional(LSTM(2), backward_layer=LSTM(2)), r"must go the other way"),
+        (lambda: Bidirectional(LSTM(2), "max"), r"merge_mode .* must be one of.*Got 'max'"),
+        (
+            lambda: Bidirectional(LSTM(2), backward_layer=LSTM(2)),
+            r"must run in opposite directions",
+        ),
         (lambda: both_ways("sum")(X, [1.0] * 3), r"lists the states of the forward"),
         (lambda: TimeDistributed(3), r"takes a layer. Got int"),
         (lambda: TimeDistributed(Dense(2))(np.ones((2, 3))), r"Got shape \(2, 3\)"),
-        (lambda: LSTM(2, stateful=True)(Input((5, 4))), r"it needs the size of the batch"),
+        (lambda: LSTM(2, stateful=True)(Input((5, 4))), r"it needs a fixed batch size"),
     ],
 )
 def test_what_recurrent_layers_cannot_take_is_explained(do: Any, words: str) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras import regularizers
-from tapegrad.testing import strict
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 
@@ -170,7 +170,7 @@ def test_a_vector_of_zeros_has_a_gradient():
     ],
 )
 def test_a_factor_that_is_no_finite_number_from_zero_on_is_refused(cls, name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be a finite number from 0 on\. Got"):
+    with pytest.raises(ValueError, match=rf"{name} must be a finite number of 0 or more\. Got"):
         cls(**{name: value})
 
 
@@ -233,7 +233,7 @@ def test_none_and_functions_are_taken_as_they_are():
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match=r"no regularizer 'l3'.*There are: l1, l1_l2, l2"):
+    with pytest.raises(ValueError, match=r"no regularizer 'l3'.*Known: l1, l1_l2, l2"):
         regularizers.get("l3")
 
 

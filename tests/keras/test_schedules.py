@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.keras.optimizers import SGD, schedules
-from tapegrad.testing import strict
 
 STEPS = 100
 
@@ -218,7 +218,7 @@ def test_a_decay_without_steps_is_refused(make):
 
 
 def test_boundaries_that_do_not_fit_the_values_are_refused():
-    with pytest.raises(ValueError, match=r"one value more .* Got 2 boundaries and 2 values\."):
+    with pytest.raises(ValueError, match=r"one more value .* Got 2 boundaries and 2 values\."):
         schedules.PiecewiseConstantDecay([1, 2], [0.1, 0.2])
 
 

@@ -1,4 +1,4 @@
-"""Safetensors files: the format byte by byte, damaged files, and how one replaces another."""
+"""Safetensors files: the format byte by byte, damaged files, atomic replacement."""
 
 import builtins
 import json
@@ -165,9 +165,9 @@ def test_an_array_is_read_from_the_file_that_was_opened_even_if_another_takes_it
     [
         ({"x": np.array(["a"])}, None, "Got 'x' of str"),
         ({"x": np.ones(1, "datetime64[s]")}, None, "Got 'x' of datetime64"),
-        ({"__metadata__": np.ones(1)}, None, "a text other than '__metadata__'"),
+        ({"__metadata__": np.ones(1)}, None, "a string other than '__metadata__'"),
         ({3: np.ones(1)}, None, "Got 3"),
-        ({}, {"epoch": 3}, "Metadata are texts.*'epoch': 3.*json.dumps"),
+        ({}, {"epoch": 3}, "Metadata must map strings.*'epoch': 3.*json.dumps"),
     ],
 )
 def test_what_the_format_cannot_hold_is_refused_before_anything_is_written(
@@ -183,40 +183,40 @@ def test_what_the_format_cannot_hold_is_refused_before_anything_is_written(
 
 TWO = {"a": entry(0, 8), "b": entry(8, 16)}
 DAMAGE = {
-    "no length": (b"", b"", "it has 3 bytes and needs at least 8"),
-    "length over the limit": (b"", b"", "its header has 100,000,001 bytes; allowed are 100,000,0"),
-    "length over the file": (b"", b"", "its header needs 9,008 bytes and there are 10"),
-    "no brace": (b" {}", b"", "does not begin with"),
+    "no length": (b"", b"", "it has 3 bytes, but at least 8 are needed"),
+    "length over the limit": (b"", b"", "its header has 100,000,001 bytes; at most 100,000,0"),
+    "length over the file": (b"", b"", "its header needs 9,008 bytes, but the file has 10"),
+    "no brace": (b" {}", b"", "does not start with"),
     "no JSON": (b"{'a'", b"", "its header is not JSON"),
     "no UTF-8": (b'{"\xff": 1}', b"", "its header is not JSON"),
     "too deep": (b'{"a":' + b"[" * 200_000, b"", "its header is not JSON"),
-    "a list": (b"[]", b"", "does not begin with"),
+    "a list": (b"[]", b"", "does not start with"),
     "a name twice": (b'{"a": 1, "a": 2}', b"", "has the name 'a' twice"),
-    "metadata of numbers": ({"__metadata__": {"a": 1}}, b"", "must map texts to texts"),
-    "metadata in a list": ({"__metadata__": []}, b"", "must map texts to texts"),
+    "metadata of numbers": ({"__metadata__": {"a": 1}}, b"", "must map strings to strings"),
+    "metadata in a list": ({"__metadata__": []}, b"", "must map strings to strings"),
     "no dtype": ({"a": {"shape": [], "data_offsets": [0, 4]}}, bytes(4), "'a' needs a dtype"),
     "a number as entry": ({"a": 3}, b"", "'a' needs a dtype, a shape"),
-    "unknown dtype": ({"a": entry(0, 4, "F77")}, bytes(4), "'a' has the unknown dtype 'F77'"),
-    "list as dtype": ({"a": entry(0, 4, ["F32"])}, bytes(4), "'a' has the unknown dtype"),
+    "unknown dtype": ({"a": entry(0, 4, "F77")}, bytes(4), "'a' has unknown dtype 'F77'"),
+    "list as dtype": ({"a": entry(0, 4, ["F32"])}, bytes(4), "'a' has unknown dtype"),
     "packed dtype": ({"a": entry(0, 4, "F4", [8])}, bytes(4), "smaller than a byte"),
-    "negative shape": ({"a": entry(0, 4, shape=[-1])}, bytes(4), "'a' has the shape"),
-    "true as shape": ({"a": entry(0, 4, shape=[True])}, bytes(4), "'a' has the shape"),
-    "too many axes": ({"a": entry(0, 4, shape=[1] * 99)}, bytes(4), "'a' has the shape"),
-    "shape and bytes": ({"a": entry(0, 8, shape=[3])}, bytes(8), "needs 12 bytes and has 8"),
-    "huge shape": ({"a": entry(0, 0, shape=[2**63, 0, 9])}, b"", "'a' has the shape"),
-    "offsets backwards": ({"a": entry(8, 4, shape=[1])}, bytes(8), "no .start, stop."),
-    "one offset": ({"a": {**entry(0, 4), "data_offsets": [4]}}, bytes(4), "no .start, stop."),
+    "negative shape": ({"a": entry(0, 4, shape=[-1])}, bytes(4), "'a' has shape"),
+    "true as shape": ({"a": entry(0, 4, shape=[True])}, bytes(4), "'a' has shape"),
+    "too many axes": ({"a": entry(0, 4, shape=[1] * 99)}, bytes(4), "'a' has shape"),
+    "shape and bytes": ({"a": entry(0, 8, shape=[3])}, bytes(8), "needs 12 bytes but has 8"),
+    "huge shape": ({"a": entry(0, 0, shape=[2**63, 0, 9])}, b"", "'a' has shape"),
+    "offsets backwards": ({"a": entry(8, 4, shape=[1])}, bytes(8), "of .start, stop."),
+    "one offset": ({"a": {**entry(0, 4), "data_offsets": [4]}}, bytes(4), "of .start, stop."),
     "overlap": ({**TWO, "b": entry(4, 12)}, bytes(12), "'b' overlaps"),
     "same place": ({**TWO, "b": entry(0, 8)}, bytes(8), "overlaps"),
     "gap": ({**TWO, "b": entry(12, 20)}, bytes(20), "a gap of 4 bytes before array 'b'"),
     "gap at the front": ({"b": entry(8, 16)}, bytes(16), "a gap of 8 bytes before array 'b'"),
-    "cut off": (TWO, bytes(15), "need 16 bytes and there are 15: it was cut off"),
-    "too long": (TWO, bytes(17), "1 bytes after the last array belong to none"),
+    "cut off": (TWO, bytes(15), "need 16 bytes, but there are 15: it is truncated"),
+    "too long": (TWO, bytes(17), "1 bytes after the last array belong to no array"),
     "wrong truth": ({"a": entry(0, 2, "BOOL", [2])}, b"\x01\x02", "bytes other than 0 and 1"),
     "false complex": (
         {**TWO, "__metadata__": {"tapegrad.complex128": '["a"]'}},
         bytes(16),
-        "'a' is said to be complex128",
+        "'a' is marked as complex128",
     ),
     "complex without names": (
         {"__metadata__": {"tapegrad.complex128": "3"}},

@@ -1,4 +1,4 @@
-"""The best share of right answers where another share is held: against a search in NumPy."""
+"""The best metric under a constraint on another one, against a search in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keras.utils: seeds, classes, lengths and parts of data."""
+"""keras.utils: seeds, one-hot encoding, normalization, padding, splitting."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_one_seed_restarts_all_generators() -> None:
 
 @pytest.mark.parametrize("seed", [1.5, -1, 2**32, True, "1"])
 def test_a_seed_is_a_whole_number(seed: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"A seed is a whole number from 0 to 2\*\*32 - 1"):
+    with pytest.raises(ArgumentError, match=r"A seed must be an integer from 0 to 2\*\*32 - 1"):
         utils.set_random_seed(seed)
 
 
@@ -71,11 +71,13 @@ def test_a_last_axis_of_one_is_dropped(is_tensor: bool) -> None:
 
 
 def test_classes_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"numbers of 3 classes are 0 to 2. Got 0 to 3."):
+    with pytest.raises(
+        ArgumentError, match=r"With 3 classes, class numbers must be from 0 to 2. Got 0 to 3."
+    ):
         utils.to_categorical([0, 3], 3)
     with pytest.raises(ArgumentError, match=r"Got -1 to 1."):
         utils.to_categorical([-1, 1])
-    with pytest.raises(ArgumentTypeError, match=r"whole numbers of classes. Got float64"):
+    with pytest.raises(ArgumentTypeError, match=r"integer class numbers. Got float64"):
         utils.to_categorical([0.5])
 
 
@@ -134,10 +136,10 @@ def test_sequences_that_do_not_fit_are_named() -> None:
     with pytest.raises(ArgumentTypeError, match="Got an entry of type int: 1"):
         utils.pad_sequences([1, 2])
     with pytest.raises(
-        ArgumentTypeError, match=r"int32.*the text 'x'. For texts pass dtype=object"
+        ArgumentTypeError, match=r"int32.*the string 'x'. For strings pass dtype=object"
     ):
         utils.pad_sequences([[1]], value="x")
-    with pytest.raises(ArgumentError, match=r"padding is 'pre' or 'post'. Got 'end'"):
+    with pytest.raises(ArgumentError, match=r"padding must be 'pre' or 'post'. Got 'end'"):
         utils.pad_sequences([[1]], padding="end")
 
 
@@ -198,10 +200,13 @@ def test_a_dataset_whose_length_is_not_known_is_counted() -> None:
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({}, "needs left_size, right_size or both"),
-        ({"left_size": 1.5}, "left_size is a part between 0 and 1, or a number.*1 to 9. Got 1.5"),
-        ({"right_size": 10}, "right_size is a part.*Got 10"),
-        ({"left_size": 0.6, "right_size": 0.6}, "ask for 6 and 6 of 10 elements"),
+        ({}, "takes left_size, right_size or both"),
+        (
+            {"left_size": 1.5},
+            "left_size must be a fraction between 0 and 1, or a number.*1 to 9. Got 1.5",
+        ),
+        ({"right_size": 10}, "right_size must be a fraction.*Got 10"),
+        ({"left_size": 0.6, "right_size": 0.6}, "give 6 and 6 of 10 elements"),
         ({"left_size": 0.01}, "leave one side of 10 elements empty"),
     ],
 )
@@ -211,5 +216,5 @@ def test_parts_that_are_not_there_are_refused(sizes: Any, words: str) -> None:
 
 
 def test_a_dataset_without_an_end_is_not_split() -> None:
-    with pytest.raises(ArgumentError, match="without an end cannot be split"):
+    with pytest.raises(ArgumentError, match="infinite dataset cannot be split"):
         utils.split_dataset(tf.data.Dataset.range(3).repeat(), left_size=1)

@@ -1,14 +1,14 @@
-"""Weights in files: variables come back by name, all or none, each on its device."""
+"""Weight files: variables are loaded by name, all or none, each on its device."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.saving import TensorFile, load_weights, save_weights
-from tapegrad.testing import strict
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Programs as they are written for Keras: models of models, steps of one's own, cut-out parts."""
+"""Programs written for Keras: nested models, custom steps, submodels."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_subclass_is_not_cloned() -> None:
         def call(self, inputs: Any) -> Any:
             return inputs
 
-    with pytest.raises(ArgumentTypeError, match=r"Sequential or a functional model. Got Own: make"):
+    with pytest.raises(ArgumentTypeError, match=r"Sequential or a functional model. Got Own: call"):
         models.clone_model(Own())
 
 

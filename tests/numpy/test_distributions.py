@@ -236,7 +236,9 @@ def test_a_generator_is_saved_and_taken_up_again():
 
 
 def test_a_state_that_is_none_is_refused():
-    with pytest.raises(ValueError, match=r"A state is what `bit_generator.state` gave"):
+    with pytest.raises(
+        ValueError, match=r"state must be a value that `bit_generator.state` returned"
+    ):
         tnp.random.default_rng(1).bit_generator.state = {"state": 3}
 
 
@@ -308,11 +310,11 @@ WORDS = {
     "r.zipf(1.0)": "a must be above 1",
     "r.hypergeometric(2, 2, 5)": "nsample must be at most ngood + nbad",
     "r.multivariate_hypergeometric([2, 2], 5)": "nsample must be at most the sum of colors",
-    "r.multinomial(3, [0.9, 0.9, 0.1])": "pvals must add up to 1",
-    "r.choice(3, p=[0.5, 0.5])": "p needs a chance for each of 3 things",
-    "r.choice(2, p=[0.5, 0.7])": "p must be chances that add up to 1. Got the sum 1.2",
-    "r.choice(2, 2, replace=False, p=[1.0, 0.0])": "p has fewer chances above 0",
-    "r.choice([])": "at least one thing to draw from",
+    "r.multinomial(3, [0.9, 0.9, 0.1])": "The sum of pvals without the last",
+    "r.choice(3, p=[0.5, 0.5])": "p needs one probability per item, 3",
+    "r.choice(2, p=[0.5, 0.7])": "The probabilities p must add up to 1. Got the sum 1.2",
+    "r.choice(2, 2, replace=False, p=[1.0, 0.0])": "p has fewer nonzero probabilities",
+    "r.choice([])": "at least one item to draw from",
     "r.multivariate_normal([0.0], [[1.0]], method='lu')": "method must be 'cholesky'",
     "r.multivariate_normal([0, 0], [[1, 2], [2, 1]], check_valid='raise')": "cov must be symmetric",
     "r.multivariate_normal([0.0], [[1.0]], check_valid='maybe')": "check_valid must be 'warn'",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tapegrad.numpy as tnp
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.core.device import device
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values.device import device
 from tapegrad.debug import transfers
-from tapegrad.testing import strict
 from tests.numpy.calls import ALL_CALLS, ARRAYS
 from tests.numpy.test_values import assert_same, run, tensors
 

@@ -35,12 +35,14 @@ def test_numpys_function_on_tensors(call):
 def test_a_function_without_a_form_is_refused_in_words():
     x = tapegrad.constant([1.0])
 
-    with pytest.raises(TypeError, match=r"np.busday_count has no form for tensors. .* Call it on"):
+    with pytest.raises(TypeError, match=r"np.busday_count does not support tensors. .* Call it on"):
         np.busday_count(x, x)
 
 
 def test_a_ufunc_without_a_form_is_refused_in_words():
-    with pytest.raises(TypeError, match=r"np.isnat has no form for tensors. .* Call it on x.numpy"):
+    with pytest.raises(
+        TypeError, match=r"np.isnat does not support tensors. .* Call it on x.numpy"
+    ):
         np.isnat(tapegrad.constant([1.0]))
 
 
@@ -82,7 +84,7 @@ def test_without_a_tape_that_follows_nothing_is_said():
 def test_ufuncs_of_others_are_not_taken_for_numpys():
     add = np.frompyfunc(lambda a, b: a - b, 2, 1)
 
-    with pytest.raises(TypeError, match=r"has no form for tensors. Call it on x.numpy"):
+    with pytest.raises(TypeError, match=r"does not support tensors. Call it on x.numpy"):
         add(tapegrad.constant([1.0]), 2.0)
 
 

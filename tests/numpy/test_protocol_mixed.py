@@ -12,9 +12,9 @@ import pytest
 
 import tapegrad
 import tapegrad.numpy as tnp
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.core.device import device
-from tapegrad.testing import strict
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values.device import device
 from tests.numpy.calls import ARRAYS, CALLS
 from tests.numpy.test_on_a_device import BEYOND_THE_STANDARD, mixed
 from tests.numpy.test_protocol import asks_tensors

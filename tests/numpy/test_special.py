@@ -157,9 +157,9 @@ def test_exact_factorials_of_arrays_are_integers():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: exact_special.factorial([21], exact=True), "ends with 20!"),
+        (lambda: exact_special.factorial([21], exact=True), "needs n <= 20"),
         (lambda: exact_special.factorial([2.0], exact=True), "needs integers"),
-        (lambda: exact_special.factorial(2.0, extend="complex"), "extend='zero' only"),
+        (lambda: exact_special.factorial(2.0, extend="complex"), "only extend='zero'"),
     ],
 )
 def test_factorials_that_are_no_int64_are_refused(call, words):

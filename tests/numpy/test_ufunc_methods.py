@@ -162,22 +162,22 @@ def test_methods_are_recorded():
 
 REFUSALS = {
     "np.add(a, t, out=a)": "out= must be a tensor",
-    "np.add.at(a, [0], t[0])": "add.at writes into a tensor",
-    "np.add(t, t, signature='dd->d')": "add has no signature= for tensors. Use dtype=",
-    "np.add(t, t, order='F')": "Tensors have order 'C' only",
+    "np.add.at(a, [0], t[0])": "add.at needs a tensor to write into",
+    "np.add(t, t, signature='dd->d')": "add does not support signature= for tensors. Use dtype=",
+    "np.add(t, t, order='F')": "Tensors only have order 'C'",
     "np.add(t, t, casting='odd')": "casting must be one of",
-    "np.add(t, t, dtype='int64')": "add has no form for float64 and float64 with dtype=int64",
-    "np.less.reduce(t)": "less.reduce has no form for float64",
+    "np.add(t, t, dtype='int64')": "add does not support float64 and float64 with dtype=int64",
+    "np.less.reduce(t)": "less.reduce does not support float64",
     "np.subtract.reduce(t[None], axis=(0, 1))": "subtract.reduce depends on the order",
     "np.maximum.reduce(t, where=t > 0)": "maximum.reduce with where= needs initial=",
-    "np.fmax.reduce(t[:0])": "fmax.reduce of nothing has no value",
+    "np.fmax.reduce(t[:0])": "fmax.reduce of an empty axis has no value",
     "np.add.reduceat(t, [5])": "add.reduceat needs indices from 0 to 1",
     "np.lib.stride_tricks.sliding_window_view(t, 3)": "A window of 3 does not fit",
     "np.lib.stride_tricks.sliding_window_view(t, (1, 1))": "needs one axis per window size",
     "np.lib.stride_tricks.sliding_window_view(t, 1, writeable=True)": "Windows .* are copies",
-    "np.polynomial.polynomial.polyval2d(t, t[:1], t[None])": "Coordinates of points need one shape",
+    "np.polynomial.polynomial.polyval2d(t, t[:1], t[None])": "must have the same shape",
     "np.matmul(t[None], t[:, None], axes=[(0, 1)])": "matmul takes axes= for two inputs",
-    "np.matmul(t, t, dtype='int64')": "matmul cannot take float64 for int64",
+    "np.matmul(t, t, dtype='int64')": "matmul cannot cast float64 to int64",
 }
 
 

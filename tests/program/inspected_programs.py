@@ -1,4 +1,4 @@
-"""Small programs to look at, with loops by NumPy in place of C, so that no compiler is needed."""
+"""Small programs for the inspection tests; their loops run in NumPy, so no compiler is needed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import find_backend
+from tests import capabilities
 
 
 def use_loops(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
-    """Let a hook make the loops of NumPy's programs; None: there are none."""
-    backend: Any = find_backend(np.ndarray)
-    monkeypatch.setitem(backend.kernels, "loops", make)
+    """Set the loop compiler of NumPy's programs; with None there are no loops."""
+    capabilities.use(monkeypatch, loops=make)
 
 
 def program_of(function: Callable[..., Any], *tensors: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Recorded graphs as they are before any pass, and how to run them."""
+"""Recorded graphs before any pass, and functions that run them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.tensor import wrap
-from tapegrad.program.graph import Graph, without_dead_calls, without_repeated_calls
-from tapegrad.program.lowering import to_python
-from tapegrad.program.recording import Recording
+from tapegrad.core.values.tensor import wrap
+from tapegrad.program.emit.lowering import to_python
+from tapegrad.program.graph.graph import Graph, without_dead_calls, without_repeated_calls
+from tapegrad.program.record.recording import Recording
 
 Arrays = Sequence[Any]
 
@@ -28,7 +28,7 @@ def recorded(function: Callable[..., Any], arrays: Arrays, variables: Sequence[A
 
 
 def run(graph: Graph, arrays: Arrays, held: Arrays = ()) -> list[Any]:
-    """What a graph computes for inputs, and for what its variables hold."""
+    """Return the results of a graph for inputs and values of its variables."""
     outputs, written = to_python(graph, graph.calls)(list(arrays), list(held))
     return [*outputs, *written]
 
@@ -47,5 +47,5 @@ def assert_same_results(before: Graph, after: Graph, arrays: Arrays, held: Array
 
 
 def count(graph: Graph, *names: str) -> int:
-    """How many calls of such primitives there are."""
+    """Count the calls of these primitives."""
     return sum(call.primitive.name in names for call in graph.calls)

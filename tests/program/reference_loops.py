@@ -1,4 +1,4 @@
-"""Loops computed by NumPy, one operation after the other: what every target is compared with."""
+"""A loop compiler in NumPy, one operation at a time: the reference for all other compilers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.loop import JoinedLoops, Loop
-from tapegrad.core.primitive import PRIMITIVES
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.core.trace.loop import JoinedLoops, Loop
 from tests.rules.test_expressions import NAMES
 
 COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 
 
 def value_of(formula: Any, inputs: Sequence[Any]) -> Any:
-    """The value of a formula; parts that it shares are computed once."""
+    """Return the value of an expression; common subexpressions are computed once."""
     found: dict[int, Any] = {}
     waiting = [formula]
     while waiting:
@@ -42,7 +42,7 @@ def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
 
 
 def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
-    """What a loop computes from arrays."""
+    """Return the results of a loop for arrays."""
     seen = [
         np.broadcast_to(np.reshape(np.asarray(array), read.seen), loop.shape)
         for array, read in zip(arrays, loop.inputs, strict=True)
@@ -59,11 +59,18 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
 
 
 class Reference:
-    """The hook of a backend for loops; joins them too, as a GPU does."""
+    """A loop compiler in NumPy with horizontal fusion, as on a GPU."""
 
+    dtypes = None
     joins = True
 
-    def __call__(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any]]:
+    def result_buffer(self, shape: Any, dtype: Any) -> None:
+        return None
+
+    def source(self, run: Any) -> None:
+        return None
+
+    def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.algebra import loses_nothing, simplified
+from tapegrad.program.passes.algebra import loses_nothing, simplified
 from tests.program.recorded_graphs import assert_same_results, recorded, run
 
 X = np.random.default_rng(0).normal(size=(3, 4))
@@ -15,7 +15,7 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 
 def names_left(function: Any, *arrays: Any) -> list[str]:
-    """Simplify, compare the results and return the names of the calls that are left."""
+    """Simplify, compare the results and return the names of the remaining calls."""
     before = recorded(function, arrays)
 
     after = simplified(before)

@@ -13,7 +13,7 @@ from tapegrad.errors import RecordingError
 
 
 def agree(python: Any, *calls: tuple[Any, ...]) -> None:
-    """A function gives for each call what its Python code gives eagerly."""
+    """Check that a function gives the same results as its eager Python code."""
     recorded = tf.function(python)
     for call in calls:
         found = tf.nest.flatten(recorded(*map(tf.constant, call)))
@@ -137,7 +137,7 @@ def test_branches_of_different_structure_are_refused() -> None:
 
 
 def test_branches_that_return_texts_are_refused() -> None:
-    with pytest.raises(RecordingError, match="chooses between tensors and numbers"):
+    with pytest.raises(RecordingError, match="must return tensors or numbers"):
         tf.function(lambda x: tf.cond(x > 0.0, lambda: "a", lambda: "b"))(tf.constant(1.0))
 
 
@@ -265,7 +265,7 @@ def test_print_shows_the_ends_of_long_tensors_on_standard_error(capsys: Any) -> 
 
 
 def test_print_refuses_what_is_no_file() -> None:
-    with pytest.raises(TypeError, match=r"writes to a file such as sys\.stdout"):
+    with pytest.raises(TypeError, match=r"must be a file such as sys\.stdout"):
         tf.print(1.0, output_stream="somewhere")
 
 
@@ -335,7 +335,7 @@ def test_assertions_hold_at_each_call_and_leave_variables_alone() -> None:
 def test_each_assertion_eagerly_and_recorded(check: Any, good: Any, bad: Any) -> None:
     for call in (check, tf.function(lambda *args: check(*args))):
         call(*map(tf.constant, good))
-        with pytest.raises(ValueError, match=r"The assertion at .* wants"):
+        with pytest.raises(ValueError, match=r"The assertion at .* requires"):
             call(*map(tf.constant, bad))
 
 

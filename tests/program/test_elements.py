@@ -1,4 +1,4 @@
-"""Formulas of recorded calls."""
+"""Expressions of recorded calls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.expression import UntraceableError, array_input
-from tapegrad.program.elements import formulas_of, weight_of
+from tapegrad.core.trace.expression import UntraceableError, array_input
+from tapegrad.program.graph.formulas import formulas_of, weight_of
 from tests.program.recorded_graphs import recorded
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices take in what follows them, and programs compute the same as before."""
+"""Matrix products absorb the calls after them, and the results stay the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.epilogues import with_epilogues, with_operand_sums
-from tapegrad.program.graph import Call, Graph, without_dead_calls
-from tapegrad.program.lowering import plain_steps, to_python
+from tapegrad.program.emit.lowering import plain_steps, to_python
+from tapegrad.program.graph.graph import Call, Graph, without_dead_calls
+from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 
 M, K, N = 5, 4, 3
 
@@ -51,7 +51,7 @@ def passed(
     arrays: list[Any],
     change: Callable[[Graph], Graph] = with_epilogues,
 ) -> Graph:
-    """The graph after the pass, which computes what the recorded one does."""
+    """Apply the pass, check the results against the recorded graph, and return the graph."""
     before = record(function, arrays)
     after = change(before)
     for one, other in zip(run(after, arrays), run(before, arrays), strict=True):
@@ -61,7 +61,7 @@ def passed(
     return after
 
 
-# What is taken in
+# Calls that are absorbed
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_gradients_that_add_up_over_time() -> None:
     )
 
 
-# What is not taken in
+# Calls that are not absorbed
 
 
 def unchanged(function: Callable[..., Any], arrays: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a function may be given and may return, and what it says about the rest."""
+"""Arguments and results of recorded functions, and errors for unsupported ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tapegrad.program.function import MANY_PROGRAMS, MOST_PROGRAMS
 
 
 def counted(python: Any) -> tuple[Any, list[int]]:
-    """A function, and a list that grows when its Python code runs."""
+    """Return a function, and a list that grows when its Python code runs."""
     runs: list[int] = []
 
     @functools.wraps(python)
@@ -67,7 +67,7 @@ def test_wrong_arguments_are_refused_as_python_does() -> None:
         f(y=tf.constant(1.0))
 
 
-# What may be decorated
+# Objects that can be decorated
 
 
 class Layer(tf.Module):
@@ -211,7 +211,7 @@ def test_a_result_without_tensors(value: Any) -> None:
     assert [f(), f()] == [value, value]
 
 
-# Arguments that cannot be told apart, or keep changing
+# Arguments that cannot be distinguished, or keep changing
 
 
 def test_iterators_are_read_eagerly_with_one_warning() -> None:
@@ -289,9 +289,9 @@ def test_an_input_signature_is_checked() -> None:
 
     assert float(f([[1.0, 2.0]], 2)) == 6.0
     assert float(f(k=tf.constant(1.0), x=tf.ones([3, 2]))) == 6.0
-    with pytest.raises(ValueError, match=r"Entry 0 .* wants shape \(None, 2\). Got \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"Entry 0 .* requires shape \(None, 2\). Got \(1, 3\)"):
         f([[1.0, 2.0, 3.0]], 1.0)
-    with pytest.raises(TypeError, match=r"wants float32. Got float64; cast it"):
+    with pytest.raises(TypeError, match=r"requires float32. Got float64; cast it"):
         f(np.ones((1, 2)), 1.0)
     with pytest.raises(ValueError, match=r"has 2 entries\. Got 1 arguments"):
         f([[1.0, 2.0]])
@@ -397,9 +397,7 @@ def test_a_tensor_kept_from_a_recording_is_named_as_such(use: Any) -> None:
 
     f(tf.constant(1.0))
 
-    with pytest.raises(
-        RecordingError, match="was kept on the side and is used after the recording"
-    ):
+    with pytest.raises(RecordingError, match="is used after the recording"):
         use(kept[0])
 
 
@@ -422,7 +420,7 @@ def test_a_gradient_program_that_cannot_be_made_runs_eagerly(monkeypatch: Any) -
     def fail(*args: Any) -> Any:
         raise OSError("no compiler")
 
-    monkeypatch.setattr("tapegrad.program.two_ways.program_of", fail)
+    monkeypatch.setattr("tapegrad.program.forward_backward.program_of", fail)
     count = tf.Variable(0, trainable=False)
     x = tf.constant(3.0)
 

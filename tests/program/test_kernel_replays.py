@@ -109,7 +109,7 @@ def replay(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cupyx", ModuleType("cupyx"))
-    found = importlib.util.find_spec("tapegrad_cupy.replay")
+    found = importlib.util.find_spec("tapegrad_cupy.launch.replay")
     spec = importlib.util.spec_from_file_location("replay_on_a_stand_in", found.origin)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -129,7 +129,7 @@ class Kernel:
 @pytest.fixture
 def difference(replay):
     """A function of two arrays by one launch, and a list that grows when it is really called."""
-    kernel = replay.Watched(Kernel())
+    kernel = replay.RecordedKernel(Kernel())
     calls = []
 
     def function(one: Array, other: Array) -> Array:
@@ -140,7 +140,7 @@ def difference(replay):
         kernel((1,), (length,), (result, one, other, length))
         return result
 
-    return replay.planned(function, lambda operand: operand), calls
+    return replay.with_replay(function, lambda operand: operand), calls
 
 
 def test_the_second_call_is_a_replay(difference):

@@ -1,4 +1,4 @@
-"""Axes are moved before a stack is made, and the result is the same."""
+"""Axes are permuted before stacking, and the results stay the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.layouts import with_joins_last
-from tapegrad.program.passes import tidied
+from tapegrad.program.passes.layouts import with_joins_last
+from tapegrad.program.passes.pipeline import tidied
 from tests.program.recorded_graphs import assert_same_results, count, recorded
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops are kept from one process to the next, and nothing else is loaded."""
+"""Compiled loops are cached on disk, and damaged or foreign files are not loaded."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapegrad.core.expression import array_input
-from tapegrad.core.loop import Loop, LoopInput, LoopOutput
-from tapegrad_numpy.kernels import KERNELS
-from tapegrad_numpy.loops import cache, compiler, making
+from tapegrad.core.trace.expression import array_input
+from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad_numpy.loops import cache, compile as making, compiler
+from tapegrad_numpy.loops.entry_points import CLoopCompiler
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
 
 F8 = np.dtype(np.float64)
-make_all = KERNELS["loops"]
+make_all = CLoopCompiler().compile
 
 
 def make(loop: Loop) -> Any:
-    made = KERNELS["loop"](loop)
+    made = make_all([loop])[0]
     assert made is not None
     return made
 
@@ -82,6 +82,28 @@ def test_a_folder_of_somebody_else_is_not_used(
     monkeypatch.setattr(os, "getuid", lambda: own_folder.stat().st_uid + 1)
 
     assert cache.folder() != own_folder
+
+
+def test_further_flags_override_the_usual_ones_and_are_part_of_the_key(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = compiler.find()
+    make(a_loop(17.0))
+    kept = set(own_folder.iterdir())
+
+    monkeypatch.setenv("TAPEGRAD_CFLAGS", "-O0 -g")
+    found = compiler.find()
+    run = make(a_loop(17.0))
+
+    assert usual is not None
+    assert found is not None
+    assert found.identity != usual.identity
+    levels = [flag for flag in found.flags if flag.startswith("-O")]
+    assert levels[-1] == "-O0"
+    assert "-g" in found.flags
+    assert found.flags[-1] == usual.flags[-1]  # the one that is left out first
+    assert set(own_folder.iterdir()) > kept
+    np.testing.assert_array_equal(run([np.arange(6.0)], [None])[0], 17.0 * np.arange(6.0))
 
 
 def test_without_a_compiler_there_are_no_loops(monkeypatch: pytest.MonkeyPatch) -> None:

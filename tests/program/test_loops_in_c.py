@@ -1,4 +1,4 @@
-"""Loops compiled from C compute what NumPy computes from their formulas."""
+"""Loops compiled from C give the same results as NumPy."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tapegrad.core.expression_namespace  # noqa: F401  # what formulas are written with
-from tapegrad.core.expression import EXPRESSIONS, Expression, array_input
-from tapegrad.core.loop import Loop, LoopInput, LoopOutput
+import tapegrad.core.trace.expression_namespace  # noqa: F401  # what formulas are written with
+from tapegrad.core.trace.expression import EXPRESSIONS, Expression, array_input
+from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad_numpy.kernels import KERNELS
-from tapegrad_numpy.loops import compiler, making
+from tapegrad_numpy.loops import compile as making, compiler
+from tapegrad_numpy.loops.entry_points import CLoopCompiler
 from tests.rules.test_expressions import evaluate
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
 
 XP = EXPRESSIONS.xp
 F4, F8, BOOL = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.bool_)
-make_all = KERNELS["loops"]
+make_all = CLoopCompiler().compile
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,7 +36,7 @@ def whole(shape: tuple[int, ...], *dtypes: Any) -> tuple[LoopInput, ...]:
 
 
 def make(loop: Loop) -> Any:
-    made = KERNELS["loop"](loop)
+    made = make_all([loop])[0]
     assert made is not None
     return made
 
@@ -45,7 +45,7 @@ def make(loop: Loop) -> Any:
 
 
 class RandomLoop:
-    """A loop drawn at random, arrays for it, and what NumPy makes of them."""
+    """A random loop, arrays for it, and NumPy's results."""
 
     DTYPES = ("f4", "f4", "f4", "f8", "f8", "i4", "i8", "u1", "i2", "?")
     SIZES = (1, 2, 3, 5, 17, 33, 300)
@@ -135,7 +135,7 @@ class RandomLoop:
 
 
 def precision(node: Expression) -> float:
-    """What rounding may change, by the least exact dtype in a formula."""
+    """The tolerance for rounding, by the least precise dtype in an expression."""
     own = 1e-5 if node.dtype == F4 else 1e-12 if node.dtype == F8 else 0.0
     return max([own, *map(precision, node.operands)])
 
@@ -161,7 +161,7 @@ def test_random_loops_equal_numpy(seed: int) -> None:
             assert ((result != result) == (value != value)).all()
 
 
-# Where results go
+# Output buffers
 
 
 def test_a_result_can_be_written_over_an_input() -> None:
@@ -236,13 +236,13 @@ def test_dtypes_that_c_does_not_know_are_left_to_numpy(dtype: str) -> None:
     given = array_input(0, np.dtype(dtype))
     loop = Loop((3,), whole((3,), dtype), (LoopOutput(given * given, (3,)),))
 
-    assert KERNELS["loop"](loop) is None
+    assert make_all([loop])[0] is None
 
 
 def test_functions_that_c_does_not_have_are_left_to_numpy() -> None:
     loop = Loop((3,), whole((3,), F4), (LoopOutput(XP.erfinv(array_input(0, F4)), (3,)),))
 
-    assert KERNELS["loop"](loop) is None
+    assert make_all([loop])[0] is None
 
 
 # Sums
@@ -291,7 +291,7 @@ def test_infinity_and_nan_come_through_combinations(value: float, combine: str) 
 def test_the_largest_of_no_elements_is_left_to_numpy() -> None:
     output = LoopOutput(array_input(0, F8), (), "maximum", (0,))
 
-    assert KERNELS["loop"](Loop((0,), whole((0,), F8), (output,))) is None
+    assert make_all([Loop((0,), whole((0,), F8), (output,))])[0] is None
 
 
 # Threads
@@ -328,7 +328,7 @@ def test_the_number_of_threads_must_be_a_number(monkeypatch: pytest.MonkeyPatch)
         make_all([many_results()[0]])
 
 
-# Long formulas
+# Long expressions
 
 
 @pytest.mark.parametrize("n", [100, 1000])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.program.losses import with_losses_and_gradients
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.program.passes.losses import with_losses_and_gradients
 from tests.program.recorded_graphs import assert_same_results, count, recorded, run
 
 rng = np.random.default_rng(0)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.primitive import PRIMITIVES
+from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.errors import RecordingError
-from tapegrad.program import products
-from tapegrad.program.dependence import Dependence, in_order
-from tapegrad.program.graph import Call
-from tapegrad.program.products import with_joined_products
+from tapegrad.program.graph.dependence import Dependence, in_order
+from tapegrad.program.graph.graph import Call
+from tapegrad.program.passes import products
+from tapegrad.program.passes.products import with_joined_products
 from tests.program.recorded_graphs import assert_same_results, count, recorded
 
 
@@ -354,9 +354,9 @@ def test_calls_with_effects_stay_in_their_order(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_circle_is_reported() -> None:
     exp, sin = recorded(lambda x: (tf.sin(tf.exp(x)),), draw((3,))).calls
-    circle = Call(exp.primitive, sin.results, {}, exp.results, exp.kind)
+    circle = Call(exp.primitive, sin.results, {}, exp.results, exp.array_type)
 
-    with pytest.raises(RecordingError, match="wait for each other in a circle"):
+    with pytest.raises(RecordingError, match="depend on each other in a cycle"):
         in_order([circle, sin])
 
 

@@ -1,4 +1,4 @@
-"""Drawings of programs: boxes for steps, arrows for values, nothing on top of something else."""
+"""Drawings of programs: boxes for steps, arrows for values, no overlaps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.arranging import laid_out
+from tapegrad.program.inspect.graph_layout import laid_out
 from tests.program.inspected_programs import mlp_step, program_of, use_loops, variable
 from tests.program.reference_loops import Reference
 

@@ -1,4 +1,4 @@
-"""What `recompute_grad` computes again is computed again in a program, and its memory is saved."""
+"""Programs keep the recomputation of `recompute_grad`, which saves memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.graph import Call
+from tapegrad.program.graph.graph import Call
 
 DEPTH, WIDTH = 6, 64
 

@@ -1,4 +1,4 @@
-"""Large results take the memory of earlier ones, and never of one that somebody holds."""
+"""Large results reuse the memory of earlier ones, never of one that is still held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tapegrad as tf
 
-pytest.importorskip("tapegrad_numpy.loops.making")
+pytest.importorskip("tapegrad_numpy.loops.compile")
 SIZE = 1 << 18
 
 
@@ -59,5 +59,5 @@ def test_memory_that_nobody_holds_is_used_again(step: Any) -> None:
         result = step(draw(number))[0]
         addresses.add(result.array.__array_interface__["data"][0])
 
-    # The first call is recorded; then two arrays take turns.
+    # The first call is recorded; after it two arrays alternate.
     assert len(addresses) <= 3

@@ -1,4 +1,4 @@
-"""Tapes inside a function, with seeds that were made outside of it."""
+"""Tapes inside a function, with output gradients that were computed outside of it."""
 
 from __future__ import annotations
 

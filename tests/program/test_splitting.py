@@ -1,6 +1,6 @@
-"""Programs with steps that cannot be captured run in parts, and give what they give as a whole.
+"""Programs with steps that cannot be captured run in parts, with the same results.
 
-The device is make-believe: a capture runs the program on copies, and refuses some primitives.
+The device is simulated: a capture runs the program on copies, and refuses some primitives.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-import tapegrad.ops.cumulative
-import tapegrad.ops.sorting
-from tapegrad.core.backend import find_backend
-from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.program.splitting import MOST_APART, InParts
+import tapegrad.ops.indexing.sorting
+import tapegrad.ops.reduction.cumulative
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.program.emit.graph_parts import MAX_UNCAPTURED, PartitionedRun
+from tests import capabilities
 from tests.program.test_random_programs import check_against_eager
+from tests.seeds import program_seeds
 
 Run = Callable[..., Any]
 
 
 class RefusedError(Exception):
-    """What a kernel raises while a stream is captured."""
+    """The error of a kernel that cannot be captured."""
 
 
 class Device:
-    """Captures runs at their second call; `graphs` are those that it made."""
+    """Captures runs on their second call; `graphs` are the captured ones."""
 
     def __init__(self) -> None:
         self.is_capturing = False
@@ -46,7 +47,7 @@ class Device:
 
 
 class Captured:
-    """A run that is captured at its second call: once more on copies, without the host."""
+    """A run that is captured on its second call: it runs again on copies, without the host."""
 
     def __init__(
         self, device: Device, run: Run, written: Sequence[int], in_place: Sequence[int]
@@ -80,15 +81,13 @@ class Captured:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
-    backend = find_backend(np.ndarray)
-    assert backend is not None
-    monkeypatch.setitem(backend.kernels, "capture", made.capture)  # type: ignore[arg-type]
+    capabilities.use(monkeypatch, capture=capabilities.Capture(made.capture))
     return made
 
 
 @pytest.fixture
 def without(device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Device]:
-    """Returns a function that lets captures refuse some primitives."""
+    """Returns a function that sets the primitives that captures refuse."""
 
     def refuse(*names: str) -> Device:
         for name in names:
@@ -143,8 +142,8 @@ def test_what_a_capture_refuses_runs_between_two_graphs(without_sort: Device) ->
     recorded = check_equal(lambda: training(tf.sort))
 
     run = run_of(recorded)
-    assert isinstance(run, InParts)
-    assert run.apart == ["sort"]
+    assert isinstance(run, PartitionedRun)
+    assert run.uncaptured == ["sort"]
     assert len(without_sort.graphs) == 2
     assert run.reason == ""
 
@@ -170,7 +169,7 @@ def test_several_steps_of_different_kinds(without: Callable[..., Device]) -> Non
 
     recorded = check_equal(lambda: training(lambda y: tf.sort(tf.exp(tf.cumsum(y)))), calls=8)
 
-    assert sorted(run_of(recorded).apart) == ["cumulative_sum", "sort"]
+    assert sorted(run_of(recorded).uncaptured) == ["cumulative_sum", "sort"]
     assert run_of(recorded).reason == ""
 
 
@@ -180,18 +179,18 @@ def test_steps_at_the_beginning_and_at_the_end(without_sort: Device) -> None:
 
     recorded = check_equal(make)
 
-    assert isinstance(run_of(recorded), InParts)
+    assert isinstance(run_of(recorded), PartitionedRun)
 
 
 def test_too_many_such_steps_run_as_before(without_sort: Device) -> None:
     def many(y: Any) -> Any:
-        for k in range(MOST_APART + 1):
+        for k in range(MAX_UNCAPTURED + 1):
             y = tf.sort(tf.sin(y + float(k)))
         return y
 
     recorded = check_equal(lambda: training(many))
 
-    assert not isinstance(run_of(recorded), InParts)
+    assert not isinstance(run_of(recorded), PartitionedRun)
     assert run_of(recorded).reason == "It was refused."
 
 
@@ -249,7 +248,8 @@ def test_values_read_from_a_variable_stay(without_sort: Device) -> None:
 REFUSED = ("matmul", "sum", "reshape", "take", "concat", "broadcast_to", "stack", "sort")
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.usefixtures("quick_compiler")
+@pytest.mark.parametrize("seed", program_seeds(100, most=300))
 def test_a_random_program_in_parts(seed: int, without: Callable[..., Device]) -> None:
     chosen = np.random.default_rng(seed).choice(len(REFUSED), 2, replace=False)
     without(*[REFUSED[k] for k in chosen])

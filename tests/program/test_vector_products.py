@@ -1,4 +1,4 @@
-"""Products of one matrix with several vectors are made at once, and in C where they are small."""
+"""Products of one matrix with several vectors are merged, and run in C if they are small."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.vector_products import MOST, with_joined_vectors
-from tapegrad_numpy.kernels import KERNELS
+from tapegrad.program.passes.vector_products import MOST, with_joined_vectors
 from tapegrad_numpy.loops import compiler
+from tapegrad_numpy.loops.entry_points import CShapeSpecializer
 from tests.program.recorded_graphs import assert_same_results, count, recorded
 
 needs_compiler = pytest.mark.skipif(
@@ -123,7 +123,7 @@ def made(shape: tuple[int, int], dtype: str, vectors: int, transpose: bool) -> A
     a, *xs = draw(shape, *[(shape[0 if transpose else 1],)] * vectors, dtype=dtype)
     name = "matvec" if vectors == 1 else "matvecs"
     operands = [(array.shape, array.dtype) for array in (a, *xs)]
-    (kernel,) = KERNELS["fixed"]([(name, operands, {"transpose": transpose})])
+    (kernel,) = CShapeSpecializer().specialize([(name, operands, {"transpose": transpose})])
     return kernel, a, xs
 
 
@@ -202,7 +202,7 @@ def test_the_same_program_gives_the_same_bits_at_each_call() -> None:
 @pytest.mark.parametrize("dtype", ["int64", "complex128"])
 def test_dtypes_that_have_no_code_in_c_are_left_to_numpy(dtype: str) -> None:
     a, x = np.ones((3, 3), dtype), np.arange(3).astype(dtype)
-    (kernel,) = KERNELS["fixed"]([
+    (kernel,) = CShapeSpecializer().specialize([
         ("matvec", [(a.shape, a.dtype), (x.shape, x.dtype)], {"transpose": False})
     ])  # fmt: skip
     both = tf.function(lambda a, x: (product(a, x), product(a, x + x)))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.primitive import PRIMITIVES
-from tapegrad.ops.attention import scaled_dot_product_attention
-from tapegrad_numpy import attention as kernels
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.ops.attention.functions import scaled_dot_product_attention
+from tapegrad_numpy.kernels import attention as kernels
 
 
 def draw(*shapes: tuple[int, ...], dtype: Any = "float64") -> list[Any]:

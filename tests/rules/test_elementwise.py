@@ -11,7 +11,8 @@ import pytest
 
 import tapegrad
 from tapegrad.errors import ArgumentError, MissingRuleError, ShapeError
-from tapegrad.ops import (
+from tapegrad.ops.control import stop_gradient
+from tapegrad.ops.elementwise import (
     activations,
     bessel,
     comparison,
@@ -23,11 +24,10 @@ from tapegrad.ops import (
     rounding,
     selection,
     sigmoids,
-    special,
-    stop_gradient,
-    sums,
+    special_functions as special,
     trigonometric,
 )
+from tapegrad.ops.reduction import sums
 
 
 def gradients(function: Callable[..., Any], *values: Any) -> list[Any]:
@@ -263,7 +263,7 @@ def test_clip_refuses_bounds_that_widen_the_tensor() -> None:
 
 
 def test_add_n_refuses_what_does_not_fit() -> None:
-    with pytest.raises(ShapeError, match="tensors of one shape"):
+    with pytest.raises(ShapeError, match="tensors of equal shape"):
         sums.add_n([[1.0], [1.0, 2.0]])
     with pytest.raises(ArgumentError, match="at least one"):
         sums.add_n([])
@@ -276,7 +276,7 @@ def test_missing_derivatives_of_special_functions_say_so_only_when_asked() -> No
         y = special.betainc(a, 3.0, x * 0.5)
 
     assert float(tape.gradient(y, x)) > 0
-    with pytest.raises(MissingRuleError, match="betainc with respect to a has no closed form"):
+    with pytest.raises(MissingRuleError, match="betainc with respect to a is not implemented"):
         tape.gradient(y, a)
 
 

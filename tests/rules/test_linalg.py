@@ -6,9 +6,10 @@ import pytest
 import tapegrad
 import tapegrad.numpy as tnp
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops import einsum as einsums, fft, products, spectra
+from tapegrad.ops.fourier import functions as spectra, transforms as fft
 from tapegrad.ops.linalg import decompositions, determinants, eigen, functions, norms, solve
 from tapegrad.ops.linalg.common import as_row
+from tapegrad.ops.products import einsum as einsums, functions as products
 
 
 def gradient_of(function, value):
@@ -32,7 +33,7 @@ def test_the_gradient_of_a_global_norm_of_zeros_is_zero():
 
 def test_global_norm_counts_the_rows_of_indexed_slices():
     table = tapegrad.Variable(np.zeros((3, 2)))
-    rows = tapegrad.core.indexed_slices.IndexedSlices(
+    rows = tapegrad.core.values.indexed_slices.IndexedSlices(
         tapegrad.constant([[3.0, 0.0], [0.0, 4.0]]), tapegrad.constant([0, 0]), table.shape
     )
 

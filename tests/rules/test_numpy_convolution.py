@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from tapegrad_numpy import convolution
-from tapegrad_numpy.convolution import KERNELS, output_shape
+from tapegrad_numpy.kernels import convolution
+from tapegrad_numpy.kernels.convolution import KERNELS, output_shape
 
 conv = KERNELS["conv"]
 conv_input_gradient = KERNELS["conv_input_gradient"]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tapegrad_numpy import philox_rejection, philox_words
-from tapegrad_numpy.philox import KERNELS, random_bits
+from tapegrad_numpy.kernels import philox_rejection, philox_words
+from tapegrad_numpy.kernels.philox import KERNELS, random_bits
 
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]

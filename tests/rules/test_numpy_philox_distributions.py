@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from tapegrad_numpy import philox_rejection
-from tapegrad_numpy.philox import KERNELS, random_bits
+from tapegrad_numpy.kernels import philox_rejection
+from tapegrad_numpy.kernels.philox import KERNELS, random_bits
 
 # A fair sample falls below this p-value once in a thousand seeds; the seeds here are fixed.
 UNLIKELY = 1e-3

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapegrad_numpy.convolution import output_shape
-from tapegrad_numpy.pooling import KERNELS
+from tapegrad_numpy.kernels.convolution import output_shape
+from tapegrad_numpy.kernels.pooling import KERNELS
 
 max_pool = KERNELS["max_pool"]
 pool_gather = KERNELS["pool_gather"]

@@ -5,8 +5,8 @@ import pytest
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import segment_functions as functions
 from tapegrad.ops.creation import constant
+from tapegrad.ops.indexing import segment_functions as functions
 
 
 def gradient_of(function, values):

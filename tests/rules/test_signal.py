@@ -62,7 +62,7 @@ def test_frames_of_whole_numbers_stay_whole():
         (lambda: signal.frame(1.0, 1, 1), ShapeError, "at least one dimension"),
         (lambda: signal.overlap_and_add([1.0], 1), ShapeError, r"Got shape \(1,\)"),
         (lambda: signal.hann_window(0), ArgumentError, "window_length. Got 0"),
-        (lambda: signal.convolve([1.0], [[1.0]]), ShapeError, "two sequences"),
+        (lambda: signal.convolve([1.0], [[1.0]]), ShapeError, "two one-dimensional sequences"),
         (lambda: signal.correlate([1.0], []), ShapeError, "at least one entry"),
         (lambda: signal.convolve([1.0], [1.0], "half"), ArgumentError, "Got 'half'"),
         (

@@ -5,8 +5,9 @@ import pytest
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops import counting, sorting
 from tapegrad.ops.creation import constant
+from tapegrad.ops.indexing import sorting
+from tapegrad.ops.reduction import counting
 
 
 @pytest.mark.parametrize("count", [6, 200])

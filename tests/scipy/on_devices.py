@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.core.device import device
-from tapegrad.testing import strict
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values.device import device
 from tapegrad.testing.battery import check_sample
 from tapegrad.testing.sample import Sample
 

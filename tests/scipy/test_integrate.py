@@ -127,16 +127,19 @@ def test_slopes_of_solve_ivp():
     [
         (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], "LSODA"), "one of RK23, RK45"),
         (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0]), "within t_span"),
-        (lambda: integrate.odeint(lambda y, t: y, [1.0], [0.0, 1.0, 0.5]), "in one direction"),
-        (lambda: integrate.odeint(lambda y, t: y[0], [1.0], [0.0, 1.0]), "slopes of the state's"),
+        (
+            lambda: integrate.odeint(lambda y, t: y, [1.0], [0.0, 1.0, 0.5]),
+            "must be increasing or decreasing",
+        ),
+        (lambda: integrate.odeint(lambda y, t: y[0], [1.0], [0.0, 1.0]), "the shape of the state"),
         (lambda: integrate.odeint(lambda y, t: y, [1.0], [[0.0]]), "a vector of times"),
         (lambda: integrate.odeint(lambda y, t: y * y, 1.0, [0.0, 2.0]), "too small at t"),
         (lambda: integrate.simpson([1.0]), "at least 2 samples"),
-        (lambda: integrate.simpson([1.0, 2.0, 3.0], [1.0]), "as many points as samples"),
+        (lambda: integrate.simpson([1.0, 2.0, 3.0], [1.0]), "as many points x as samples"),
         (lambda: integrate.romb([1.0, 2.0, 3.0, 4.0]), "2\\^k \\+ 1 samples"),
-        (lambda: integrate.newton_cotes([1, 2]), "go from 0 to 1"),
+        (lambda: integrate.newton_cotes([1, 2]), "must go from 0 to 1"),
         (lambda: integrate.cumulative_simpson([1.0] * 4, x=[1.0]), "as many points"),
-        (lambda: integrate.trapezoid([1.0, 2.0], [1.0]), "as many points as samples"),
+        (lambda: integrate.trapezoid([1.0, 2.0], [1.0]), "as many points x as samples"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

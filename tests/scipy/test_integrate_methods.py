@@ -240,7 +240,7 @@ def test_jacobians_go_through_the_adjoint_all_rows_at_once():
 
 
 def test_events_must_be_functions():
-    with pytest.raises(TypeError, match="Events are functions"):
+    with pytest.raises(TypeError, match="events must be a function"):
         integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], events=[3])
 
 

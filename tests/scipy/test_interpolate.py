@@ -6,11 +6,11 @@ import scipy.interpolate as reference
 import scipy.sparse.linalg as sparse_linalg
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy import interpolate
 from tapegrad.scipy.interpolate.scattered import KERNELS
-from tapegrad.testing import strict
 
 RANDOM = np.random.default_rng(0)
 each_form = pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_krogh_takes_derivatives_at_repeated_points():
         (
             lambda: interpolate.CubicSpline([0, 1, 2], [1.0, 2, 3], bc_type="periodic"),
             ArgumentError,
-            "to be equal",
+            "equal first and last values",
         ),
         (lambda: interpolate.PPoly([[1.0]], [0, 1, 2]), ShapeError, "1 intervals"),
         (lambda: interpolate.PPoly([1.0], [0, 1]), ShapeError, "axis for powers"),
@@ -325,12 +325,12 @@ def test_krogh_takes_derivatives_at_repeated_points():
         (
             lambda: interpolate.CubicHermiteSpline([0, 1], [0, 1], [0]),
             ShapeError,
-            "slope for each value",
+            "y and dydx of the same shape",
         ),
         (lambda: interpolate.BSpline([0, 1, 2], [1.0], 1), ShapeError, "at least 4 knots"),
         (lambda: interpolate.BSpline([0, 1, 2, 3], [1.0], 1), ShapeError, "2 coefficients"),
         (lambda: interpolate.BSpline([0, 2, 1, 3], [1.0, 2], 1), ArgumentError, "not decrease"),
-        (lambda: interpolate.BSpline([0, 1], [1.0], -1), ArgumentError, "degree from 0 on"),
+        (lambda: interpolate.BSpline([0, 1], [1.0], -1), ArgumentError, "integer degree"),
         (
             lambda: interpolate.make_interp_spline([0, 1, 2], [1.0, 2, 3]),
             ShapeError,
@@ -346,7 +346,7 @@ def test_krogh_takes_derivatives_at_repeated_points():
         (
             lambda: interpolate.interpn([[0, 1]], [0.0, 1], [[1.5]]),
             ArgumentError,
-            "out of the grid, number 0",
+            "Point number 0 is outside",
         ),
         (
             lambda: interpolate.interpn([[0, 1]], [0.0, 1], [[0.5]], method="x"),
@@ -367,7 +367,7 @@ def test_krogh_takes_derivatives_at_repeated_points():
         (
             lambda: interpolate.BarycentricInterpolator([0, 0], [1.0, 2]),
             ArgumentError,
-            "no two are equal",
+            "distinct points",
         ),
         (lambda: interpolate.BarycentricInterpolator([0, 1]), ArgumentError, "values yi"),
         (lambda: interpolate.RBFInterpolator([0, 1], [0, 1]), ShapeError, "point, coordinate"),
@@ -403,8 +403,8 @@ def stand_in_device():
     ("call", "words"),
     [
         (lambda: interpolate.interp1d([2, 0, 1], [0.0, 1, 2])(np.array([[1, -0.5]])), "Got -0.5"),
-        (lambda: interpolate.interpn(([1, 0], [0, 1]), np.eye(2), [[0, 1], [0, 2]]), "number 1"),
-        (lambda: interpolate.interpn(([0, 1],) * 2, np.eye(2), (0.5, [0, 1, 2])), "number 2"),
+        (lambda: interpolate.interpn(([1, 0], [0, 1]), np.eye(2), [[0, 1], [0, 2]]), "number 1 is"),
+        (lambda: interpolate.interpn(([0, 1],) * 2, np.eye(2), (0.5, [0, 1, 2])), "number 2 is"),
     ],
     ids=["interp1d", "interpn", "interpn-tuple"],
 )

@@ -129,9 +129,9 @@ def test_normal_vectors_are_drawn_with_their_covariances():
     [
         (lambda: stats.multivariate_normal.logpdf([1.0, 2.0], MEAN, COV), "x with 3 components"),
         (lambda: stats.multivariate_normal.logpdf(MEAN, MEAN[:2], COV), "as many means as rows"),
-        (lambda: stats.multivariate_normal.logpdf(MEAN, MEAN, COV[:2]), "square matrix as cov"),
+        (lambda: stats.multivariate_normal.logpdf(MEAN, MEAN, COV[:2]), "square matrix cov"),
         (lambda: stats.dirichlet.logpdf(SHARES[:1], ALPHA), "x with 3 components"),
-        (lambda: stats.dirichlet.logpdf(SHARES, ALPHA[None]), "alpha with one axis"),
+        (lambda: stats.dirichlet.logpdf(SHARES, ALPHA[None]), "a vector alpha"),
     ],
 )
 def test_wrong_shapes_are_named(call, words):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.core.host import guarded_by
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values.host import guarded_by
 from tapegrad.scipy import optimize
 from tapegrad.scipy.optimize import implicit
-from tapegrad.testing import strict
 from tests.scipy.test_stats_gradients import check
 
 MATRIX = np.array([[3.0, 1.0], [1.0, 2.0]])

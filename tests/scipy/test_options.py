@@ -250,7 +250,7 @@ def test_fitted_parameters_are_as_likely_as_scipys(name, shapes, fixed):
 def test_what_fit_does_not_take_is_named(given):
     args, options = given
 
-    with pytest.raises(TypeError, match=r"norm.fit takes"):
+    with pytest.raises(TypeError, match=r"norm\.fit (accepts|does not support)"):
         ours.stats.norm.fit(V, *args, **options)
 
 
@@ -297,26 +297,26 @@ def test_slopes_are_those_of_differences(function, x, step):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ours.signal.hilbert([1j, 2.0]), "hilbert takes real numbers"),
+        (lambda: ours.signal.hilbert([1j, 2.0]), "hilbert needs a real signal"),
         (lambda: ours.signal.hilbert([1.0], 0), "positive N"),
-        (lambda: ours.signal.get_window("hann", 0), "positive whole number as Nx"),
+        (lambda: ours.signal.get_window("hann", 0), "positive integer Nx"),
         (lambda: ours.linalg.expm_frechet(M, M, "x"), "method must be"),
-        (lambda: ours.stats.boxcox(A), "in a vector of two"),
-        (lambda: ours.stats.pearsonr([1.0], [2.0]), "two pairs or more"),
+        (lambda: ours.stats.boxcox(A), "a vector of at least two"),
+        (lambda: ours.stats.pearsonr([1.0], [2.0]), "at least two pairs"),
         (lambda: ours.stats.spearmanr(V, W, nan_policy="omit"), "nan_policy of spearmanr"),
-        (lambda: ours.stats.spearmanr(V, W[:3]), "all of one length"),
-        (lambda: ours.stats.spearmanr(A, axis=2), "as axis 0, 1 or None"),
+        (lambda: ours.stats.spearmanr(V, W[:3]), "all of the same length"),
+        (lambda: ours.stats.spearmanr(A, axis=2), "axis of 0, 1 or None"),
         (lambda: ours.stats.rankdata(V, nan_policy="raise"), "nan_policy of rankdata"),
         (lambda: ours.stats.iqr(V, nan_policy="raise"), "nan_policy of iqr"),
         (lambda: ours.stats.iqr(V, scale="odd"), "a number or 'normal'"),
         (lambda: ours.stats.trim_mean(V, 0.1, nan_policy="omit"), "nan_policy of trim_mean"),
         (lambda: ours.stats.entropy(V, W, nan_policy="omit"), "nan_policy of entropy with qk"),
-        (lambda: ours.stats.energy_distance(V, W, [1.0]), "a weight for each"),
+        (lambda: ours.stats.energy_distance(V, W, [1.0]), "one weight for each"),
         (lambda: ours.stats.gmean(2.0, axis=1), "axis 1"),
         (lambda: ours.stats.multivariate_t([0.0], 1, 3, True), "allow_singular must be False"),
-        (lambda: ours.stats.norm.fit([]), "one value or more"),
+        (lambda: ours.stats.norm.fit([]), "at least one value"),
         (lambda: ours.stats.norm.fit(V, floc=0, fscale=1), "nothing to fit"),
-        (lambda: ours.stats.norm.fit(V, method="MM"), "the method 'MLE' only"),
+        (lambda: ours.stats.norm.fit(V, method="MM"), "only method=.MLE."),
     ],
 )
 def test_what_is_not_there_is_named(call, words):

@@ -192,7 +192,7 @@ def test_slopes_of_spectra():
         (lambda: signal.convolve(LONG, KERNEL), "same number of axes"),
         (lambda: signal.convolve(LONG, SHORT, "middle"), "mode of convolve must be"),
         (lambda: signal.convolve(LONG, SHORT, method="slow"), "method must be 'auto'"),
-        (lambda: signal.convolve(IMAGE, KERNEL, method="direct"), "is for sequences"),
+        (lambda: signal.convolve(IMAGE, KERNEL, method="direct"), "needs 1-D arrays"),
         (
             lambda: signal.convolve(IMAGE, KERNEL.T[:, :2].repeat(4, 1), "valid"),
             "at least as large",

@@ -272,10 +272,10 @@ def test_spherical_harmonics(n, m):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: special.jn(0.5, 1.0), "jn needs a whole number as its order"),
-        (lambda: special.expn(-1, 1.0), "expn needs a whole number"),
-        (lambda: special.sph_harm_y(1.5, 0, 0.0, 0.0), "sph_harm_y needs whole numbers"),
-        (lambda: special.multigammaln(2.0, 0), "multigammaln needs a positive whole number"),
+        (lambda: special.jn(0.5, 1.0), "jn needs an integer order"),
+        (lambda: special.expn(-1, 1.0), "expn needs a non-negative integer order"),
+        (lambda: special.sph_harm_y(1.5, 0, 0.0, 0.0), "sph_harm_y needs an integer degree"),
+        (lambda: special.multigammaln(2.0, 0), "multigammaln needs a positive integer d"),
         (lambda: special.comb(2.5, 1, exact=True), "comb with exact=True needs Python integers"),
     ],
 )

@@ -309,10 +309,13 @@ def test_hypergeometric_functions_at_the_ends():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: special.lambertw(1.0, 0.5), "lambertw needs a whole number as its branch"),
-        (lambda: special.diric(1.0, 0), "diric needs a positive whole number as n"),
-        (lambda: special.eval_legendre(1.5, 0.0), "eval_legendre needs a whole number"),
-        (lambda: special.spherical_jn(-1, 0.5), "spherical_jn needs a whole number"),
+        (lambda: special.lambertw(1.0, 0.5), "lambertw needs an integer branch k"),
+        (lambda: special.diric(1.0, 0), "diric needs a positive integer n"),
+        (
+            lambda: special.eval_legendre(1.5, 0.0),
+            "eval_legendre needs a non-negative integer degree",
+        ),
+        (lambda: special.spherical_jn(-1, 0.5), "spherical_jn needs a non-negative integer order"),
     ],
 )
 def test_what_is_not_supported_is_said(call, words):
@@ -333,5 +336,5 @@ def test_what_is_not_supported_is_said(call, words):
     ],
 )
 def test_functions_of_real_numbers_say_so_to_complex_ones(name, arguments):
-    with pytest.raises(TypeError, match=f"{name} takes real numbers"):
+    with pytest.raises(TypeError, match=f"{name} accepts real arguments only"):
         getattr(special, name)(*arguments)

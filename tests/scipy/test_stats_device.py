@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend import register_backend, unregister_backend
-from tapegrad.core.device import device
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.values.device import device
 from tapegrad.scipy import linalg, signal, special, stats
-from tapegrad.testing import strict
 from tests.scipy.distributions import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")

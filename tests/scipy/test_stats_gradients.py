@@ -11,6 +11,7 @@ import pytest
 import tapegrad as tf
 from tapegrad.scipy import stats
 from tests.scipy.distributions import ROWS, Row
+from tests.seeds import chosen
 
 MOVING = [row for row in ROWS if row.name != "randint"]
 """Those with parameters that are not whole numbers."""
@@ -32,24 +33,31 @@ def slopes(function: Callable[..., Any], values: Values, names: list[str]) -> Va
     return {name: gradient.numpy() for name, gradient in zip(names, found, strict=True)}
 
 
-def differences(function: Callable[..., Any], values: Values, names: list[str]) -> Values:
-    """The same by central differences of fourth order."""
+def differences(
+    function: Callable[..., Any], values: Values, names: list[str], by_element: bool = False
+) -> Values:
+    """The same by central differences of fourth order.
+
+    `by_element` says that the function broadcasts its arguments: one call then finds the values
+    at all shifted points, which lie along a new first axis.
+    """
     found = {}
+    rank = max(value.ndim for value in values.values())
     for name in names:
-        slope = np.zeros(values[name].shape)
-        for place in np.ndindex(slope.shape):
-            step = np.zeros(slope.shape)
-            step[place] = 2e-4 * max(1.0, abs(values[name][place]))
-            # Elements differ in size, so differences are taken before the sum.
-            near, far = (
-                (
-                    _value(function, {**values, name: values[name] + k * step})
-                    - _value(function, {**values, name: values[name] - k * step})
-                ).sum()
-                for k in (1, 2)
-            )
-            slope[place] = (8 * near - far) / (12 * step[place])
-        found[name] = slope
+        value, size = values[name], values[name].size
+        steps = 2e-4 * np.maximum(1.0, abs(value)).ravel()
+        shifts = (np.eye(size) * steps).reshape(size, *value.shape)
+        points = value + np.multiply.outer([1, -1, 2, -2], shifts)
+        if by_element:
+            shape = (4 * size, *(1,) * (rank - value.ndim), *value.shape)
+            y = _value(function, {**values, name: points.reshape(shape)})
+        else:
+            points = points.reshape(-1, *value.shape)
+            y = np.stack([_value(function, {**values, name: point}) for point in points])
+        y = y.reshape(4, size, -1)
+        # Elements differ in size, so differences are taken before the sum.
+        near, far = (y[0] - y[1]).sum(-1), (y[2] - y[3]).sum(-1)
+        found[name] = ((8 * near - far) / (12 * steps)).reshape(value.shape)
     return found
 
 
@@ -57,8 +65,11 @@ def _value(function: Callable[..., Any], values: Values) -> np.ndarray[Any, Any]
     return function(**{k: tf.constant(v) for k, v in values.items()}).numpy()
 
 
-def check(function: Callable[..., Any], values: Values, names: list[str]) -> None:
-    found, wanted = slopes(function, values, names), differences(function, values, names)
+def check(
+    function: Callable[..., Any], values: Values, names: list[str], by_element: bool = False
+) -> None:
+    found = slopes(function, values, names)
+    wanted = differences(function, values, names, by_element)
     for name in names:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-7, atol=1e-9, err_msg=name)
 
@@ -76,7 +87,7 @@ def test_slopes_of_the_log_density(row):
     values = {"x": row.standing(row.smooth), **parameters(row)}
     names = followed(row) + ([] if row.is_discrete else ["x"])
 
-    check(lambda x, **rest: method(x, **rest), values, names)
+    check(lambda x, **rest: method(x, **rest), values, names, by_element=True)
 
 
 @each_row
@@ -84,7 +95,7 @@ def test_slopes_of_the_density(row):
     method = getattr(getattr(stats, row.name), row.density)
     values = {"x": row.standing(row.smooth), **parameters(row)}
 
-    check(lambda x, **rest: method(x, **rest), values, followed(row))
+    check(lambda x, **rest: method(x, **rest), values, followed(row), by_element=True)
 
 
 TAILS = [(row, method) for row in MOVING for method in row.tails]
@@ -98,7 +109,7 @@ def test_slopes_of_the_tails(row, method):
     names = [*followed(row), *([] if row.is_discrete else ["x"])]
     function = getattr(getattr(stats, row.name), method)
 
-    check(lambda x, **rest: _finite(function(x, **rest)), values, names)
+    check(lambda x, **rest: _finite(function(x, **rest)), values, names, by_element=True)
 
 
 def _finite(y: Any) -> Any:
@@ -114,7 +125,7 @@ def test_slopes_of_the_quantiles(row):
     values = {"q": np.array([0.1, 0.4, 0.9]), **parameters(row)}
     method = getattr(stats, row.name).ppf
 
-    check(lambda q, **rest: method(q, **rest), values, ["q", *followed(row)])
+    check(lambda q, **rest: method(q, **rest), values, ["q", *followed(row)], by_element=True)
 
 
 @each_row
@@ -146,7 +157,13 @@ def test_second_derivatives_of_the_log_density(row):
     check(slope_sum, values, names)
 
 
-@pytest.mark.parametrize(("row", "method"), TAILS, ids=lambda value: getattr(value, "name", value))
+# Others each day: the functions that they are made of have second derivatives in the samples.
+CURVED_TAILS = chosen(TAILS, 3, lambda case: f"{case[0].name} {case[1]}")
+
+
+@pytest.mark.parametrize(
+    ("row", "method"), CURVED_TAILS, ids=lambda value: getattr(value, "name", value)
+)
 def test_second_derivatives_of_the_tails(row, method):
     function = getattr(getattr(stats, row.name), method)
     # At 0 the tails of t are a line; a discrete tail is flat between whole numbers.
@@ -210,6 +227,7 @@ def test_vmap_over_points_and_parameters(row):
     np.testing.assert_allclose(together(x, *rows.values()).numpy(), one_by_one.numpy(), rtol=1e-14)
 
 
+@pytest.mark.usefixtures("quick_compiler")
 @each_row
 def test_a_recorded_function_repeats_the_call(row):
     method = getattr(getattr(stats, row.name), f"log{row.density}")
@@ -237,6 +255,7 @@ CURVED = [
 ]
 
 
+@pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize("method", ["logcdf", "ppf"])
 @pytest.mark.parametrize(("name", "shapes", "x"), CURVED, ids=[row[0] for row in CURVED])
 def test_every_transform_follows_the_shapes(name, shapes, x, method):

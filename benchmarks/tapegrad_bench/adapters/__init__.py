@@ -10,7 +10,7 @@ import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
 
-from tapegrad.core.backend import describe_backends
+from tapegrad.core.backend.registry import describe_backends
 from tapegrad_bench.adapters.library import Library
 
 
