@@ -12,6 +12,7 @@ import pytest
 from tests.house.sources import ROOT
 
 MOST_SECONDS = 0.060
+MOST_OF_NUMPY = 0.6
 TRIES = 15
 PATHS = [str(ROOT), str(ROOT / "backends")]
 ABSENT = {"cupy", "cupyx", "scipy", "torch", "rich", "array_api_strict", "matplotlib"}
@@ -32,27 +33,32 @@ def libraries_loaded_by(module: str, *extra_paths: str) -> set[str]:
     return set(run_python(code, *extra_paths).split())
 
 
-def seconds_beyond_numpy(module: str) -> float:
-    """Processor time: what else the machine does at the moment does not count."""
-    lines = [
-        "import time, numpy",
-        "start = time.process_time()",
-        f"import {module}",
-        "print(time.process_time() - start)",
-    ]
-    return float(run_python("\n".join(lines)))
+def seconds_to_import(modules: list[str], *extra_paths: str) -> list[float]:
+    """The processor time of each import, one after the other in one new process."""
+    lines = ["import time"]
+    for module in modules:
+        lines += ["start = time.process_time()", f"import {module}"]
+        lines += ["print(time.process_time() - start)"]
+    return [float(seconds) for seconds in run_python("\n".join(lines), *extra_paths).split()]
 
 
-def is_ever_within(limit: float, measure: Callable[[], float]) -> bool:
-    """Whether the fastest of several measurements is within `limit`.
+def is_cheap_beside_numpy(module: str, *extra_paths: str) -> bool:
+    """Whether one try is within the limit.
 
-    Disturbances can only slow a measurement down, so the first one within the limit settles it.
+    A core that is shared with another process can be slow for as long as this test lasts. NumPy's
+    own import, in the same process, is then slow by the same factor, so it sets the limit.
     """
-    return any(measure() <= limit for _ in range(TRIES))
+    of_numpy, of_module = seconds_to_import(["numpy", module], *extra_paths)
+    return of_module <= max(MOST_SECONDS, MOST_OF_NUMPY * of_numpy)
+
+
+def is_ever(check: Callable[[], bool]) -> bool:
+    """Whether one of several tries succeeds: disturbances can only slow an import down."""
+    return any(check() for _ in range(TRIES))
 
 
 def test_import_tapegrad_costs_at_most_60_ms_beyond_numpy():
-    assert is_ever_within(MOST_SECONDS, lambda: seconds_beyond_numpy("tapegrad"))
+    assert is_ever(lambda: is_cheap_beside_numpy("tapegrad"))
 
 
 def test_import_tapegrad_loads_no_optional_library():
@@ -72,12 +78,17 @@ def test_the_numpy_namespace_loads_on_first_use(use):
     assert run_python("\n".join(lines)).split() == ["False", "True"]
 
 
-def test_a_slow_import_is_noticed():
-    assert not is_ever_within(MOST_SECONDS, lambda: MOST_SECONDS * 1.01)
+def test_a_slow_import_is_noticed(tmp_path):
+    busy = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n"
+    (tmp_path / "slow_to_import.py").write_text(busy)
+
+    assert not is_cheap_beside_numpy("slow_to_import", str(tmp_path))
 
 
 def test_the_time_of_an_import_is_what_is_measured():
-    assert seconds_beyond_numpy("sys") < seconds_beyond_numpy("asyncio")
+    of_sys, of_asyncio = seconds_to_import(["sys", "asyncio"])
+
+    assert of_sys < of_asyncio
 
 
 @pytest.mark.parametrize("library", ["cupy", "rich"])
