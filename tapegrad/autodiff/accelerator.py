@@ -42,7 +42,7 @@ class Accelerator(Protocol):
         """
 
     def cast(self, node: Node, cotangent: Any) -> Any:
-        """Return the cotangent of a leaf in the dtype `node.fit`, or leave that to `finish`."""
+        """Return the cotangent of a leaf in the dtype `node.specs`, or leave that to `finish`."""
 
     def finish(self) -> None:
         """Complete the table after the last node."""
@@ -75,7 +75,7 @@ class PlainAccelerator:
         return total
 
     def cast(self, node: Node, cotangent: Any) -> Any:
-        return attempt_at(node, cast.cast_like, cotangent, node.fit)
+        return attempt_at(node, cast.cast_like, cotangent, node.specs)
 
     def finish(self) -> None:
         pass
@@ -115,7 +115,7 @@ class _AdoptingAccelerator:
             saved = [None if part is None else tuple(self._adopt(part)) for part in saved]
         else:
             saved = tuple(self._adopt(saved))
-        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.fit)
+        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.specs)
 
     def _adopt(self, values: Any) -> list[Any]:
         return self._adoption.adopt(self._recorded, list(values))

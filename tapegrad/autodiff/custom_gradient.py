@@ -37,7 +37,7 @@ class VariableLog:
 
     listens = False
     watches_variables = False
-    notes_cuts = False
+    tracks_exits = False
     frame = None
 
     def __init__(self) -> None:

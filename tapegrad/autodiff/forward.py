@@ -44,7 +44,7 @@ class ForwardAccumulator:
 
     listens = True
     watches_variables = False
-    notes_cuts = False
+    tracks_exits = False
     frame = None
 
     def __init__(self, primals: Any, tangents: Any) -> None:
@@ -127,7 +127,7 @@ class ForwardAccumulator:
         self._set(node, tangent)
         return True
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Compute the tangents of results; recorders entered earlier record the arithmetic."""
         tangents = tuple(self._of(node) for node in operation.nodes)
         if all(tangent is None for tangent in tangents):

@@ -35,7 +35,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 class Recording:
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
-    notes_cuts = True
+    tracks_exits = True
 
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
         self.token = Token(keeps_history=True)
@@ -134,7 +134,7 @@ class Recording:
 
     # The interface to the recorder stack
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Remember weakly which nodes a persistent tape must release at its end."""
         for node in operation.outputs:
             if node is not None:
@@ -269,7 +269,7 @@ class Recording:
             return None
         nodes = self._source_nodes(target)
         if isinstance(target, Variable):
-            nodes = [leaf for leaf in nodes if leaf.fit is None]  # not those of its casts
+            nodes = [leaf for leaf in nodes if leaf.specs is None]  # not those of its casts
         if nodes:
             return nodes[0]
         if not any(target is source for source in sources):

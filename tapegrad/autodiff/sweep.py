@@ -56,7 +56,7 @@ class Sweep:
         take, releases = cotangents.pop, self._release
         for node in plan.nodes:
             if node.primitive is None:
-                if node.fit is not None and node in cotangents:
+                if node.specs is not None and node in cotangents:
                     cotangents[node] = accelerator.cast(node, cotangents[node])
                 continue
             cotangent = cotangents.get(node) if kept and node in kept else take(node, None)
@@ -76,7 +76,7 @@ class Sweep:
                 input_cotangents = ()
             if releases and (len(node.tokens) == 1 or self._is_last_user(node)):
                 node.inputs = ()
-                node.primitive = node.saved = node.fit = None
+                node.primitive = node.saved = node.specs = None
         accelerator.finish()
 
     def _is_last_user(self, node: Node) -> bool:
@@ -90,7 +90,7 @@ class Sweep:
 def release(node: Node) -> None:
     """Forget how a value was made: to a tape that follows it from now on it is a leaf."""
     node.inputs = ()
-    node.primitive = node.saved = node.fit = None
+    node.primitive = node.saved = node.specs = None
 
 
 def _start(seeds: Seeds, cotangents: Cotangents) -> None:

@@ -38,23 +38,24 @@ class Node:
 
     - `inputs`: the nodes of the inputs, None for an input that is not tracked.
     - `saved`: per tracked input, the arrays that its rule reads.
-    - `fit`: per input, the shape and dtype that its gradient is reduced and cast to. None if no
-      input needs this.
+    - `specs`: per input, the shape and dtype that its gradient is reduced and cast to. None if no
+      input needs this. The node of a primitive with several outputs has the shape and dtype of
+      each output instead, from which missing cotangents are made.
     - `tangents`: the value's tangents by the accumulators' tokens. The node of a primitive with
       several outputs has one such table per output.
 
     A leaf (a watched value) has no primitive. The leaf of a variable that is read in another dtype
-    has the variable's dtype as its `fit`.
+    has the variable's dtype as its `specs`.
     """
 
     __slots__ = (
         "__weakref__",
-        "fit",
         "inputs",
         "order",
         "params",
         "primitive",
         "saved",
+        "specs",
         "tangents",
         "tokens",
     )
@@ -65,13 +66,13 @@ class Node:
     params: dict[str, Any]
     inputs: tuple[Node | None, ...]
     saved: Any
-    fit: Any
+    specs: Any
     tangents: dict[Any, Any] | None
 
     def release(self) -> None:
         """Drop everything that only the backward pass needs."""
         self.inputs = ()
-        self.saved = self.fit = None
+        self.saved = self.specs = None
 
 
 class Listener(Protocol):
@@ -79,7 +80,7 @@ class Listener(Protocol):
 
     token: Token
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Handle an operation that has just run."""
 
 
@@ -123,7 +124,7 @@ class Stack:
                 listeners.append(recorder)
             if recorder.frame is not None:
                 framed.append(recorder)
-            if recorder.notes_cuts:
+            if recorder.tracks_exits:
                 cut_listeners.append(recorder)
         self.tokens: tuple[Token, ...] = tuple(tokens)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
@@ -187,7 +188,7 @@ def make_leaf(tokens: tuple[Token, ...], params: dict[str, Any] = NO_PARAMS) -> 
     node.primitive = None
     node.params = params
     node.inputs = ()
-    node.saved = node.fit = node.tangents = None
+    node.saved = node.specs = node.tangents = None
     return node
 
 
@@ -197,7 +198,7 @@ def make_node(
     params: dict[str, Any],
     inputs: tuple[Node | None, ...],
     saved: Any,
-    fit: Any,
+    specs: Any,
 ) -> Node:
     """Return the node of a computed value."""
     node: Node = _new(Node)
@@ -207,7 +208,7 @@ def make_node(
     node.params = params
     node.inputs = inputs
     node.saved = saved
-    node.fit = fit
+    node.specs = specs
     node.tangents = None
     return node
 
@@ -228,7 +229,7 @@ def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ..
     return stack.tokens if len(active) == len(stack.tokens) else active
 
 
-def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
+def notify(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
     """Notify each listener among `tokens` of the operation, outermost first.
 
     The order matters: the arithmetic of an inner accumulator reads the tangents that outer ones
@@ -236,7 +237,7 @@ def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
     """
     for listener in stack.listeners:
         if listener.token in tokens:
-            listener.hear(operation)
+            listener.on_operation(operation)
 
 
 def note_cut(reason: str, nodes: Sequence[Node | None]) -> None:

@@ -209,7 +209,7 @@ class Guard:
 
     listens = False
     watches_variables = False
-    notes_cuts = True
+    tracks_exits = True
     frame = None
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from tapegrad.core.recorder import (
     make_leaf,
     make_node,
     note_cut,
-    tell,
+    notify,
 )
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.values.dtypes import as_dtype
@@ -363,9 +363,11 @@ def record(
             break
     if not stack.listeners:
         saved = saved_values(primitive, operands, nodes, result)
-        return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+        return make_node(
+            tokens, primitive, params, nodes, saved, _specs(primitive, operands, result)
+        )
     node = _node_of(tokens, primitive, params, operands, nodes, result)
-    tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
+    notify(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
     return node
 
 
@@ -393,7 +395,7 @@ def record_many(
                 share_tangents(whole, index, tensor.node)
     if stack.listeners:
         outputs = tuple(tensor.node for tensor in tensors)
-        tell(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
+        notify(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
 
 
 def _node_of(
@@ -407,7 +409,7 @@ def _node_of(
     if not any([token.keeps_history for token in tokens]):
         return make_leaf(tokens)
     saved = saved_values(primitive, operands, nodes, result)
-    return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+    return make_node(tokens, primitive, params, nodes, saved, _specs(primitive, operands, result))
 
 
 def saved_values(
@@ -428,7 +430,7 @@ def saved_values(
     return saved
 
 
-def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
+def _specs(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
     """Return, per input, the (shape, dtype) of its gradient; None if no gradient differs.
 
     For a primitive with several results, return the (shape, dtype) of zeros for each result.
@@ -437,31 +439,34 @@ def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
         return range(len(result))  # zeros are never made
     if primitive.many:
         return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
-    return (broadcast_fit if primitive.broadcasts else dtype_fit)(operands, result)
+    return (broadcast_specs if primitive.broadcasts else dtype_specs)(operands, result)
 
 
-def dtype_fit(operands: Sequence[Any], result: Any) -> Any:
-    """Return the fits of operands that do not broadcast: only the dtype may differ."""
+def dtype_specs(operands: Sequence[Any], result: Any) -> Any:
+    """Return the specs of operands that do not broadcast: only the dtype may differ."""
     dtype = result.dtype
-    fits: list[Any] | None = None
+    specs: list[Any] | None = None
     for i, operand in enumerate(operands):
         own = getattr(operand, "dtype", dtype)
         if own is not dtype and own != dtype:
-            fits = fits or [None] * len(operands)
-            fits[i] = (None, own)
-    return fits
+            specs = specs or [None] * len(operands)
+            specs[i] = (None, own)
+    return specs
 
 
-def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
-    """Return the fits of operands that broadcast against each other."""
+def broadcast_specs(operands: Sequence[Any], result: Any) -> Any:
+    """Return the specs of operands that broadcast against each other."""
     shape, dtype = result.shape, result.dtype
-    fits: list[Any] | None = None
+    specs: list[Any] | None = None
     for i, operand in enumerate(operands):
         if type(operand) in NUMBERS:
             continue
         own_shape, own_dtype = operand.shape, operand.dtype
         same_dtype = own_dtype is dtype or own_dtype == dtype
         if own_shape != shape or not same_dtype:
-            fits = fits or [None] * len(operands)
-            fits[i] = (None if own_shape == shape else own_shape, None if same_dtype else own_dtype)
-    return fits
+            specs = specs or [None] * len(operands)
+            specs[i] = (
+                None if own_shape == shape else own_shape,
+                None if same_dtype else own_dtype,
+            )
+    return specs

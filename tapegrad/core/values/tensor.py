@@ -318,7 +318,7 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
 def _warn_of_leaving(node: Node, became: str, way: str) -> None:
     """Warn if an active tape tracks a value that is converted to an array outside the tape."""
     for recorder in reversed(active_stack().recorders):
-        if recorder.notes_cuts and recorder.token in node.tokens:
+        if recorder.tracks_exits and recorder.token in node.tokens:
             frame, level = sys._getframe(2), 3
             while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
                 frame, level = frame.f_back, level + 1
@@ -328,7 +328,7 @@ def _warn_of_leaving(node: Node, became: str, way: str) -> None:
                 stacklevel=level,
             )
             return
-        if not (recorder.notes_cuts or recorder.listens):
+        if not (recorder.tracks_exits or recorder.listens):
             return  # the body of a custom gradient, which may leave the tape
 
 

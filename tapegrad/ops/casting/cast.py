@@ -102,7 +102,7 @@ def _cast_variable(x: Variable, fast_cast: Function, dtype: np.dtype[Any]) -> An
     if not x.was_read(stack):
         node = x.new_leaf(stack)
         if node is not None:
-            node.fit = x.array.dtype
+            node.specs = x.array.dtype
         return wrap(result, node)
     source = x.leaf(stack)
     if source is None:
