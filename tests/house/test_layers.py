@@ -35,10 +35,12 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",
         "arena",
         "argument_checks",
+        "files.atomic",
+        "files.limits",
         "ownership",
         "warn_once",
     ),
-    ("backend.capabilities",),
+    ("backend.capabilities", "files.private_cache"),
     ("backend.protocol",),
     ("backend.registry",),
     ("values.device",),
@@ -53,7 +55,7 @@ CORE: Sequence[Sequence[str]] = (
     ("dtypes", "tensor", "variable"),  # names that old pickles refer to
 )
 
-CORE_PACKAGES = {"backend", "primitive", "trace", "values"}
+CORE_PACKAGES = {"backend", "files", "primitive", "trace", "values"}
 
 # Packages in the tree that use the public API, and so may import any module of it.
 USERS = {"tapegrad_bench"}

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import shlex
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,10 @@ from pathlib import Path
 
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
-from tapegrad_numpy.loops import cache, ctypes_calls, direct_calls
+from tapegrad.core.warn_once import warn_once
+from tapegrad_numpy.loops import ctypes_calls, direct_calls
 from tapegrad_numpy.loops.binding import Run, bound
+from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.runtime import runtime_text
@@ -81,11 +84,17 @@ def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, int]
     if missing:
         _compile_together(compiler, missing)
         found |= {key: address for key in missing if (address := _loaded(key))}
+        if any(key not in found and CACHE.find(key) for key in missing):
+            warn_once(
+                f"Compiled loops in {str(CACHE.folder())!r} cannot be loaded, so operations run "
+                "one by one, which gives the same results more slowly. Set TAPEGRAD_CACHE to a "
+                "folder on a file system from which programs may run."
+            )
     return found
 
 
 def _loaded(key: str) -> int | None:
-    path = cache.find(key)
+    path = CACHE.find(key)
     if path is None:
         return None
     try:
@@ -117,18 +126,19 @@ def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
 
 def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
     """Compile kernels together; if that fails, one by one, and warn about those that fail."""
-    target = cache.fresh_name()
     try:
-        compile_library(compiler, _source(kernels), target)
-        cache.keep(target, list(kernels))
+        with CACHE.scratch() as folder:
+            compile_library(compiler, _source(kernels), folder / "loops.so")
+            CACHE.keep((folder / "loops.so").read_bytes(), list(kernels))
     except (CompileError, OSError) as error:
         if len(kernels) > 1 and isinstance(error, CompileError):
             for key, kernel in kernels.items():
                 _compile(compiler, {key: kernel})
             return
         warnings.warn(
-            f"A fused loop could not be compiled by {compiler.path}, so its operations run one by "
-            f"one, which gives the same results more slowly. What went wrong: {error}",
+            f"A fused loop could not be compiled by {shlex.join(compiler.command)}, so its "
+            "operations run one by one, which gives the same results more slowly. What went "
+            f"wrong: {error}",
             stacklevel=2,
         )
 

@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from glob import escape
 from pathlib import Path
 from typing import Any, Self
 
+from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.atomic import TEMPORARY, StrPath, replacing
 from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tracking import Tracked, track
@@ -360,15 +359,7 @@ class CheckpointManager:
         if self.max_to_keep is not None:
             for name in names[: -self.max_to_keep]:
                 Path(self.directory, name + _SUFFIX).unlink(missing_ok=True)
-        self._sweep()
         return path
-
-    def _sweep(self) -> None:
-        """Delete temporary files of processes that were killed during a save."""
-        name = escape(self._name)
-        for pattern in (f".{name}-*{_SUFFIX}.*{TEMPORARY}", f".{_LIST}.*{TEMPORARY}"):
-            for path in Path(self.directory).glob(pattern):
-                path.unlink(missing_ok=True)
 
     def restore_or_initialize(self) -> str | None:
         """Restore the latest checkpoint and return its path; without one, call `init_fn`."""

@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import device_array
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import DTypeError
-from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.tensor_header import (
     LENGTH_BYTES,
     MAX_HEADER,

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapegrad.core.files.atomic import StrPath
 from tapegrad.core.values import host
 from tapegrad.core.values.tensor import wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.atomic import StrPath
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tensor_header import Entry, describe
 

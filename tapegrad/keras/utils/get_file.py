@@ -11,8 +11,8 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.files.atomic import replacing
 from tapegrad.errors import ArgumentError, TapegradError
-from tapegrad.keras.saving.atomic import replacing
 
 _FORMATS = ("auto", "tar", "zip")
 
