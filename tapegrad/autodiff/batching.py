@@ -42,7 +42,7 @@ _levels = iter(range(1, 2**62))
 class Batched:
     """One example of many: `tensor` has all examples along an extra leading axis."""
 
-    __slots__ = ("__weakref__", "level", "tensor")
+    __slots__ = ("__weakref__", "level", "tensor", "view_of", "views")
 
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]  # like Tensor

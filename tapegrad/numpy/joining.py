@@ -33,6 +33,7 @@ from tapegrad.numpy.values import (
 )
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.indexing.slices_and_masks import compress
+from tapegrad.ops.indexing.views import Sliced, as_view
 from tapegrad.ops.shape import joining
 from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
@@ -205,7 +206,12 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     if not x.shape:
         raise ShapeError("unstack needs an array with axes. Got a 0-d array.")
     place = axis_of(axis, len(x.shape), "unstack")
-    return tuple(joining.unstack(x, axis=place)) if x.shape[place] else ()
+    if not x.shape[place]:
+        return ()
+    lead = (slice(None),) * place
+    tail = (slice(None),) * (len(x.shape) - place - 1)
+    parts = joining.unstack(x, axis=place)
+    return tuple(as_view(part, x, Sliced, (*lead, k, *tail)) for k, part in enumerate(parts))
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -251,7 +257,19 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         whole = [slice(None)] * axis
         starts, ends = [0, *places], [*places, length]
         return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]
-    return list(joining.array_split(x, _whole(indices_or_sections), axis))
+    return _as_slices(x, joining.array_split(x, _whole(indices_or_sections), axis), axis)
+
+
+def _as_slices(x: Any, parts: list[Any], axis: int) -> list[Any]:
+    """Return adjacent parts of `x` along an axis as views."""
+    start = 0
+    for part in parts:
+        stop = start + part.shape[axis]
+        index = [slice(None)] * len(x.shape)
+        index[axis] = slice(start, stop, 1)
+        as_view(part, x, Sliced, tuple(index))
+        start = stop
+    return list(parts)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:

@@ -61,8 +61,8 @@ def astype(
 
 
 def flatten(self: Any, order: str = "C") -> Any:
-    """Return the flattened array."""
-    return manipulation.ravel(self, order)
+    """Return a flattened copy."""
+    return creation.copy(manipulation.ravel(self, order))
 
 
 def conj(self: Any) -> Any:

@@ -35,6 +35,8 @@ from tapegrad.ops.elementwise import (
     trigonometric,
 )
 from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing.views import ImaginaryPart, ReadOnly, RealPart, as_view
+from tapegrad.ops.kinds import is_complex
 
 
 def real(val: Any) -> Any:
@@ -43,7 +45,8 @@ def real(val: Any) -> Any:
     >>> real([1 + 2j]).tolist()
     [1.0]
     """
-    return complex_numbers.real(as_array(val))
+    x = as_array(val)
+    return as_view(complex_numbers.real(x), x, RealPart, None)
 
 
 def imag(val: Any) -> Any:
@@ -52,7 +55,9 @@ def imag(val: Any) -> Any:
     >>> imag([1 + 2j]).tolist()
     [2.0]
     """
-    return complex_numbers.imag(as_array(val))
+    x = as_array(val)
+    kind = ImaginaryPart if is_complex(x) else ReadOnly
+    return as_view(complex_numbers.imag(x), x, kind, "imag of a real array")
 
 
 def angle(z: Any, deg: bool = False) -> Any:

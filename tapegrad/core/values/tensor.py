@@ -125,8 +125,8 @@ class HasArray(HasOperators):
 class Tensor(HasArray):
     """An immutable array that tapes can record. Make one with `tapegrad.constant`.
 
-    `node` is the value's node in the recorded graph, None if no recorder tracks it. `base` is set
-    only on basic slices: a weak reference to the sliced tensor.
+    `node` is the value's node in the recorded graph, None if no recorder tracks it. Only a view has
+    `view_of`, and only a tensor with views has `views`: see `tapegrad.ops.indexing.views`.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[1.0, 2.0]])
@@ -134,10 +134,11 @@ class Tensor(HasArray):
     ((1, 2), <dtype: 'float32'>, 'cpu')
     """
 
-    __slots__ = ("__weakref__", "array", "base", "node")
+    __slots__ = ("__weakref__", "array", "node", "view_of", "views")
 
     node: Node | None
-    base: weakref.ref[Tensor]
+    view_of: Any
+    views: list[weakref.ref[Tensor]]
 
     def __init__(self, array: Array) -> None:
         refuse_unsupported(backend_of(array).dtype_of(array))

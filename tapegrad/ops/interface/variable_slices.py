@@ -16,7 +16,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing import scatter
 from tapegrad.ops.indexing.functions import getitem, index_update
@@ -31,6 +31,11 @@ class VariableSlice(Tensor):
 
     index: Any
     variable: Variable
+
+    why_read_only = (
+        "This is a copy of a slice of a Variable, and writing to it would not change the "
+        "Variable. Write `v[0, 1] = x` instead of `v[0][1] = x`."
+    )
 
     def assign(
         self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
@@ -51,12 +56,6 @@ class VariableSlice(Tensor):
         """Subtract from this slice of the variable; return the variable."""
         new = _on_state(self.variable, arithmetic.subtract, self.index, delta, "assign_sub")
         return _replace(self.variable, self.index, new, "assign_sub", read_value)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise ArgumentError(
-            "This is a copy of a slice of a Variable, and writing to it would not change the "
-            "Variable. Write `v[0, 1] = x` instead of `v[0][1] = x`."
-        )
 
 
 def variable_getitem(variable: Variable, index: Any) -> VariableSlice:
