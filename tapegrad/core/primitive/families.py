@@ -22,14 +22,16 @@ def elementwise(
     forward: Callable[..., Any] | None = None,
     jvps: tuple[RuleFunction, ...] | None = None,
     conjugates: bool = True,
+    real_only: bool = False,
 ) -> Primitive:
     """Declare an elementwise primitive with one rule per operand (None: not differentiable).
 
     Each rule is the VJP and the JVP. For complex values, the VJP conjugates the cotangent before
     and after the rule. Pass `jvps` and `conjugates=False` for complex functions that are not
-    holomorphic.
+    holomorphic, and `real_only` for functions that must refuse complex operands.
     """
     primitive = Primitive(name, forward, differentiable=any(rules))
+    primitive.real_only = real_only
     primitive.broadcasts = primitive.by_element = True
     primitive.vjps(*rules)
     # A rule that reads nothing multiplies by a real factor, which conjugation does not change.
@@ -47,6 +49,7 @@ def unary(
     forward: Callable[..., Any] | None = None,
     jvp: RuleFunction = None,
     conjugates: bool = True,
+    real_only: bool = False,
     doc: str | None = None,
     names: tuple[str, ...] = ("x",),
 ) -> Function:
@@ -55,7 +58,9 @@ def unary(
     `names` are its parameter names, where TensorFlow does not use `x`.
     """
     jvps = None if jvp is None else (jvp,)
-    primitive = elementwise(name, rule, forward=forward, jvps=jvps, conjugates=conjugates)
+    primitive = elementwise(
+        name, rule, forward=forward, jvps=jvps, conjugates=conjugates, real_only=real_only
+    )
     return _finish(one_operand(primitive), primitive, doc, names)
 
 
@@ -67,11 +72,14 @@ def binary(
     forward: Callable[..., Any] | None = None,
     jvps: tuple[RuleFunction, ...] | None = None,
     conjugates: bool = True,
+    real_only: bool = False,
     doc: str | None = None,
     names: tuple[str, ...] = ("x", "y"),
 ) -> Function:
     """Declare an elementwise function of two operands that broadcast, and return it."""
-    primitive = elementwise(name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates)
+    primitive = elementwise(
+        name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates, real_only=real_only
+    )
     return _finish(two_operands(primitive), primitive, doc, names)
 
 

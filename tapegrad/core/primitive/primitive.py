@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
 from tapegrad.core.out_of_memory import recover
+from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
 from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.recorder import (
     RAW,
@@ -47,6 +48,12 @@ PRIMITIVES: dict[str, Primitive] = {}
 INTERPRETERS: dict[type, Callable[..., Any]] = {}
 """Value types that handle every call in which they are an operand, e.g. batched tensors."""
 
+
+_DTYPE_COMPLAINTS = (
+    *("not supported for the input types", "No loop matching", "Cannot cast ufunc", "Wrong type ("),
+    *("real arrays", "not 'complex'", "did not contain a loop with signature"),
+)
+"""Words of NumPy's and CuPy's errors about a dtype that a function does not support."""
 
 MOST_FAST = 1024
 """The most combinations of params for which a primitive caches a fast path."""
@@ -82,6 +89,7 @@ class Primitive:
         self.takes_none = False
         self.effects = False
         self.by_element = False
+        self.real_only = False
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
@@ -194,6 +202,8 @@ class Primitive:
             if backend is None:
                 raise ArgumentTypeError(f"{self.name} cannot compute with {array_type.__name__}.")
             found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
+            if self.real_only:
+                found = real_kernel(self.name, found)
             self.kernels[array_type] = found
         return found
 
@@ -326,10 +336,18 @@ def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
 
 def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
     """Raise a kernel's error again, with the name of the primitive and the operands' types."""
-    if type(error) not in (ValueError, TypeError):
+    about_dtypes = any(words in str(error) for words in _DTYPE_COMPLAINTS)
+    if type(error) not in (ValueError, TypeError) and not (
+        about_dtypes and type(error).__module__.startswith("numpy")
+    ):
         raise error
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     refuse_mixed_devices(primitive.name, arrays)
+    if about_dtypes and isinstance(error, TypeError):
+        for array in arrays:
+            dtype = backend_of(array).dtype_of(array)
+            if is_complex_dtype(dtype):
+                refuse_complex(primitive.name, dtype)
     came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
     kind: type[Exception] = ArgumentTypeError
     if isinstance(error, ValueError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from tapegrad.core.primitive.families import Function, unary
+from tapegrad.core.primitive import families
+from tapegrad.core.primitive.families import Function
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import where
+
+unary = partial(families.unary, real_only=True)  # the kernels are those of real functions
 
 
 def _divide_by_x(y: Any, x: Any) -> Any:

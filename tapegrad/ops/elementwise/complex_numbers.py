@@ -15,7 +15,8 @@ from tapegrad.ops.kinds import as_arrays, is_complex
 
 def _join(xp: Any, real_part: Any, imaginary_part: Any) -> Any:
     real_part, imaginary_part = as_arrays(xp, real_part, imaginary_part)
-    dtype = xp.complex128 if "float64" in str(real_part.dtype) else xp.complex64
+    parts = str(real_part.dtype), str(imaginary_part.dtype)
+    dtype = xp.complex128 if any("float64" in part for part in parts) else xp.complex64
     return xp.astype(real_part, dtype) + xp.astype(imaginary_part, dtype) * 1j
 
 
@@ -26,6 +27,7 @@ join: Function = binary(
     forward=_join,
     jvps=(lambda t: join(t, zeros_like(t)), lambda t: join(zeros_like(t), t)),
     conjugates=False,
+    real_only=True,
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.indexing.primitives import slice_p, unslice_p
 from tapegrad.ops.kinds import is_complex
@@ -100,7 +100,7 @@ def as_real(value: Any, name: str) -> Any:
     """Return real values in single or double precision; raise for complex values."""
     x = as_operand(value)
     if is_complex(x):
-        raise ArgumentTypeError(
+        raise DTypeError(
             f"{name} takes real values. Got {dtype_of(x)}; use fft, or take the real part first."
         )
     return x if dtype_of(x) in ("float32", "float64") else cast(x, "float32")

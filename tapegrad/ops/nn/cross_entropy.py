@@ -73,6 +73,7 @@ sparse_cross_entropy_p = Primitive("sparse_cross_entropy", _sparse_forward, many
 sparse_cross_entropy_gradient_p = Primitive("sparse_cross_entropy_gradient", _sparse_backward)
 cross_entropy_p = Primitive("cross_entropy", _dense_forward, many=True)
 cross_entropy_gradient_p = Primitive("cross_entropy_gradient", _dense_backward)
+sparse_cross_entropy_p.real_only = cross_entropy_p.real_only = True
 # The loss and its gradient together, for programs that know the cotangent before the loss.
 sparse_cross_entropy_and_gradient_p = nondifferentiable(
     "sparse_cross_entropy_and_gradient",

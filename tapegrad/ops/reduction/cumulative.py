@@ -10,10 +10,10 @@ from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like, ones_like, zeros_like
+from tapegrad.ops.elementwise.exponential import exp_difference
 from tapegrad.ops.half import in_single
 from tapegrad.ops.indexing.along_axis import take_along_axis_p
 from tapegrad.ops.indexing.primitives import slice_p
-from tapegrad.ops.reduction.logsumexp import exp_difference
 from tapegrad.ops.reduction.recurrence import first_along, recurrence_p, recurrence_transpose, shift
 from tapegrad.ops.shape.joining import concat
 
@@ -100,6 +100,7 @@ def _cumulative_logsumexp(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
 
 # dy[i] = exp(y[i-1] - y[i]) dy[i-1] + exp(x[i] - y[i]) dx[i]; both factors lie in [0, 1].
 cumulative_logsumexp_p = Primitive("cumulative_logsumexp", _cumulative_logsumexp)
+cumulative_logsumexp_p.real_only = True
 cumulative_logsumexp_p.batch(_batch(cumulative_logsumexp_p))
 
 

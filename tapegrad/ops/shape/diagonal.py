@@ -14,7 +14,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like_p, numpy_dtype_of
 from tapegrad.ops.indexing.gather import place_next_to, take_p
 from tapegrad.ops.indexing.primitives import slice_p
-from tapegrad.ops.indexing.scatter import like, take_set_p
+from tapegrad.ops.indexing.scatter import fitted, take_set_p
 from tapegrad.ops.shape.functions import moveaxis, ravel
 from tapegrad.ops.shape.joining import concat_p
 from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
@@ -157,7 +157,7 @@ def matrix_set_diag(
     [[0.0, 2.0], [3.0, 0.0]]
     """
     x = _matrix(input, "matrix_set_diag")
-    new = like(diagonal, x)
+    new = fitted(diagonal, x, "matrix_set_diag")
     rows, columns = x.shape[-2:]
     positions, _ = _flat_positions(rows, columns, k, align)
     wanted = (*x.shape[:-2], *positions.shape)
@@ -300,4 +300,4 @@ def fill_diagonal(a: Any, val: Any) -> Any:
     """
     x = _matrix(a, "fill_diagonal")
     shape = (*x.shape[:-2], min(x.shape[-2:]))
-    return matrix_set_diag(x, broadcast_p(like(val, x), shape=shape))
+    return matrix_set_diag(x, broadcast_p(fitted(val, x, "fill_diagonal"), shape=shape))
