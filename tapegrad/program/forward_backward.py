@@ -18,9 +18,11 @@ from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable, live_variables
 from tapegrad.ops.creation import ones_like
 from tapegrad.program.graph.graph import Graph, Value
+from tapegrad.program.graph.initial_draws import without_initial_draws
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
-from tapegrad.program.record.recording import Recorded, Recording, set_recording
+from tapegrad.program.record.isolation import recorded_by
+from tapegrad.program.record.recording import Recorded, Recording
 from tapegrad.program.result_structure import Entry, arrays_of, rebuilt, without_arrays
 
 Python = Callable[..., Any]
@@ -30,22 +32,19 @@ Python = Callable[..., Any]
 def recording_call(leaves: list[Any]) -> Iterator[tuple[Recording, list[Any]]]:
     """Record the operations in the block; yield the recording and the leaves as recorded tensors.
 
-    If the block raises an exception, variables get their previous values back.
+    Variables do not change.
     """
     recording = Recording()
     inside = [
         wrap(recording.take_input(leaf.array)) if type(leaf) is Tensor else leaf for leaf in leaves
     ]
-    for variable in live_variables():
-        recording.take_variable(variable)
-    set_recording(recording)
     try:
-        yield recording, inside
+        with recorded_by(recording):
+            yield recording, inside
     except BaseException:
-        recording.undo()
+        recording.closed = True
+        recording.let_go()
         raise
-    finally:
-        set_recording(None)
 
 
 class BackwardProgram:
@@ -93,6 +92,26 @@ class ForwardBackward(NamedTuple):
     """The structure of the arguments, with None for the leaves."""
 
 
+class FirstCall(NamedTuple):
+    """How the call that was recorded gets its result."""
+
+    recorded: tuple[Any, list[Any]] | None
+    """The result and the saved arrays of the recording, if the program does not compute them.
+
+    That is so if the call drew the initial values of variables, which later calls do not.
+    """
+    commit: Callable[[], None]
+    """Gives variables the values that the recording computed."""
+
+    def run(self, entry: Entry, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        """Return the result and the saved arrays, and assign the variables."""
+        if self.recorded is None:
+            # The program rounds differently from eager code: all calls shall compute the same bits.
+            return entry.run_all(arrays)
+        self.commit()
+        return self.recorded
+
+
 class _Pulled(NamedTuple):
     """The gradients from the tape inside the recording.
 
@@ -107,8 +126,8 @@ class _Pulled(NamedTuple):
 
 def record_forward_backward(
     python_function: Python, structure: Any, leaves: list[Any], flags: Sequence[bool], stack: Stack
-) -> tuple[ForwardBackward, Any, list[Any]]:
-    """Run the Python code and its backward pass; return the programs, the result and saved arrays.
+) -> tuple[ForwardBackward, FirstCall]:
+    """Run the Python code and its backward pass; return the programs and the first result.
 
     `flags` has one entry per tensor among the leaves, true if the recorders of `stack` track it.
     The saved arrays are those that the forward program will return after the result.
@@ -128,10 +147,11 @@ def record_forward_backward(
         cut = len(recording.calls)
         pulled = _pull_back(recording, tape, flat, tracked, stack)
     del tape
-    read, written = recording.give_back_variables()
+    read, written = recording.finish()
     outputs = [array for leaf in flat for array in arrays_of(leaf)]
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
-    whole = recording.graph([*outputs, *grads], read, written)
+    everything = recording.graph([*outputs, *grads], read, written)
+    whole = without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
     try:
@@ -141,11 +161,15 @@ def record_forward_backward(
             backward = split.backward_program(pulled, list(flags), entry.variables)
     except Exception as error:
         raise NoProgram from error
+    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
+    programs = ForwardBackward(entry, backward, empty)
+    if whole is everything:
+        recording.let_go()
+        return programs, FirstCall(None, recording.commit)
     real = iter([array.array if type(array) is Recorded else array for array in outputs])
     result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
-    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
     saved = [kept[value.number] for value in split.saved_values]
-    return ForwardBackward(entry, backward, empty), result, saved
+    return programs, FirstCall((result, saved), recording.commit)
 
 
 def _pull_back(

@@ -9,12 +9,10 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from tapegrad.autodiff.batching import current_frame
@@ -24,14 +22,15 @@ from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.core.values.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program.forward_backward import (
+    FirstCall,
     ForwardBackward,
     NoProgram,
     record_forward_backward,
     recording_call,
 )
+from tapegrad.program.graph.initial_draws import without_initial_draws
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -45,7 +44,7 @@ from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.methods import Method
 from tapegrad.program.record.recording import Recorded, current_recording
-from tapegrad.program.record.recording_lock import without_workers
+from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import (
     Args,
     CannotRecord,
@@ -67,9 +66,7 @@ MOST_PROGRAMS = 32
 MANY_PROGRAMS = 8
 """The number of recordings after which a warning says that the arguments keep changing."""
 
-# One recording at a time, because all variables hold recorded arrays while it runs.
-_lock = threading.RLock()
-_settings = {"eager": False, "recording": False}
+_settings = {"eager": False}
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -186,7 +183,7 @@ class Function:
             arrays.append(array)
             key += (type(array), array.shape, array.dtype)
         entry = self._entries.get(tuple(key))
-        if entry is None or _settings["recording"]:
+        if entry is None:
             return self._call(args, kwargs)
         return entry.run(arrays)
 
@@ -213,7 +210,7 @@ class Function:
         entry = self._entries.get(key)
         if entry is None:
             return self._record(key, leaves, args, kwargs)
-        return _run(entry, _arrays(leaves))
+        return entry.run(_arrays(leaves))
 
     def _runs_eagerly(self) -> bool:
         """Whether eager mode is on, or an outer recorder must see every operation."""
@@ -229,35 +226,27 @@ class Function:
         """Call under active tapes, which record it as one operation."""
         stack = active_stack()
         flags = tracked_flags(stack, leaves)
-        programs, held, is_new = self._forward_backward.get((key, flags)), None, False
-        result: Any = None
-        rest: list[Any] = []
+        programs = self._forward_backward.get((key, flags))
+        first: FirstCall | None = None
         if programs is None:
-            held = {variable.number: variable.array for variable in live_variables()}
-            with _recording_alone():
+            with recording_alone():
                 self._count_recording(args, kwargs)
                 try:
-                    programs, result, rest = record_forward_backward(
+                    programs, first = record_forward_backward(
                         self.python_function, (args, kwargs), leaves, flags, stack
                     )
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
-                    _put_back(held)
                     return self.python_function(*args, **kwargs)
             _keep(self._forward_backward, (key, flags), programs)
-            is_new = any(v.number not in held for v in programs.entry.written)
-            held = {v.number: held.get(v.number, v.array) for v in live_variables()}
-        tracked = TrackedOperands(programs.entry, leaves, held)
+        tracked = TrackedOperands(programs.entry, leaves)
         if tracked.needs_eager_run:
-            _put_back(held)
             return self.python_function(*args, **kwargs)
-        if held is None:
-            _wait_for_recordings(programs.entry)
+        if first is None:
             result, rest = programs.entry.run_all(_arrays(leaves))
-        elif not is_new:  # run the program, for the same reason as in `_record_alone`
-            _put_back(held)
-            with silence():
-                result, rest = programs.entry.run_all(_arrays(leaves))
+        else:
+            with silence():  # effects happened while it was recorded
+                result, rest = first.run(programs.entry, _arrays(leaves))
         if not tracked.is_needed:
             return result
         backward = Backward(self._gradient_function, programs, leaves, tracked)
@@ -295,7 +284,7 @@ class Function:
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code on recorded arrays and store the program."""
-        with _recording_alone():
+        with recording_alone():
             entry = self._entries.get(key)
             if entry is not None:  # another thread has recorded it
                 return entry.run(_arrays(leaves))
@@ -306,27 +295,32 @@ class Function:
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
             result = self.python_function(*new_args, **new_kwargs)
-        held = {v.number: first.array for v, first in recording.known_variables()}
-        read, written = recording.give_back_variables()
+        read, written = recording.finish()
         flat = nest.flatten(result)
         outputs = [array for leaf in flat for array in arrays_of(leaf)]
         graph = recording.graph(outputs, read, written)
         variables = recording.variables
+        later = without_initial_draws(graph, recording.initial)
         try:
             program = program_of(graph, variables, self._memory_budget)
-            entry = Entry(program, result, flat, variables)
+            entry = first = Entry(program, result, flat, variables)
+            if later is not graph:
+                program = program_of(later, variables, self._memory_budget)
+                entry = Entry(program, result, flat, variables)
         except Exception as error:
             self._give_up(key, error)
+            recording.commit()
             real = iter([array.array if type(array) is Recorded else array for array in outputs])
             return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+        finally:
+            recording.let_go()
         _keep(self._entries, key, entry)
         self._check_budget(program)
         # The program rounds differently from eager code. Run it for the first call too, so that
         # training that resumes in another process gives the same bits.
-        _put_back(held)
-        del held, result, flat, outputs, recording, inside, new_args, new_kwargs
+        del result, flat, outputs, recording, inside, new_args, new_kwargs
         with silence():
-            return entry.run(_arrays(leaves))
+            return first.run(_arrays(leaves))
 
     def _check_budget(self, program: Program) -> None:
         budget = self._memory_budget
@@ -354,29 +348,6 @@ class Function:
         self._last = now
 
 
-def _run(entry: Entry, arrays: list[Any]) -> Any:
-    if _settings["recording"]:
-        _wait_for_recordings(entry)
-    return entry.run(arrays)
-
-
-def _wait_for_recordings(entry: Entry) -> None:
-    """Wait until another thread's recording ends, because it holds the variables."""
-    if entry.variables:
-        with _lock:
-            pass
-
-
-@contextmanager
-def _recording_alone() -> Iterator[None]:
-    with without_workers(), _lock:  # in this order: a worker may wait for the lock
-        _settings["recording"] = True
-        try:
-            yield
-        finally:
-            _settings["recording"] = False
-
-
 def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
     programs[key] = made
     if len(programs) > MOST_PROGRAMS:
@@ -385,13 +356,6 @@ def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
 
 def _arrays(leaves: list[Any]) -> list[Any]:
     return [leaf.array for leaf in leaves if type(leaf) is Tensor]
-
-
-def _put_back(held: dict[int, Any] | None) -> None:
-    """Restore the values that variables had before a first call."""
-    if held is not None:
-        for variable in live_variables():
-            variable.array = held.get(variable.number, variable.array)
 
 
 def _depth() -> int:

@@ -20,7 +20,7 @@ from tapegrad.core.recorder import Node, Stack, active_stack, common_tokens
 from tapegrad.core.values import nest
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.core.values.variable import Variable
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.indexing.gather import RowGradient
 from tapegrad.program.forward_backward import ForwardBackward
@@ -48,13 +48,13 @@ def tracked_flags(stack: Stack, leaves: list[Any]) -> tuple[bool, ...]:
 class TrackedOperands:
     """The operands of one call with their nodes: tensors, then the variables that are read."""
 
-    def __init__(self, entry: Entry, leaves: list[Any], held: dict[int, Any] | None = None) -> None:
+    def __init__(self, entry: Entry, leaves: list[Any]) -> None:
         self.entry = entry
         self.tensors = [leaf for leaf in leaves if type(leaf) is Tensor]
         values = [variable.value() for variable in entry.variables]
         self.nodes = tuple(x.node for x in (*self.tensors, *values))
         numbers = {variable.number for variable in entry.written}
-        arrays = [v.array if held is None else held[v.number] for v in entry.variables]
+        arrays = [variable.array for variable in entry.variables]
         # Copy the arrays of variables that the program may overwrite in place.
         self.arrays = [x.array for x in self.tensors] + [
             _copy(array) if variable.number in numbers else array
@@ -246,7 +246,10 @@ def _own(x: Tensor) -> Tensor:
 @contextmanager
 def _changing_nothing(states: Sequence[Variable], held: Sequence[Tensor]) -> Iterator[None]:
     """Give variables the values `held` inside the block, and restore their old ones after it."""
-    before = [(variable, variable.array) for variable in live_variables()]
+    recording = current_recording()
+    known = [] if recording is None else [v for v, _ in recording.known_variables()]
+    # Other variables are left alone: another thread may assign to them.
+    before = [(variable, variable.array) for variable in (*known, *states)]
     for variable, array in before:
         if type(array) is Recorded:  # in-place operators would change it
             variable.array = Recorded(array.array, array.value, array.recording)

@@ -22,6 +22,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import call_site, current_region
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import backend_for
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -108,6 +109,15 @@ _LEAKED = (
 )
 
 
+_OTHER_THREAD = (
+    "A function that is being recorded uses its tensors in another thread. A recording sees only "
+    "its own thread: compute there, or run the function eagerly with function(jit_compile=False)."
+)
+
+_slot: Any = Variable.__dict__["array"]
+"""The real arrays of variables; isolation.py replaces this attribute during recordings."""
+
+
 class Recording:
     """The inputs and the calls of primitives of one recorded call."""
 
@@ -118,7 +128,14 @@ class Recording:
         self.calls: list[Call] = []
         self.variables: dict[int, Any] = {}
         self._first: dict[int, Recorded] = {}
+        self._now: dict[int, Any] = {}
+        """The arrays that variables have inside the recording, by the variables' numbers."""
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
+        self.initial: list[Value] = []
+        """The initial values of the variables that were created here and outlive the call."""
+        self._own_tensors: set[int] = set()
+        self.outside_tensors: dict[int, tuple[Tensor, Array]] = {}
+        """The tensors that were used and not made here, with their arrays, by the tensors' ids."""
         self._gone: dict[int, Value] = {}
         self.kept: dict[int, Any] | None = None
         """Arrays by the number of their value, if they are needed after the recording."""
@@ -143,13 +160,39 @@ class Recording:
         self.inputs.append(recorded.value)
         return recorded
 
-    def take_variable(self, variable: Any) -> None:
-        """Replace a variable's array by a recorded one until the recording ends."""
-        recorded = self.wrap(variable.array)
+    def array_of(self, variable: Variable) -> Any:
+        """Return the array that a variable has inside the recording."""
+        found = self._now.get(variable.number)
+        return self._take_variable(variable) if found is None else found
+
+    def assign(self, variable: Variable, array: Any) -> None:
+        """Set the array that a variable has inside the recording."""
+        number = variable.number
+        if number not in self._now:
+            try:
+                self._take_variable(variable)
+            except AttributeError:  # a new variable; other threads see its initial value
+                real = array.array if type(array) is Recorded else array
+                _slot.__set__(variable, real)
+        self._now[number] = array
+
+    def _take_variable(self, variable: Variable) -> Recorded:
+        """Read a variable for the first time."""
+        first = self.wrap(_slot.__get__(variable))
+        now = Recorded(first.array, first.value, self)  # in-place operators change the handle
         self.variables[variable.number] = variable
-        self._first[variable.number] = recorded
-        variable.array = recorded
-        variable.forget_leaf()
+        self._first[variable.number] = first
+        self._now[variable.number] = now
+        return now
+
+    def note_new_tensor(self, tensor: Tensor) -> None:
+        """Remember that a tensor with an array from outside was made here."""
+        self._own_tensors.add(id(tensor))
+
+    def note_tensor(self, tensor: Tensor, array: Array) -> None:
+        """Remember a tensor that was used, unless it was made here."""
+        if id(tensor) not in self._own_tensors:
+            self.outside_tensors[id(tensor)] = (tensor, array)
 
     def take_made(self, variable: Variable) -> None:
         """Register a variable that is created inside the recording.
@@ -159,7 +202,7 @@ class Recording:
         initial = self.adopted(variable.array)
         before = self.wrap(initial.array)
         self._made[variable.number] = (weakref.ref(variable), before, initial.value)
-        variable.array = before
+        variable.array = Recorded(before.array, before.value, self)
 
     def known_variables(self) -> list[tuple[Variable, Recorded]]:
         """Return the live variables with their first values in this recording."""
@@ -192,6 +235,8 @@ class Recording:
         """Run a kernel on the arrays of the operands and record the call."""
         if self.closed:
             raise RecordingError(_LEAKED)
+        if _thread.recording is not self:
+            raise RecordingError(_OTHER_THREAD)
         arrays = [o.array if type(o) is Recorded else o for o in operands]
         array_type = next(type(array) for array in arrays if type(array) not in NUMBERS)
         result = primitive.kernel(array_type)(*arrays, **params)
@@ -215,43 +260,38 @@ class Recording:
             return self._gone.get(operand.value.number, operand.value)
         return operand if type(operand) in NUMBERS else self.constant(operand)
 
-    def give_back_variables(self) -> tuple[dict[int, Value], dict[int, Value]]:
-        """Give all variables plain arrays again; return the values read and those written."""
+    def finish(self) -> tuple[dict[int, Value], dict[int, Value]]:
+        """End the recording; return the values of variables that were read and those written."""
         self.closed = True
         self._settle_made()
         read, written = {}, {}
-        for number, variable in self.variables.items():
-            before, after = self._first[number], variable.array
-            read[number] = before.value
-            if type(after) is not Recorded:
-                written[number] = self.constant(after)
-                continue
-            variable.array = after.array
-            variable.forget_leaf()
-            if after.value is not before.value:
-                written[number] = self._gone.get(after.value.number, after.value)
-        self._let_go()
+        for number, first in self._first.items():
+            now = self._now[number]
+            read[number] = first.value
+            if type(now) is not Recorded:
+                written[number] = self.constant(now)
+            elif now.value is not first.value:
+                written[number] = self._gone.get(now.value.number, now.value)
         return read, written
 
-    def undo(self) -> None:
-        """Restore the first values of all variables, because the recording has failed."""
-        self.closed = True
-        self._settle_made()
+    def commit(self) -> None:
+        """Give the variables the values that the recording computed, if no program does."""
         for number, variable in self.variables.items():
-            variable.array = self._first[number].array
-            variable.forget_leaf()
-        self._let_go()
+            now = self._now[number]
+            variable.array = now.array if type(now) is Recorded else now
 
-    def _let_go(self) -> None:
-        """Drop the old arrays of variables, which are large and form reference cycles."""
+    def let_go(self) -> None:
+        """Drop arrays, which are large, and tensors; both form reference cycles."""
         self._first.clear()
+        self._now.clear()
         self._made.clear()
+        self.outside_tensors.clear()
 
     def _settle_made(self) -> None:
         """Handle the variables that were created inside the recording.
 
         Those that are gone are initialised again in each call. The others are live variables, whose
-        current values later calls read.
+        current values this call and later ones read.
         """
         for number, (reference, before, initial) in self._made.items():
             variable = reference()
@@ -260,6 +300,7 @@ class Recording:
             else:
                 self.variables[number] = variable
                 self._first[number] = before
+                self.initial.append(initial)
         if self._gone:
             self.calls = [_reading_instead(call, self._gone) for call in self.calls]
 

@@ -1,0 +1,106 @@
+"""A recording sees its own thread only, and only that thread sees its recorded arrays.
+
+Variables never hold recorded arrays. While a function is recorded, the attribute `array` of all
+variables is a property: the recording's thread gets the recorded arrays, which belong to the
+recording, and every other thread gets the real ones. Whatever other threads write is not recorded,
+and an interrupted recording has changed nothing.
+
+The attribute `array` of tensors is a property at that time, too. It finds the tensors that the
+function did not compute itself, such as those of a closure.
+
+Outside of recordings both attributes are plain slots, which cost nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.program.record.recording import Recorded, Recording, current_recording, set_recording
+
+_variable_array: Any = Variable.__dict__["array"]
+_tensor_array: Any = Tensor.__dict__["array"]
+_lock = threading.Lock()
+_installed = [0]
+"""How many recordings are active."""
+
+
+class _VariableArray:
+    """The attribute `array` of variables while a function is recorded."""
+
+    def __get__(self, variable: Any, owner: type | None = None) -> Any:
+        if variable is None:
+            return self
+        recording = current_recording()
+        if recording is None:
+            return _variable_array.__get__(variable)
+        return recording.array_of(variable)
+
+    def __set__(self, variable: Any, array: Any) -> None:
+        recording = current_recording()
+        if recording is None:
+            _variable_array.__set__(variable, array)
+        else:
+            recording.assign(variable, array)
+
+
+class _TensorArray:
+    """The attribute `array` of tensors while a function is recorded."""
+
+    def __get__(self, tensor: Any, owner: type | None = None) -> Any:
+        if tensor is None:
+            return self
+        array = _tensor_array.__get__(tensor)
+        if type(array) is not Recorded:
+            recording = current_recording()
+            if recording is not None:
+                recording.note_tensor(tensor, array)
+        return array
+
+    def __set__(self, tensor: Any, array: Any) -> None:
+        if type(array) is not Recorded:
+            recording = current_recording()
+            if recording is not None:
+                recording.note_new_tensor(tensor)
+        _tensor_array.__set__(tensor, array)
+
+
+@contextmanager
+def recorded_by(recording: Recording) -> Iterator[None]:
+    """Record what this thread computes inside the block."""
+    with _lock:
+        _installed[0] += 1
+        if _installed[0] == 1:
+            _set_attributes(_VariableArray(), _TensorArray())
+    try:
+        set_recording(recording)
+        yield
+    finally:
+        set_recording(None)
+        with _lock:
+            _installed[0] -= 1
+            if not _installed[0]:
+                _set_attributes(_variable_array, _tensor_array)
+
+
+def _set_attributes(of_variables: Any, of_tensors: Any) -> None:
+    type.__setattr__(Variable, "array", of_variables)
+    type.__setattr__(Tensor, "array", of_tensors)
+
+
+def _start_child() -> None:
+    """Forget the recordings of the parent's other threads, which do not exist in a forked child."""
+    global _lock
+    _lock = threading.Lock()
+    _installed[0] = 0 if current_recording() is None else 1
+    if not _installed[0]:
+        _set_attributes(_variable_array, _tensor_array)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_child)
