@@ -47,16 +47,22 @@ def _complex_samples() -> list[Sample]:
     return found
 
 
+def _refusal(sample: Sample) -> TypeError | None:
+    try:
+        sample.function(*checks._tensors(sample.make()))
+    except TypeError as error:
+        return error
+    return None
+
+
 @pytest.mark.parametrize("sample", _complex_samples(), ids=repr)
 def test_gradients_of_complex_input_are_right_or_refused(sample: Sample) -> None:
-    try:
-        with np.errstate(all="ignore"):
-            sample.function(*checks._tensors(sample.make()))
-    except TypeError as error:
-        assert type(error).__module__ == "tapegrad.errors", error
-        assert "ufunc" not in str(error)
-        return
     with np.errstate(all="ignore"):
+        refusal = _refusal(sample)
+        if refusal is not None:
+            assert type(refusal).__module__ == "tapegrad.errors", refusal
+            assert "ufunc" not in str(refusal)
+            return
         for check in (checks.check_vjp, checks.check_jvp, checks.check_second_order):
             check(sample)
 
