@@ -169,5 +169,6 @@ KERNELS = {
     "complex": complex_,
     "nan_to_num": lambda x, *, nan, posinf, neginf: np.nan_to_num(x, True, nan, posinf, neginf),
     "isclose": np.isclose,
+    "fraction": lambda x: np.modf(x)[0],
     "float_exponent": lambda x: np.frexp(x)[1],
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.primitive.families import binary, nondifferentiable, unary
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.kinds import is_integer
 
 equal = binary("equal", None, None, doc="Return whether x == y, element by element.")
 not_equal = binary("not_equal", None, None, doc="Return whether x != y, element by element.")
@@ -38,6 +39,8 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None 
 
 
 def _isclose(xp: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    if is_integer(x) and is_integer(y):  # differences of integers can overflow
+        x, y = xp.astype(x, xp.float64), xp.astype(y, xp.float64)
     # Equal infinities are close, although their difference is NaN.
     same = x == y
     gap = xp.abs(xp.where(same, xp.zeros_like(x), x) - xp.where(same, xp.zeros_like(y), y))

@@ -10,7 +10,7 @@ from tapegrad.ops.elementwise.arithmetic import conj
 from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.elementwise.no_nan import xdivy
 from tapegrad.ops.elementwise.selection import keep, where
-from tapegrad.ops.kinds import as_arrays, is_complex
+from tapegrad.ops.kinds import as_arrays, is_complex, is_integer
 
 
 def _abs_jvp(t: Any, x: Any) -> Any:
@@ -58,7 +58,9 @@ copysign: Function = binary(
 
 def _heaviside(xp: Any, x: Any, y: Any) -> Any:
     x, y = as_arrays(xp, x, y)
-    return xp.where(x == 0, y, xp.astype(x > 0, y.dtype))
+    step = xp.astype(x > 0, y.dtype)
+    # A NaN in x gives NaN; it has no sign.
+    return xp.where(x == 0, y, step if is_integer(x) else xp.where(xp.isnan(x), x, step))
 
 
 heaviside: Function = binary(
