@@ -21,6 +21,7 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 UNKNOWN = -1
 """The count of every object where reference counts are not used."""
@@ -69,6 +70,16 @@ def distrust(reason: str) -> None:
     _reasons.append(reason)
 
 
+def is_held_elsewhere(holder: Any) -> bool:
+    """Whether anything but `holder` can read the memory of its array, e.g. a tape that saved it.
+
+    Memory that is part of a larger array counts as held.
+    """
+    if getattr(holder.array, "base", None) is not None:
+        return True
+    return reference_counts([holder.array]) != [count_for(2)]  # the holder and the list
+
+
 class Owners:
     """How many programs hold each array, by the ids of the arrays."""
 
@@ -91,15 +102,19 @@ class Owners:
             self._holders[number] = self._holders.get(number, 0) + 1
 
     def remove(self, ids: list[int]) -> None:
-        """Remove one holder of each, and empty the list, so that a second call does nothing."""
+        """Remove one holder of each, and empty the list, so that a second call does nothing.
+
+        An interrupt may leave a count too low, never too high: an array is then copied before it is
+        written, which is safe.
+        """
         self.changes += 1
         while ids:
-            number = ids.pop()
-            left = self._holders[number] - 1
-            if left:
-                self._holders[number] = left
+            left = self._holders.get(ids[-1], 0) - 1
+            if left > 0:
+                self._holders[ids[-1]] = left
             else:
-                del self._holders[number]
+                self._holders.pop(ids[-1], None)
+            ids.pop()
 
 
 # Self-check

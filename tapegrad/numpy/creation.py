@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device, resolve_device
 from tapegrad.core.values.dlpack import import_array
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import share
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
@@ -67,7 +67,7 @@ def _shared(obj: Any, dtype: Any, device: Any) -> Any:
         raise ArgumentError(
             f"asarray must copy a {type(obj).__name__}; leave out copy=False to allow it."
         )
-    x = wrap(import_array(obj))
+    x = share(import_array(obj))
     if (dtype is not None and x.dtype != dtype) or device not in (None, x.device):
         raise ArgumentError("asarray cannot change dtype or device without a copy.")
     return x
@@ -145,15 +145,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     >>> from_dlpack(np.ones(2)).tolist()
     [1.0, 1.0]
     """
-    taken = fresh(x) if isinstance(x, Tensor) else wrap(import_array(x))
+    taken = x[...] if isinstance(x, Tensor) else share(import_array(x))
     place = taken.device if device is None else resolve_device(device)
     if place != taken.device:
         if copy is False:
             raise ArgumentError(f"from_dlpack must copy to move from {taken.device} to {place}.")
         return to_device(taken, place)
-    if copy:
-        taken.array = backend_of(taken.array).xp.asarray(taken.array, copy=True)
-    return taken
+    return fresh(taken) if copy else taken
 
 
 # Constant arrays

@@ -36,7 +36,8 @@ from tapegrad.core.recorder import (
 )
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.values.dtypes import as_dtype
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import mark_views
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, MissingRuleError, ShapeError
 
@@ -250,7 +251,11 @@ def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
         raise ArgumentTypeError(f"{primitive.name} cannot take this operand. {error}") from error
     operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
     nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
-    return execute(primitive, operands, nodes, params)
+    result = execute(primitive, operands, nodes, params)
+    shared = [arg for arg in args if type(arg) is SharedTensor]
+    if shared:
+        mark_views(result, shared)
+    return result
 
 
 def _all_raw(args: Sequence[Any]) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.registry import backend_of, find_backend
+from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import host
 from tapegrad.core.values.dlpack import import_array, is_elsewhere
 from tapegrad.core.values.dtypes import numpy_dtype, refuse_unsupported
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import copy_of, make_private, share
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
 NUMBERS = frozenset({float, int, bool, complex})
@@ -63,13 +65,18 @@ def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tens
     `like` sets the device and, if no information is lost, the dtype of host values.
     """
     if isinstance(value, Tensor):
+        if type(value) is SharedTensor and active_stack().tokens:
+            make_private(value)
         return value
     converted = adapted(value)
     if converted is not value:
         return converted  # type: ignore[no-any-return]
     on_device = device_array(value)
     if on_device is not None:
-        return wrap(on_device if dtype is None else with_dtype(on_device, dtype))
+        array = on_device if dtype is None else with_dtype(on_device, dtype)
+        if array is not on_device:
+            return wrap(array)
+        return wrap(copy_of(array)) if active_stack().tokens else share(array)
     array = to_host_array(value, dtype, like)
     return wrap(host.place(array) if like is None else host.place_like(array, like.array))
 
