@@ -134,7 +134,10 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    g *= _add(widened(labels), -1, None, None, True)
+    # The sum of the weights is close to 1; dividing by it removes the rounding error of log_total.
+    total = _add(g, -1, None, None, True)
+    total[total == 0] = 1
+    g *= _add(widened(labels), -1, None, None, True) / total
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)

@@ -55,22 +55,29 @@ log1p: Function = unary(
 
 logaddexp: Function = binary(
     "logaddexp",
-    lambda t, x1, y: t * exp(x1 - _replace_minus_infinity(y)),
-    lambda t, x2, y: t * exp(x2 - _replace_minus_infinity(y)),
+    lambda t, x1, x2, y: t * _share(exp, x1, x2, y),
+    lambda t, x1, x2, y: t * _share(exp, x2, x1, y),
     doc="Return log(exp(x) + exp(y)) without overflow.",
 )
 logaddexp2: Function = binary(
     "logaddexp2",
-    lambda t, x1, y: t * exp2(x1 - _replace_minus_infinity(y)),
-    lambda t, x2, y: t * exp2(x2 - _replace_minus_infinity(y)),
+    lambda t, x1, x2, y: t * _share(exp2, x1, x2, y),
+    lambda t, x1, x2, y: t * _share(exp2, x2, x1, y),
     forward=_logaddexp2,
     doc="Return log2(2**x + 2**y) without overflow.",
 )
 
 
-def _replace_minus_infinity(y: Any) -> Any:
-    """Replace -inf by 0, so that the gradient of log(0 + 0) is 0 and not NaN."""
-    return where(y == -math.inf, 0.0, y)
+def _share(power: Function, a: Any, b: Any, y: Any) -> Any:
+    """Return power(a) / (power(a) + power(b)) for y = log(power(a) + power(b)), and 0 for 0 / 0.
+
+    The two terms are relative to y, so that none overflows. The division removes the rounding
+    error of y, which is large if y is.
+    """
+    is_empty = y == -math.inf
+    safe = where(is_empty, 0.0, y)
+    term, other = (power(where(x == y, 0.0, x - safe)) for x in (a, b))
+    return where(is_empty, 0.0, term / (term + other))
 
 
 def _log_shifted(x: Any, shift: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.primitive.families import Function, binary
+from tapegrad.ops.elementwise.selection import keep
 from tapegrad.ops.kinds import as_arrays
 
 
@@ -44,7 +45,8 @@ multiply_no_nan: Function = binary(
 )
 xdivy: Function = binary(
     "xdivy",
-    lambda t, x2: xdivy(t, x2),
+    # At (0, 0) the function is constant in y and has no derivative in x: the rule returns 0.
+    lambda t, x1, x2: xdivy(keep(t, (x1 != 0) | (x2 != 0)), x2),
     lambda t, y, x2: -xdivy(t * y, x2),
     forward=_xdivy,
     doc="Return x / y, and 0 where x is 0 for every y.",

@@ -51,8 +51,12 @@ def _dense_forward(xp: Any, x: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def _dense_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any:
-    weights = xp.exp(x - log_total[..., None]) * xp.sum(labels, axis=-1, keepdims=True)
-    return t[..., None] * (weights - labels)
+    weights = xp.exp(x - log_total[..., None])
+    # The sum of the weights is close to 1; dividing by it removes the rounding error of log_total.
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    total = xp.where(total == 0, xp.ones_like(total), total)
+    scale = xp.sum(labels, axis=-1, keepdims=True) / total
+    return t[..., None] * (weights * scale - labels)
 
 
 def _with_gradient(loss: Primitive, gradient: Primitive, keeps_input: bool) -> Any:

@@ -11,6 +11,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like, ones_like, zeros_like
 from tapegrad.ops.elementwise.exponential import exp_difference
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.half import in_single
 from tapegrad.ops.indexing.along_axis import take_along_axis_p
 from tapegrad.ops.indexing.primitives import slice_p
@@ -98,24 +99,28 @@ def _cumulative_logsumexp(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     return xp.flip(y, axis=axis) if reverse else y
 
 
-# dy[i] = exp(y[i-1] - y[i]) dy[i-1] + exp(x[i] - y[i]) dx[i]; both factors lie in [0, 1].
+# dy[i] = exp(y[i-1] - y[i]) dy[i-1] + exp(x[i] - y[i]) dx[i]; the factors add up to 1.
 cumulative_logsumexp_p = Primitive("cumulative_logsumexp", _cumulative_logsumexp)
 cumulative_logsumexp_p.real_only = True
 cumulative_logsumexp_p.batch(_batch(cumulative_logsumexp_p))
 
 
-def _decay(y: Any, axis: int, reverse: bool) -> Any:
-    return exp_difference(shift(y, axis, -1 if reverse else 1, first_along(y, axis)), y)
+def _factors(x: Any, y: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
+    """Return both factors, divided by their sum to remove the rounding error of y."""
+    before = shift(y, axis, -1 if reverse else 1, full_like(first_along(y, axis), -math.inf))
+    decay, weight = exp_difference(before, y), exp_difference(x, y)
+    total = decay + weight
+    return divide_no_nan(decay, total), divide_no_nan(weight, total)
 
 
 def _cumulative_logsumexp_vjp(t: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
-    inner = recurrence_transpose(t, _decay(y, axis, reverse), axis, reverse)
-    return inner * exp_difference(x, y)
+    decay, weight = _factors(x, y, axis, reverse)
+    return recurrence_transpose(t, decay, axis, reverse) * weight
 
 
 def _cumulative_logsumexp_jvp(t: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
-    scaled = t * exp_difference(x, y)
-    return recurrence_p(_decay(y, axis, reverse), scaled, axis=axis, reverse=reverse)
+    decay, weight = _factors(x, y, axis, reverse)
+    return recurrence_p(decay, t * weight, axis=axis, reverse=reverse)
 
 
 cumulative_logsumexp_p.vjps(_cumulative_logsumexp_vjp)
@@ -255,7 +260,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     parts = [prepend, x, append]
     if prepend is not None or append is not None:
         x = concat([_as_part(part, x, axis) for part in parts if part is not None], axis)
-    for _ in range(n):
+    for _ in range(min(n, x.shape[axis])):  # after that many, nothing is left
         count = x.shape[axis]
         rest = (slice(None),) * (len(x.shape) - axis - 1)
         low, high = slice(0, max(count - 1, 0)), slice(1, count)
