@@ -31,6 +31,7 @@ from tapegrad.numpy.values import (
     with_dtype,
     with_numbers,
 )
+from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.indexing.slices_and_masks import compress
 from tapegrad.ops.indexing.views import Sliced, as_view
@@ -159,7 +160,7 @@ def block(arrays: Any) -> Any:
     """
     depth = _depth(arrays)
     if depth == 0:
-        return as_array(arrays)
+        return identity(as_array(arrays))
     leaves = _leaves(arrays)
     near = next((leaf for leaf in leaves if is_array(leaf)), None)
     rank = max(depth, *[len(as_array(leaf, near).shape) for leaf in leaves])
@@ -211,6 +212,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     lead = (slice(None),) * place
     tail = (slice(None),) * (len(x.shape) - place - 1)
     parts = joining.unstack(x, axis=place)
+    if len(x.shape) == 1:
+        return tuple(parts)  # numbers, which are no views
     return tuple(as_view(part, x, Sliced, (*lead, k, *tail)) for k, part in enumerate(parts))
 
 

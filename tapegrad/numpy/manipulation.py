@@ -234,8 +234,12 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     """
     others = [k for k, arg in enumerate(args) if arg is None or isinstance(arg, str)]
     given = [arg for k, arg in enumerate(args) if k not in others]
-    tensors = shape.broadcast_arrays(*side_by_side(*given))
-    result = list(tensors)
+    arrays = side_by_side(*given)
+    tensors = shape.broadcast_arrays(*arrays)
+    result = [
+        x if x.shape == tensor.shape else as_view(tensor, x, ReadOnly, "broadcast_arrays")
+        for x, tensor in zip(arrays, tensors, strict=True)
+    ]
     for k in others:  # matplotlib passes None and strings next to lengths
         result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))
     return tuple(result)

@@ -6,10 +6,10 @@ use.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_function
 from tapegrad.core.values.array_interface import Function
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import (
@@ -113,14 +113,10 @@ def tobytes(self: Any, order: str = "C") -> bytes:
 
 
 def strides(self: Any) -> tuple[int, ...]:
-    """Return the strides in bytes of a contiguous copy on the host.
-
-    >>> import tapegrad
-    >>> tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]).strides
-    (8, 4)
-    """
-    sizes = tuple(self.shape)
-    return tuple(self.dtype.itemsize * math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    """Raise AttributeError: code that reads strides would use them on a copy with other strides."""
+    raise AttributeError(
+        "A tensor has no strides, because its memory belongs to its backend. Take x.numpy() first."
+    )
 
 
 _UNDER_THEIR_NAMES = (
@@ -148,3 +144,6 @@ PROPERTIES: Mapping[str, Function] = {
     "real": lambda self: parts.real(self),
     "strides": strides,
 }
+
+for _method in METHODS.values():
+    check_function(_method)

@@ -204,11 +204,13 @@ def nan_to_num(
     x = as_array(x)
     kind = dtype_of(x).kind
     if kind in "biu":
-        return identity(x)
+        return identity(x) if copy else x
     if kind == "c":
         parts = [selection.nan_to_num(p, True, nan, posinf, neginf) for p in (real(x), imag(x))]
-        return complex_numbers.complex(*parts)
-    return selection.nan_to_num(x, copy, nan, posinf, neginf)
+        result = complex_numbers.complex(*parts)
+    else:
+        result = selection.nan_to_num(x, True, nan, posinf, neginf)
+    return result if copy else deliver(result, x)
 
 
 def isposinf(x: Any, out: Any = None) -> Any:

@@ -28,6 +28,8 @@ else:
     HasOperators = object
 
 _new = object.__new__
+_WRITABLE = 1
+"""The flag of Python's buffer protocol that asks for memory to write to."""
 
 
 class TensorShape(tuple[int, ...]):
@@ -165,24 +167,34 @@ class Tensor(HasArray):
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return a snapshot for `np.asarray(x)`, or an array to write to for `np.array(x)`.
+
+        The snapshot is read-only: a function that were to write its result into `x` would fill
+        the snapshot instead.
+        """
         if copy is False:
             raise ArgumentError(
                 "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
                 "np.from_dlpack(x) shares the memory of a tensor on the CPU."
             )
         value = host.fetch(self.array, self.node, AS_ARRAY)
-        return value if dtype is None else value.astype(dtype, copy=False)
+        value = value if dtype is None else value.astype(dtype, copy=False)
+        value.flags.writeable = bool(copy)
+        return value
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Return a writable buffer of a copy for `memoryview(x)` (Python 3.12 and later).
+        """Return a read-only buffer of a copy for `memoryview(x)` (Python 3.12 and later).
 
-        NumPy tries this before `__array__`, so it must also give `np.asarray(x)` a copy.
+        NumPy tries this before `__array__`, so it must also give `np.asarray(x)` a snapshot.
         """
+        if flags & _WRITABLE:
+            raise BufferError("A tensor offers no memory to write to. Write to x.numpy().")
         if self.dtype.name == "bfloat16":
             raise DTypeError(
                 "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
             )
         value = host.fetch(self.array, self.node, AS_ARRAY)
+        value.flags.writeable = False
         return value.data
 
     def __bytes__(self) -> bytes:
