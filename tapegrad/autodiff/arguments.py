@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tapegrad.autodiff import batching
+from tapegrad.autodiff.explain import where_left
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.exits import CutLog
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import adapter_of, to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -56,10 +58,12 @@ def check_tensors(
     leaves: list[Any],
     argument: str,
     in_sight: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    log: CutLog | None = None,
 ) -> list[Any]:
     """Return the leaves as tensors and variables; raise for the first that is neither.
 
-    Sparse gradients become dense inside `in_sight()`, so that a tape records the conversion.
+    Sparse gradients become dense inside `in_sight()`, so that a tape records the conversion. `log`
+    is the recorder that may know where the value left it.
     """
     checked = []
     for position, leaf in enumerate(leaves):
@@ -72,7 +76,7 @@ def check_tensors(
             raise ArgumentTypeError(
                 f"{argument} must hold tensors or variables. Entry {position} is "
                 f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "
-                "tapegrad.constant(...) and watch them."
+                f"tapegrad.constant(...) and watch them.{'' if log is None else where_left(log)}"
             )
     return checked
 

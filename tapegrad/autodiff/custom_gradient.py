@@ -9,7 +9,7 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
-from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.recorder import (
     Node,
@@ -33,11 +33,15 @@ Function = Callable[..., Any]
 
 
 class VariableLog:
-    """A recorder that only logs which trainable variables are read."""
+    """A recorder that only logs which trainable variables are read.
+
+    It is active in the body of a custom gradient, where values may leave the tapes around it.
+    """
 
     listens = False
     watches_variables = False
     tracks_exits = False
+    allows_exits = True
     frame = None
 
     def __init__(self) -> None:
@@ -326,7 +330,7 @@ def recompute_grad(f: Function) -> Function:
                 return pulled_back(*upstream, variables=variables)
 
         def pulled_back(*upstream: Any, variables: Any) -> Any:
-            with GradientTape(watch_accessed_variables=False) as tape:
+            with TransformTape(watch_accessed_variables=False) as tape:
                 leaves = [x * 1 if _is_floating(x) else x for x in nest.flatten(args)]
                 watched = [x for x in leaves if _is_floating(x)]
                 if watched:

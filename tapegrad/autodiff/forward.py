@@ -7,8 +7,11 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, as_unconnected, check_tensors
+from tapegrad.autodiff.explain import report_zero_tangent
 from tapegrad.autodiff.transpose import transposed_jvp
 from tapegrad.autodiff.watch import follow
+from tapegrad.core import exits
+from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -31,7 +34,7 @@ from tapegrad.ops.shape.diagonal import diagonal
 from tapegrad.ops.shape.primitives import broadcast_p
 
 
-class ForwardAccumulator:
+class ForwardAccumulator(CutLog):
     """Compute Jacobian-vector products while the computation runs.
 
     >>> import tapegrad
@@ -44,10 +47,10 @@ class ForwardAccumulator:
 
     listens = True
     watches_variables = False
-    tracks_exits = False
     frame = None
 
     def __init__(self, primals: Any, tangents: Any) -> None:
+        super().__init__()
         nest.assert_same_structure(primals, tangents)
         self.token = Token(keeps_history=False)
         self._recording = False
@@ -90,7 +93,7 @@ class ForwardAccumulator:
         enter_recorder(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
         leave_recorder(self)
         self._recording = False
 
@@ -102,7 +105,7 @@ class ForwardAccumulator:
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """Return the tangents of values computed inside the block, None for values without one."""
         mode = as_unconnected(unconnected_gradients)
-        flat = check_tensors(nest.flatten(primals), "primals")
+        flat = check_tensors(nest.flatten(primals), "primals", log=self)
         return nest.pack_sequence_as(primals, [self._lookup(value, mode) for value in flat])
 
     def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
@@ -137,6 +140,22 @@ class ForwardAccumulator:
         for node, tangent in zip(operation.outputs, results, strict=True):
             if node is not None and tangent is not None:
                 self._set(node, tangent)
+
+
+class TransformAccumulator(ForwardAccumulator):
+    """The accumulator of a transform such as `jvp`: it warns of every value that leaves it."""
+
+    warns_of_numbers = True
+
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
+        super().__exit__()
+        exits.raise_cause(error)
+
+    def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
+        tangent = super()._lookup(value, UnconnectedGradients.NONE)
+        if tangent is None and value.dtype.is_differentiable:
+            report_zero_tangent(self)
+        return creation.zeros_like(value) if tangent is None else tangent
 
 
 def push(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
-from tapegrad.autodiff import batching, explain
+from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import check_watchable, warn_few_times, warn_once
+from tapegrad.autodiff.explain import FAILED, USED_UP
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.sweep import release
 from tapegrad.autodiff.watch import follow
+from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -32,12 +33,11 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 
 
-class Recording:
+class Recording(CutLog):
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
-    tracks_exits = True
-
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
+        super().__init__()
         self.token = Token(keeps_history=True)
         self.listens = persistent
         self.watches_variables = watch_accessed_variables
@@ -46,10 +46,13 @@ class Recording:
         self._levels = [frame.level for frame in around]
         self._persistent = persistent
         self._recording = False
+        self._was_entered = False
         self._used_up = ""
+        # The targets of the last sweep and the sources that it reached, by the ids of their nodes.
+        self._swept: set[int] = set()
+        self._found: set[int] = set()
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
         self._per_example: dict[Any, Tensor] = {}
-        self.cuts: deque[explain.Cut] = deque(maxlen=256)
         if persistent:
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -60,11 +63,11 @@ class Recording:
             raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
         if self._used_up:
             self._start_anew()
-        self._recording = True
+        self._recording = self._was_entered = True
         enter_recorder(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
         if self._recording:
             self._stop()
 
@@ -77,9 +80,10 @@ class Recording:
         self.token.open = False
         self.token = Token(keeps_history=True)
         self._used_up = ""
+        self._swept, self._found = set(), set()
         self._variables.clear()
         self._per_example.clear()
-        self.cuts.clear()
+        self.forget_cuts()
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -167,10 +171,6 @@ class Recording:
             self._per_example[key] = known
         return known
 
-    def note_cut(self, reason: str, node: Node, where: str) -> None:
-        """Remember where the tape lost a value, for `explain`."""
-        self.cuts.append(explain.Cut(reason, weakref.ref(node), where))
-
     # Watching
 
     def watch(self, tensor: Any) -> None:
@@ -217,7 +217,12 @@ class Recording:
         """Return the variables that the tape watches, in the order of their creation."""
         return tuple(self._variables[number][0] for number in sorted(self._variables))
 
-    def _check_usable(self) -> None:
+    def _check_usable(self, method: str) -> None:
+        if not self._was_entered:
+            raise TapeError(
+                f"{method}() needs a tape that has recorded something: enter the tape first, and "
+                "compute the target inside `with tape:`."
+            )
         if self._used_up:
             raise TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients "
@@ -227,10 +232,11 @@ class Recording:
 
     def _begin(self) -> None:
         """Stop a one-shot tape before a differentiation; warn that a persistent tape records it."""
+        self._swept, self._found = set(), set()
         if not self._persistent:
             if self._recording:
                 self._stop()
-            self._used_up = "An earlier call failed half-way."
+            self._used_up = FAILED
         elif self._recording:
             warn_once(
                 "Calling gradient() on a persistent tape inside its block records the backward "
@@ -239,8 +245,10 @@ class Recording:
 
     def _end(self) -> None:
         """Mark a one-shot tape as used up after a differentiation."""
-        if not self._persistent:
-            self._used_up = "It was used up by an earlier call."
+        if self._persistent:
+            self._swept, self._found = set(), set()  # ids of nodes that will die
+        else:
+            self._used_up = USED_UP
             self.token.open = False
 
     def _release_history_of(self, targets: list[Any]) -> None:

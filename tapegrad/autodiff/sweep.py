@@ -13,7 +13,7 @@ from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
 from tapegrad.core.primitive.primitive import INTERPRETERS
-from tapegrad.core.recorder import RAW, Node, Token, active_stack, using_stack
+from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, using_stack
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.ops.indexing.gather import RowGradient
 
@@ -76,6 +76,7 @@ class Sweep:
                 input_cotangents = ()
             if releases and (len(node.tokens) == 1 or self._is_last_user(node)):
                 node.inputs = ()
+                node.params = RELEASED
                 node.primitive = node.saved = node.specs = None
         accelerator.finish()
 
@@ -90,6 +91,7 @@ class Sweep:
 def release(node: Node) -> None:
     """Forget how a value was made: to a tape that follows it from now on it is a leaf."""
     node.inputs = ()
+    node.params = RELEASED
     node.primitive = node.saved = node.specs = None
 
 

@@ -8,16 +8,19 @@ operation when it runs (forward accumulators, persistent tapes) are listeners.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
 
+from tapegrad.core.call_site import call_site
+
 next_order = count(1).__next__
 _new = object.__new__
 NO_PARAMS: dict[str, Any] = {}
+RELEASED: dict[str, Any] = {}
+"""The parameters of a node whose history has been freed, by identity."""
 
 
 class Token:
@@ -110,14 +113,28 @@ class Operation:
 
 
 class Stack:
-    """The active recorders in the order in which they were entered."""
+    """The active recorders in the order in which they were entered.
 
-    __slots__ = ("cut_listeners", "framed", "listeners", "parent", "recorders", "tokens")
+    `exit_listeners` are notified when a value leaves them for plain Python, `cut_listeners` also of
+    operations without derivative. Inside a recorder that allows exits (the body of a custom
+    gradient) the recorders around it are not notified.
+    """
+
+    __slots__ = (
+        "cut_listeners",
+        "exit_listeners",
+        "framed",
+        "listeners",
+        "parent",
+        "recorders",
+        "tokens",
+    )
 
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
-        tokens, listeners, framed, cut_listeners = [], [], [], []
+        tokens, listeners, framed = [], [], []
+        exit_listeners: list[Any] = []
         for recorder in recorders:
             tokens.append(recorder.token)
             if recorder.listens:
@@ -125,11 +142,14 @@ class Stack:
             if recorder.frame is not None:
                 framed.append(recorder)
             if recorder.tracks_exits:
-                cut_listeners.append(recorder)
+                exit_listeners.append(recorder)
+            elif recorder.allows_exits:
+                exit_listeners.clear()
         self.tokens: tuple[Token, ...] = tuple(tokens)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.framed: tuple[Any, ...] = tuple(framed)
-        self.cut_listeners: tuple[Any, ...] = tuple(cut_listeners)
+        self.exit_listeners: tuple[Any, ...] = tuple(exit_listeners)
+        self.cut_listeners = tuple([r for r in exit_listeners if r.token.keeps_history])
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)
@@ -250,17 +270,6 @@ def note_cut(reason: str, nodes: Sequence[Node | None]) -> None:
             for recorder in stack.cut_listeners:
                 if recorder.token in node.tokens:
                     recorder.note_cut(reason, node, call_site())
-
-
-def call_site() -> str:
-    """Return the file and line of the innermost caller outside tapegrad."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("tapegrad.", "tapegrad_", "contextlib")) and module != "tapegrad":
-            break
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def replace_recorder(recorder: Any) -> None:

@@ -193,7 +193,7 @@ class GraphRecorder:
 
     listens = True
     watches_variables = False
-    tracks_exits = False
+    tracks_exits = allows_exits = False
     frame = None
 
     def __init__(self, kind: Any) -> None:

@@ -1,0 +1,128 @@
+"""What a line of the user's program does with a value that it reads: store, show, compare, compute.
+
+Python calls `Tensor.__float__` in the same way for `y = math.sin(x)`, `a[i] = x` and
+`print("%f" % x)`. The instruction that runs has a position in the source, and the syntax tree says
+what is around it.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from itertools import islice
+from types import FrameType
+from typing import Any, NamedTuple
+
+_SHOWING = {"print", "pprint", "str", "repr", "format", "format_map", "isnan", "isfinite", "isinf"}
+_SHOWING |= {"isclose", "allclose", "array_equal", "array2string", "array_repr", "array_str"}
+"""Functions whose result is text or a truth value."""
+_LOGGING = {"debug", "info", "warning", "warn", "error", "critical", "exception", "log"}
+_BINDING = (ast.NamedExpr, ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)
+
+
+class Use(NamedTuple):
+    """The use of a value at one instruction.
+
+    `reader` is the function that reads it ("math.sin"), empty if unknown. `stores` is true for the
+    assignment to an item. `shows` is true if the result is text, a truth value or an index: such a
+    use has no derivative to lose.
+    """
+
+    reader: str
+    stores: bool
+    shows: bool
+
+
+_UNKNOWN = Use("", False, False)
+
+
+def use_at(frame: FrameType) -> Use:
+    """Return the use of a value that the current instruction of a frame reads."""
+    position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if position is None or None in position:
+        return _UNKNOWN
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    try:
+        statement = _statement_at(ast.parse("".join(lines)), position[0], position[2])
+    except (SyntaxError, ValueError):  # the file is not the one that runs
+        return _UNKNOWN
+    if statement is None:
+        return _UNKNOWN
+    parents = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
+    for node in parents:
+        if isinstance(node, ast.expr) and _span(node) == position:
+            reader = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            stores = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+            # Numbers and arrays leave `%` to the tensor, so only texts read it.
+            formats = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+            return Use(reader, stores, formats or _shows(node, parents))
+    return _UNKNOWN
+
+
+def _span(node: Any) -> tuple[int, int, int, int]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _statement_at(tree: ast.AST, line: Any, column: Any) -> ast.stmt | None:
+    """Return the innermost statement at a position."""
+    found: ast.stmt | None = None
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.excepthandler | ast.match_case):
+                waiting.append(child)
+            elif isinstance(child, ast.stmt):
+                first, last, left, right = _span(child)
+                if (first, left) <= (line, column) < (last, right):
+                    found, waiting = child, [child]
+                    break
+    return found
+
+
+def _shows(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether the value of an expression ends in text, in a truth value or in an index."""
+    while True:
+        if isinstance(node, ast.Call) and _is_showing(node.func):
+            return True
+        parent = parents.get(node)
+        if parent is None or isinstance(parent, ast.stmt):
+            return parent is not None and getattr(parent, "test", None) is node
+        if isinstance(parent, ast.JoinedStr | ast.FormattedValue | ast.Compare):
+            return True
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            return True
+        if isinstance(parent, ast.IfExp) and parent.test is node:
+            return True
+        if isinstance(parent, ast.Subscript) and parent.slice is node:
+            return True
+        if isinstance(parent, _BINDING):
+            return False
+        if _is_format(parent):
+            return True
+        node = parent
+
+
+def _is_format(node: ast.AST) -> bool:
+    """Whether this is `"text %f" % x`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
+        return False
+    left = node.left
+    is_text = isinstance(left, ast.Constant) and isinstance(left.value, str | bytes)
+    return is_text or isinstance(left, ast.JoinedStr)
+
+
+def _is_showing(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in _SHOWING or function.id.startswith("assert")
+    if not isinstance(function, ast.Attribute):
+        return False
+    name = function.attr
+    if name in _LOGGING:
+        return "log" in _last_name(function.value)
+    return name in _SHOWING or name.startswith("assert")
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        return _last_name(node.func)
+    return str(getattr(node, "attr", getattr(node, "id", ""))).lower()
