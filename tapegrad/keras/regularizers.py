@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import Configured, Table, described
@@ -179,3 +180,5 @@ __all__ = [
     "orthogonal_regularizer",
     "serialize",
 ]
+
+_check_calls(globals(), __all__)

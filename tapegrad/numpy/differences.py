@@ -53,7 +53,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         parts.append(_beside(append, x, axis))
     x = concat(parts, axis=axis) if len(parts) > 1 else x
     if dtype_of(x).kind == "b":
-        for _ in range(n):
+        for _ in range(min(n, x.shape[axis])):
             x = not_equal(_part(x, axis, 1, None), _part(x, axis, None, -1))
         return x
     return cumulative.diff(x, n, axis)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
@@ -219,3 +220,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_check_calls(globals(), __all__)

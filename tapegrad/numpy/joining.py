@@ -256,7 +256,10 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = axis_of(axis, len(x.shape), "array_split")
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
-        places = [min(k + length if k < 0 else k, length) for k in as_shape(indices_or_sections)]
+        places = [
+            min(k + length if k < 0 else k, length)
+            for k in as_shape(indices_or_sections, "indices_or_sections")
+        ]
         whole = [slice(None)] * axis
         starts, ends = [0, *places], [*places, length]
         return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]

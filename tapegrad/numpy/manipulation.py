@@ -319,9 +319,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """
     x = as_array(a)
     if axis is None:
-        total = sum(as_shape(shift))
+        total = sum(as_shape(shift, "shift"))
         return rearranging.roll(x, total)
-    shifts, axes = as_shape(shift), as_shape(axis)
+    shifts, axes = as_shape(shift, "shift"), as_shape(axis, "axis")
     pairs = max(len(shifts), len(axes))
     if not {len(shifts), len(axes)} <= {1, pairs}:
         raise ShapeError(f"roll needs a shift for each axis. Got {shift} for axes {axis}.")
@@ -341,7 +341,7 @@ def tile(A: Any, reps: Any) -> Any:
     >>> tile([1, 2], 2).tolist()
     [1, 2, 1, 2]
     """
-    return rearranging.tile(as_array(A), as_shape(reps))
+    return rearranging.tile(as_array(A), as_shape(reps, "reps"))
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
@@ -359,7 +359,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     >>> resize([1, 2, 3], (2, 2)).tolist()
     [[1, 2], [3, 1]]
     """
-    x, wanted = ravel(a), as_shape(new_shape)
+    x, wanted = ravel(a), as_shape(new_shape, "new_shape")
     size = math.prod(wanted)
     if any([n < 0 for n in wanted]):
         raise ArgumentError(f"resize needs nonnegative lengths. Got {wanted}.")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad import special_functions as composed
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
 from tapegrad.ops.elementwise import bessel, exponential, sigmoids, special_functions as special
@@ -121,3 +122,5 @@ __all__ = [
     "polygamma", "psi", "rel_entr", "rgamma", "softmax", "spence", "xlog1py", "xlogy", "y0",
     "y1", "zeta",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

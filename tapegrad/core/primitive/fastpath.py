@@ -49,7 +49,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             result = kernels[type(array)](array)
         except KeyError:
             return _first_time(primitive, params, kernels, (array,), (x.node,))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (array,), error)
         except MemoryError as error:
             again = partial(kernels[type(array)], array)
@@ -102,7 +102,7 @@ def two_operands(
             result = kernels[type(b)](x, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (x, b), (None, y.node))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (x, b), error)
         except MemoryError as error:
             again = partial(kernels[type(b)], x, b)
@@ -137,7 +137,7 @@ def two_operands(
             result = kernels[type(a)](a, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (a, b), (node1, node2))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (a, b), error)
         except MemoryError as error:
             again = partial(kernels[type(a)], a, b)

@@ -39,7 +39,14 @@ from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, MissingRuleError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingRuleError,
+    OutOfRangeError,
+    ShapeError,
+    TapegradError,
+)
 
 RuleFunction = Callable[..., Any] | None
 
@@ -91,11 +98,16 @@ class Primitive:
         self.effects = False
         self.by_element = False
         self.real_only = False
+        self.selects = True
+        """Whether results may not depend on some values of the operands, such as infinities."""
+        self.poles = False
+        """Whether slopes are infinite at some finite points: all sweeps guard the rules."""
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
         self._fast_by_params: dict[Any, Callable[..., Any] | None] = {}
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
+        self._guarded_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
         self.joint_vjp: Rule | None = None
@@ -152,6 +164,14 @@ class Primitive:
         if any(rule is not None and rule.wants for rule in self.vjp_rules):
             self.rule_wants = tuple(() if rule is None else rule.wants for rule in self.vjp_rules)
         return self
+
+    def guarded_rules(self) -> tuple[Callable[..., Any] | None, ...] | None:
+        """Return `plain_rules` in a form in which zero cotangents stay zero, if elementwise."""
+        if self.plain_rules is None or self.vjp_rules is None or not self.broadcasts:
+            return self.plain_rules
+        if self._guarded_rules is None:
+            self._guarded_rules = tuple(rule and rule.guarded_function() for rule in self.vjp_rules)
+        return self._guarded_rules
 
     def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate the rule that returns the cotangents of all inputs as a tuple.
@@ -303,7 +323,7 @@ def execute(
     try:
         kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
         result = kernel(*operands, **params)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         explain_failure(primitive, operands, error)
     except MemoryError as error:
         again = partial(kernel, *operands, **params)
@@ -342,9 +362,7 @@ def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
 def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
     """Raise a kernel's error again, with the name of the primitive and the operands' types."""
     about_dtypes = any(words in str(error) for words in _DTYPE_COMPLAINTS)
-    if type(error) not in (ValueError, TypeError) and not (
-        about_dtypes and type(error).__module__.startswith("numpy")
-    ):
+    if isinstance(error, TapegradError) or type(error).__module__ == "numpy.linalg":
         raise error
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     refuse_mixed_devices(primitive.name, arrays)
@@ -355,7 +373,9 @@ def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Except
                 refuse_complex(primitive.name, dtype)
     came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
     kind: type[Exception] = ArgumentTypeError
-    if isinstance(error, ValueError):
+    if isinstance(error, OverflowError):
+        kind = OutOfRangeError
+    elif isinstance(error, ValueError):
         about_shapes = any(
             word in str(error) for word in ("shape", "size", "broadcast", "dimension")
         )

@@ -9,6 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core.commit import assign_together
+from tapegrad.core.failed_calls import explained
+from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
@@ -123,6 +126,9 @@ class Layer(Configured, Module, Holder):
                 f"A weight of layer {self.name!r} would have shape {sizes}, but weights need known "
                 "sizes. Give these sizes of the input to Input, or reshape before the layer."
             )
+        limits = active_limits()
+        if limits is not None:
+            limits.spend_weight(sizes)
         value = initializers.get(initializer)(sizes, dtype=weight_dtype.name)
         variable = Variable(
             value,
@@ -251,8 +257,8 @@ class Layer(Configured, Module, Holder):
             raise ShapeError(
                 f"Layer {self.name!r} has weights of shapes {wanted}. Got {shapes}.{hint}"
             )
-        for variable, value in zip(variables, weights):
-            variable.assign(np.asarray(value, as_dtype(variable.dtype).dtype))
+        values = [np.asarray(x, as_dtype(v.dtype).dtype) for v, x in zip(variables, weights)]
+        assign_together(variables, values)
 
     # Dtypes and names
 
@@ -390,6 +396,11 @@ class Layer(Configured, Module, Holder):
         token, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
         try:
             return self(*args, **kwargs)
+        except Exception as error:
+            other = explained(type(self).call, (self, *args), kwargs, error, self._title)
+            if other is None:
+                raise
+            raise other from error
         finally:
             training_flag.reset(flag)
             current_pass.reset(token)
@@ -450,6 +461,10 @@ class Layer(Configured, Module, Holder):
         )
 
     def _call_on_zeros(self, input_shape: Any, size: int) -> Any:
+        limits = active_limits()
+        if limits is not None:
+            for shape in nest.flatten(_wrapped(input_shape)):
+                limits.check_array(shape.sizes, "an array")
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
@@ -228,7 +229,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     """
     updates = as_operand(updates)
     index = index_operand(indices, "scatter_nd")
-    wanted = tuple(int(n) for n in shape)
+    wanted = check_wholes("shape", shape)
     flat = nd_index(updates, index, wanted, "scatter_nd")
     depth = index.shape[-1]
     if updates.shape != (*index.shape[:-1], *wanted[depth:]):

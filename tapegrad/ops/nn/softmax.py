@@ -12,7 +12,7 @@ from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
 from tapegrad.ops.elementwise.exponential import exp, log
-from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.kinds import is_complex, require_floating
 from tapegrad.ops.reduction.logsumexp import largest_finite
 from tapegrad.ops.shape.primitives import lift_unbatched, sum_p
 
@@ -100,6 +100,7 @@ def _prepare(logits: Any, axis: int | None, name: str) -> tuple[Any, int]:
     x = as_operand(logits)
     if not x.shape:
         raise ShapeError(f"{name} takes tensors of at least one dimension. Got a scalar.")
+    require_floating(name, x)
     return x, normalize_axis(-1 if axis is None else axis, len(x.shape), name)
 
 

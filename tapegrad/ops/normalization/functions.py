@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tapegrad.core.argument_checks import check_count
 from tapegrad.core.primitive.operand import as_operand, normalize_axes
 from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.errors import ArgumentError, ShapeError
@@ -244,6 +245,10 @@ def local_response_normalization(
     """
     x = as_operand(input)
     require_real("local_response_normalization", x)
+    if not x.shape:
+        raise ShapeError("local_response_normalization needs an axis of channels. Got a scalar.")
+    radius = check_count("depth_radius", depth_radius, "local_response_normalization")
+    depth_radius = min(radius, x.shape[-1])  # a larger one reaches no more channels
     window = 2 * depth_radius + 1
     rows = reshape_p(x * x, shape=(prod(x.shape[:-1]), x.shape[-1], 1))
     averages = avg_pool_p(

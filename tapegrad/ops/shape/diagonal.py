@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
@@ -49,7 +50,7 @@ def tril(m: Any, k: int = 0) -> Any:
     >>> tril([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 0.0], [3.0, 4.0]]
     """
-    return band_p(_matrix(m, "tril"), low=None, high=int(k))
+    return band_p(_matrix(m, "tril"), low=None, high=check_whole("k", k, "tril"))
 
 
 def triu(m: Any, k: int = 0) -> Any:
@@ -58,7 +59,7 @@ def triu(m: Any, k: int = 0) -> Any:
     >>> triu([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 2.0], [0.0, 4.0]]
     """
-    return band_p(_matrix(m, "triu"), low=int(k), high=None)
+    return band_p(_matrix(m, "triu"), low=check_whole("k", k, "triu"), high=None)
 
 
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
@@ -67,7 +68,8 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     >>> band_part([[1.0, 2.0], [3.0, 4.0]], 0, 0).tolist()
     [[1.0, 0.0], [0.0, 4.0]]
     """
-    lower, upper = int(num_lower), int(num_upper)
+    lower = check_whole("num_lower", num_lower, "band_part")
+    upper = check_whole("num_upper", num_upper, "band_part")
     return band_p(
         _matrix(input, "band_part"),
         low=None if lower < 0 else -lower,
@@ -79,7 +81,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _diagonal_range(k: Any) -> tuple[int, int]:
-    ends = [int(end) for end in np.reshape(np.asarray(k), -1)]
+    ends = check_wholes("k", k)
     if len(ends) not in (1, 2) or ends[0] > ends[-1]:
         raise ArgumentError(f"k must be one diagonal or a pair (lowest, highest). Got {k}.")
     return ends[0], ends[-1]
@@ -200,7 +202,9 @@ def matrix_diag(
     if len(x.shape) < inner:
         raise ShapeError(f"matrix_diag needs at least {inner} axes. Got {x.shape}.")
     lead, length = tuple(x.shape[:-inner]), x.shape[-1]
-    rows, columns = _size_for(length, low, high, int(num_rows), int(num_cols))
+    rows, columns = _size_for(
+        length, low, high, check_whole("num_rows", num_rows), check_whole("num_cols", num_cols)
+    )
     dtype = numpy_dtype_of(x)
     blank = full_like_p(x, shape=(*lead, rows, columns), value=padding_value, dtype=dtype)
     return matrix_set_diag(blank, x, k=k, align=align)

@@ -1,0 +1,151 @@
+"""Explain an error of an inner line in terms of the arguments of the public function.
+
+A call that fails inside has usually got an argument of the wrong kind. The argument is found by
+the parameters' annotations and by the types that the error message quotes. Without such an
+argument, an internal error (a KeyError, an AssertionError, ...) is left as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.argument_checks import described
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRangeError,
+    OutOfRangeError,
+    ShapeError,
+    TapegradError,
+    ZeroDivisorError,
+)
+
+_LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
+_OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
+_ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
+
+
+def explained(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    error: Exception,
+    title: str | None = None,
+) -> Exception | None:
+    """Return the error to raise instead of one that an inner line raised, or None to keep it."""
+    if isinstance(error, TapegradError) or not _is_of_a_library(error):
+        return None
+    if _is_in_code_of_the_caller(error.__traceback__):
+        return None
+    arguments = _named(function, args, kwargs)
+    suspect = _suspect(function, arguments, str(error))
+    found = _class_for(error, suspect is not None)
+    if found is None:
+        return None
+    title = title or _title(function, args)
+    if suspect is None:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        got = ", ".join(f"{name}={described(value)}" for name, value in given.items())
+        return found(f"{title} cannot take these arguments together: {error}. Got {got}.")
+    name, value = suspect
+    return found(f"{title} cannot take {described(value)} as the argument {name}: {error}")
+
+
+def _is_of_a_library(error: Exception) -> bool:
+    """Whether an error is one of Python's or NumPy's, and not one that users have defined."""
+    if isinstance(error, np.linalg.LinAlgError | FloatingPointError | UnicodeError):
+        return False
+    return type(error).__module__.partition(".")[0] in ("builtins", "numpy")
+
+
+def _is_in_code_of_the_caller(traceback: TracebackType | None) -> bool:
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__", "tapegrad"))
+        if not _is_library(module.partition(".")[0]):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+@cache
+def _is_library(package: str) -> bool:
+    known = package in _LIBRARIES or package.startswith("tapegrad_")
+    return known or package in sys.stdlib_module_names
+
+
+def _class_for(error: Exception, has_suspect: bool) -> type[TapegradError] | None:
+    text = str(error)
+    if isinstance(error, TypeError | RecursionError):
+        return ArgumentTypeError
+    if isinstance(error, IndexError):
+        return IndexOutOfRangeError
+    if isinstance(error, OverflowError):
+        return OutOfRangeError
+    if isinstance(error, ZeroDivisionError):
+        return ZeroDivisorError
+    if isinstance(error, ValueError):
+        return ShapeError if any(word in text for word in _ABOUT_SHAPES) else ArgumentError
+    if isinstance(error, _OTHERS) and has_suspect:
+        return ArgumentTypeError
+    return None
+
+
+def _title(function: Any, args: Sequence[Any]) -> str:
+    owner, _, name = function.__qualname__.rpartition(".")
+    if args and name in ("__init__", "__call__"):
+        return str(getattr(args[0], "__name__", None) or owner.rpartition(".")[2])
+    return str(function.__name__)
+
+
+def _named(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by the names of their parameters."""
+    try:
+        bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    except TypeError:
+        return dict(kwargs)
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found.update({f"{name}[{i}]": item for i, item in enumerate(value)})
+        elif name != "self":
+            found[name] = value
+    return found
+
+
+def _suspect(function: Any, arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
+    """Return the argument that an error is about, if there is one."""
+    quoted = {*re.findall(r"'([\w.]+)'", text), *re.findall(r"\b(\w+) object", text)}
+    by_type = [
+        (name, value)
+        for name, value in arguments.items()
+        if type(value).__name__ in quoted or repr(value)[1:-1] in quoted
+    ]
+    if len(by_type) == 1:
+        return by_type[0]
+    strange = [(name, value) for name, value in arguments.items() if _is_strange(name, value)]
+    both = [pair for pair in strange if any(pair[1] is value for _, value in by_type)]
+    return (both or strange or by_type or [None])[0]  # type: ignore[list-item]
+
+
+def _is_strange(name: str, value: Any) -> bool:
+    """Whether a value is of no use as a tensor, a number, a name or a function."""
+    if type(value) is object or isinstance(value, dict | set):
+        return True
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "OSUV"
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, str) or type(item) is object for item in value)
+    if isinstance(value, int):
+        return abs(value) >= 2**63
+    return False
