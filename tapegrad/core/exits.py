@@ -8,7 +8,6 @@ no derivative, so printing, formatting, logging and branching are no exits.
 
 from __future__ import annotations
 
-import linecache
 import warnings
 import weakref
 from collections import deque
@@ -195,6 +194,8 @@ def _is_ours(called: FrameType) -> bool:
 
 def _sentence(how: str, site: Site, frame: FrameType) -> str:
     became = "an item of a NumPy array" if site.stores else _BECAME.get(how, "a Python number")
+    import linecache  # slow to import, and rarely needed
+
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
     quoted = f", in `{line}`" if line else ""
