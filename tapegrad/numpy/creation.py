@@ -12,8 +12,8 @@ from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device, resolve_device
 from tapegrad.core.values.dlpack import import_array
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.core.values.shared import share
-from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.shared import make_private, share
+from tapegrad.core.values.tensor import SharedTensor, Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
@@ -24,7 +24,7 @@ from tapegrad.numpy.values import (
     refuse_order,
     with_dtype,
 )
-from tapegrad.ops.control.stop_gradient import identity as fresh
+from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_constant, as_shape, full_like_p
 from tapegrad.ops.shape.functions import broadcast_to, reshape, to_device
 from tapegrad.ops.shape.joining import holds_tensors
@@ -152,6 +152,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
             raise ArgumentError(f"from_dlpack must copy to move from {taken.device} to {place}.")
         return to_device(taken, place)
     return fresh(taken) if copy else taken
+
+
+def fresh(x: Any) -> Any:
+    """Return a copy of a tensor, of its memory too if another library can write to that."""
+    result = identity(x)
+    if type(result) is SharedTensor:
+        make_private(result)
+    return result
 
 
 # Constant arrays

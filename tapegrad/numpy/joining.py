@@ -34,7 +34,7 @@ from tapegrad.numpy.values import (
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.indexing.slices_and_masks import compress
-from tapegrad.ops.indexing.views import Sliced, as_view
+from tapegrad.ops.indexing.views import SLICED, as_view
 from tapegrad.ops.shape import joining
 from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
@@ -214,7 +214,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     parts = joining.unstack(x, axis=place)
     if len(x.shape) == 1:
         return tuple(parts)  # numbers, which are no views
-    return tuple(as_view(part, x, Sliced, (*lead, k, *tail)) for k, part in enumerate(parts))
+    return tuple(as_view(part, x, SLICED, (*lead, k, *tail)) for k, part in enumerate(parts))
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -273,7 +273,7 @@ def _as_slices(x: Any, parts: list[Any], axis: int) -> list[Any]:
         stop = start + part.shape[axis]
         index = [slice(None)] * len(x.shape)
         index[axis] = slice(start, stop, 1)
-        as_view(part, x, Sliced, tuple(index))
+        as_view(part, x, SLICED, tuple(index))
         start = stop
     return list(parts)
 

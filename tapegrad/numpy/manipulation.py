@@ -6,6 +6,7 @@ Results are views where NumPy returns views: a write to one reaches the array it
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape, full_like_p
 from tapegrad.ops.indexing.index_plan import parse_basic
 from tapegrad.ops.indexing.views import (
-    Permuted,
-    ReadOnly,
-    Reshaped,
-    Sliced,
+    PERMUTED,
+    READ_ONLY,
+    RESHAPED,
+    SLICED,
     as_view,
     is_contiguous,
     is_free_to_reshape,
@@ -60,7 +61,7 @@ def _new_shape(x: Any, wanted: tuple[int, ...], copy: Any) -> Any:
         return identity(result)
     wanted = tuple(result.shape)
     if is_free_to_reshape(x, wanted):
-        return as_view(result, x, Reshaped, wanted)
+        return as_view(result, x, RESHAPED, wanted)
     if copy is False:
         raise ArgumentError(f"reshape must copy to turn shape {x.shape} into {wanted} here.")
     return result
@@ -69,10 +70,17 @@ def _new_shape(x: Any, wanted: tuple[int, ...], copy: Any) -> Any:
 def _permuted(function: Any, x: Any, *options: Any) -> Any:
     """Return `function(x, *options)`, which permutes the axes, as a view."""
     result = function(x, *options)
-    strides = range(len(x.shape))  # axis k has stride k, so the strides of the result name its axes
-    axes = np.lib.stride_tricks.as_strided(np.zeros(()), [1] * len(strides), strides)
-    order = _NUMPY_NAMES[function](axes, *options).strides
-    return as_view(result, x, Permuted, order)
+    hashable = tuple([tuple(o) if isinstance(o, list) else o for o in options])
+    return as_view(result, x, PERMUTED, _order(function, len(x.shape), hashable))
+
+
+@lru_cache(maxsize=1024)
+def _order(function: Any, ndim: int, options: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the order of the axes after a function of NumPy's has permuted them."""
+    strides = range(ndim)  # axis k has stride k, so the strides of the result name its axes
+    axes = np.lib.stride_tricks.as_strided(np.zeros(()), [1] * ndim, strides)
+    order: tuple[int, ...] = _NUMPY_NAMES[function](axes, *options).strides
+    return order
 
 
 _NUMPY_NAMES: dict[Any, Any] = {
@@ -173,7 +181,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 def _with_other_axes(x: Any, result: Any) -> Any:
     """Return a result with more or fewer axes of length 1 as a view of `x`."""
-    return as_view(result, x, Reshaped, tuple(result.shape))
+    return as_view(result, x, RESHAPED, tuple(result.shape))
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -219,7 +227,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     [[1, 2], [1, 2]]
     """
     x = as_array(array)
-    return as_view(_broadcast(x, as_shape(shape)), x, ReadOnly, "broadcast_to")
+    return as_view(_broadcast(x, as_shape(shape)), x, READ_ONLY, "broadcast_to")
 
 
 def _broadcast(x: Any, wanted: tuple[int, ...]) -> Any:
@@ -237,7 +245,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     arrays = side_by_side(*given)
     tensors = shape.broadcast_arrays(*arrays)
     result = [
-        x if x.shape == tensor.shape else as_view(tensor, x, ReadOnly, "broadcast_arrays")
+        x if x.shape == tensor.shape else as_view(tensor, x, READ_ONLY, "broadcast_arrays")
         for x, tensor in zip(arrays, tensors, strict=True)
     ]
     for k in others:  # matplotlib passes None and strings next to lengths
@@ -272,7 +280,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     result = rearranging.flip(x, axis)
     reversed_axes = normalize_axes(axis, len(x.shape), "flip")
     order = [slice(None, None, -1) if k in reversed_axes else _ALL for k in range(len(x.shape))]
-    return as_view(result, x, Sliced, parse_basic(tuple(order), x.shape))
+    return as_view(result, x, SLICED, parse_basic(tuple(order), x.shape))
 
 
 def fliplr(m: Any) -> Any:

@@ -35,7 +35,7 @@ from tapegrad.ops.elementwise import (
     trigonometric,
 )
 from tapegrad.ops.elementwise.selection import where as choose
-from tapegrad.ops.indexing.views import ImaginaryPart, ReadOnly, RealPart, as_view
+from tapegrad.ops.indexing.views import IMAGINARY_PART, READ_ONLY, REAL_PART, as_view
 from tapegrad.ops.kinds import is_complex
 
 
@@ -46,7 +46,7 @@ def real(val: Any) -> Any:
     [1.0]
     """
     x = as_array(val)
-    return as_view(complex_numbers.real(x), x, RealPart, None)
+    return as_view(complex_numbers.real(x), x, REAL_PART, None)
 
 
 def imag(val: Any) -> Any:
@@ -56,7 +56,7 @@ def imag(val: Any) -> Any:
     [2.0]
     """
     x = as_array(val)
-    kind = ImaginaryPart if is_complex(x) else ReadOnly
+    kind = IMAGINARY_PART if is_complex(x) else READ_ONLY
     return as_view(complex_numbers.imag(x), x, kind, "imag of a real array")
 
 

@@ -13,7 +13,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import moveaxis
 from tapegrad.numpy.values import as_array, dtype_of
 from tapegrad.ops.indexing.functions import getitem
-from tapegrad.ops.indexing.views import ReadOnly, as_view
+from tapegrad.ops.indexing.views import READ_ONLY, as_view
 from tapegrad.ops.shape.functions import reshape
 
 
@@ -56,7 +56,7 @@ def as_strided(
             f"Shape {wanted} with strides {tuple(steps)} exceeds the array of shape {lengths}."
         )
     windows = getitem(reshape(x, (-1,)), places)
-    return as_view(windows, x, ReadOnly, "as_strided")
+    return as_view(windows, x, READ_ONLY, "as_strided")
 
 
 def sliding_window_view(
@@ -92,4 +92,4 @@ def sliding_window_view(
             raise ShapeError(f"A window of {size} does not fit into axis {k} of shape {x.shape}.")
         starts = np.arange(count)[:, None] + np.arange(size)
         x = moveaxis(getitem(x, (*[slice(None)] * k, starts)), k + 1, -1)
-    return as_view(x, array, ReadOnly, "sliding_window_view")
+    return as_view(x, array, READ_ONLY, "sliding_window_view")

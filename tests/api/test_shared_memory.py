@@ -102,6 +102,15 @@ def test_a_variable_does_not_share_the_memory_of_an_import():
     assert v.numpy().tolist() == w.numpy().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("copy", [tnp.copy, tnp.array, lambda x: x.copy(), lambda x: x.flatten()])
+def test_a_copy_of_an_import_has_memory_of_its_own(copy):
+    array = np.array([1.0, 2.0])
+    copied = copy(from_dlpack(array))
+    array[...] = 9.0
+
+    assert copied.numpy().tolist() == [1.0, 2.0]
+
+
 # Exports
 
 

@@ -32,7 +32,7 @@ from tapegrad.ops.indexing.index_plan import (
 )
 from tapegrad.ops.indexing.primitives import slice_p, slice_set_p, unslice_p
 from tapegrad.ops.indexing.scatter import like, take_set_p
-from tapegrad.ops.indexing.views import Sliced, as_view, root_of, write
+from tapegrad.ops.indexing.views import SLICED, as_view, root_of, write
 from tapegrad.ops.shape.joining import unstack
 from tapegrad.ops.shape.primitives import broadcast_p, permute_p, reshape_p
 
@@ -48,13 +48,17 @@ def getitem(x: Any, index: Any) -> Any:
                 part = wrap(x.array[basic])
             else:
                 part = execute(slice_p, [x.array], (x.node,), {"index": basic})
-            return part if _is_element(part, index) else as_view(part, x, Sliced, basic)
+            if not part.array.shape and _is_element(index):
+                return part
+            return as_view(part, x, SLICED, basic)
     else:
         x = as_operand(x)
         basic = parse_basic(index, x.shape)
         if basic is not None:
             part = slice_p(x, index=basic)
-            return part if _is_element(part, index) else as_view(part, x, Sliced, basic)
+            if not part.shape and _is_element(index):
+                return part
+            return as_view(part, x, SLICED, basic)
     if type(index) is not tuple and x.shape:
         item = as_item(index)
         if not is_mask(item):  # one array of integers selects rows: no plan needed
@@ -70,10 +74,8 @@ def getitem(x: Any, index: Any) -> Any:
     return permute_p(taken, axes=arrays_first(first, rank, len(taken.shape)))
 
 
-def _is_element(part: Any, index: Any) -> bool:
-    """Whether NumPy would return a number, which is no view; `x[0, ...]` is an array."""
-    if part.shape:
-        return False
+def _is_element(index: Any) -> bool:
+    """Whether an index of one element gives a number, which is no view; `x[0, ...]` is an array."""
     return Ellipsis not in index if type(index) is tuple else index is not Ellipsis
 
 
@@ -98,7 +100,7 @@ def _iterate_recorded(x: Any) -> Iterator[Any]:
         if _value_of(x) is not value:
             yield getitem(x, k)
         else:
-            yield as_view(part, x, Sliced, (k, *rest)) if rest else part
+            yield as_view(part, x, SLICED, (k, *rest)) if rest else part
 
 
 def _value_of(x: Any) -> Any:
@@ -248,10 +250,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
 
 def _is_view_of(value: Any, x: Any, index: Any) -> bool:
     """Whether `value` is `x[index]`: Python ends `x[index] += v` by assigning that view."""
-    view = getattr(value, "view_of", None)
-    if view is None or view.base is not x or type(view) is not Sliced:
-        return False
-    return bool(view.how == parse_basic(index, x.shape))
+    base, kind, how = getattr(value, "view_of", (None, None, None))
+    return base is x and kind is SLICED and how == parse_basic(index, x.shape)
 
 
 def augmented(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -262,7 +262,7 @@ def augmented(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """
 
     def assign(x: Any, y: Any) -> Any:
-        if getattr(x, "view_of", None) is None or hasattr(root_of(x), "why_read_only"):
+        if not hasattr(x, "view_of") or hasattr(root_of(x), "why_read_only"):
             return NotImplemented
         result = function(x, y)
         if result is NotImplemented:

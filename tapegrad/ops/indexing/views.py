@@ -26,139 +26,135 @@ from tapegrad.ops.shape.primitives import inverse_order, permute_p, reshape_p
 
 
 class View:
-    """How a view is read from its base, and how a new value of it changes the base."""
+    """A kind of view: how it is read from its base, and how a new value of it changes the base.
 
-    __slots__ = ("base", "how")
+    `how` is what distinguishes views of one kind, e.g. the index of a slice.
+    """
 
-    def __init__(self, base: Any, how: Any) -> None:
-        self.base = base
-        self.how = how
+    __slots__ = ()
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Any, how: Any) -> Any:
         """Return the value of the view for a value of its base."""
         raise NotImplementedError
 
-    def write(self, base: Any, part: Any) -> Any:
+    def write(self, base: Any, part: Any, how: Any) -> Any:
         """Return the value of the base after the view has got the value `part`."""
         raise NotImplementedError
 
-    def layout(self, base: np.ndarray) -> np.ndarray:
+    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
         """Return the strides of the view for those of its base, as an array without memory."""
         return base
 
 
-class Sliced(View):
-    """`x[how]` with a basic index."""
-
+class _Sliced(View):
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
-        return slice_p(base, index=self.how)
+    def read(self, base: Any, how: Any) -> Any:
+        return slice_p(base, index=how)
 
-    def write(self, base: Any, part: Any) -> Any:
-        return slice_set_p(base, part, index=self.how)
+    def write(self, base: Any, part: Any, how: Any) -> Any:
+        return slice_set_p(base, part, index=how)
 
-    def layout(self, base: np.ndarray) -> np.ndarray:
-        return base[(..., *self.how)]
+    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
+        return base[(..., *how)]
 
 
-class Reshaped(View):
-    """`x` in the shape `how`."""
-
+class _Reshaped(View):
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
-        return reshape_p(base, shape=self.how)
+    def read(self, base: Any, how: Any) -> Any:
+        return reshape_p(base, shape=how)
 
-    def write(self, base: Any, part: Any) -> Any:
+    def write(self, base: Any, part: Any, how: Any) -> Any:
         return reshape_p(part, shape=tuple(base.shape))
 
-    def layout(self, base: np.ndarray) -> np.ndarray:
-        return base.reshape(self.how, copy=False)
+    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
+        return base.reshape(how, copy=False)
 
 
-class Permuted(View):
-    """`x` with its axes in the order `how`."""
-
+class _Permuted(View):
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
-        return permute_p(base, axes=self.how)
+    def read(self, base: Any, how: Any) -> Any:
+        return permute_p(base, axes=how)
 
-    def write(self, base: Any, part: Any) -> Any:
-        return permute_p(part, axes=inverse_order(self.how))
+    def write(self, base: Any, part: Any, how: Any) -> Any:
+        return permute_p(part, axes=inverse_order(how))
 
-    def layout(self, base: np.ndarray) -> np.ndarray:
-        return base.transpose(self.how)
+    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
+        return base.transpose(how)
 
 
-class RealPart(View):
-    """The real part of a complex tensor."""
-
+class _RealPart(View):
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Any, how: Any) -> Any:
         return complex_numbers.real(base)
 
-    def write(self, base: Any, part: Any) -> Any:
+    def write(self, base: Any, part: Any, how: Any) -> Any:
         return complex_numbers.complex(part, complex_numbers.imag(base))
 
 
-class ImaginaryPart(View):
-    """The imaginary part of a complex tensor."""
-
+class _ImaginaryPart(View):
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Any, how: Any) -> Any:
         return complex_numbers.imag(base)
 
-    def write(self, base: Any, part: Any) -> Any:
+    def write(self, base: Any, part: Any, how: Any) -> Any:
         return complex_numbers.complex(complex_numbers.real(base), part)
 
 
-class ReadOnly(View):
-    """The result of the function named `how`, which NumPy makes a view that must not be written."""
-
+class _ReadOnly(View):
     __slots__ = ()
 
-    def layout(self, base: np.ndarray) -> np.ndarray:
+    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
         raise ValueError("NumPy would copy most of these to give them another shape.")
 
-    def write(self, base: Any, part: Any) -> Any:
+    def write(self, base: Any, part: Any, how: Any) -> Any:
         raise ArgumentError(
-            f"The result of {self.how} is read-only: writing to it would not change the array that "
-            "it was made from. Write to that array, or to a copy: y = x.copy()."
+            f"The result of {how} is read-only: writing to it would not change the array that it "
+            "was made from. Write to that array, or to a copy: y = x.copy()."
         )
 
 
+SLICED = _Sliced()
+"""`x[how]` with a full basic index."""
+RESHAPED = _Reshaped()
+"""`x` in the shape `how`."""
+PERMUTED = _Permuted()
+"""`x` with its axes in the order `how`."""
+REAL_PART = _RealPart()
+IMAGINARY_PART = _ImaginaryPart()
+READ_ONLY = _ReadOnly()
+"""The result of the function named `how`, which NumPy makes a view that must not be written."""
+
 _PRUNE_FROM = 16
-_new = object.__new__
+_ref = weakref.ref
 
 
-def as_view(part: Any, base: Any, kind: type[View], how: Any) -> Any:
+def as_view(part: Any, base: Any, kind: View, how: Any) -> Any:
     """Make the tensor `part` a view of `base`, and return it."""
     if part is base:
         return part
-    view: View = _new(kind)
-    view.base = base
-    view.how = how
-    part.view_of = view
-    if kind is not ReadOnly:
-        try:
-            known = base.views
-        except AttributeError:
-            base.views = [weakref.ref(part)]
-            return part
-        known.append(weakref.ref(part))
-        count = len(known)
-        if count >= _PRUNE_FROM and not count & (count - 1):  # rarely, at powers of two
-            known[:] = [ref for ref in known if ref() is not None]
+    part.view_of = (base, kind, how)
+    if kind is READ_ONLY:
+        return part
+    try:
+        known = base.views
+    except AttributeError:
+        base.views = [_ref(part)]
+        return part
+    known.append(_ref(part))
+    count = len(known)
+    if count >= _PRUNE_FROM and not count & (count - 1):  # rarely, at powers of two
+        known[:] = [ref for ref in known if ref() is not None]
     return part
 
 
 def is_free_to_reshape(x: Any, shape: tuple[int, ...]) -> bool:
     """Whether NumPy would give an array with the strides of `x` another shape without a copy."""
-    if getattr(x, "view_of", None) is None or not math.prod(shape):
+    if not hasattr(x, "view_of") or not math.prod(shape):
         return True
     try:
         _layout(x).reshape(shape, copy=False)
@@ -169,6 +165,8 @@ def is_free_to_reshape(x: Any, shape: tuple[int, ...]) -> bool:
 
 def is_contiguous(x: Any) -> bool:
     """Whether the elements of an array with the strides of `x` lie side by side, in C order."""
+    if not hasattr(x, "view_of"):
+        return True
     try:
         return bool(_layout(x).flags.c_contiguous)
     except ValueError:  # a read-only result, which has no strides
@@ -180,9 +178,9 @@ def _layout(x: Any) -> np.ndarray:
 
     Its elements must not be read.
     """
-    view = getattr(x, "view_of", None)
-    if view is not None:
-        layout: np.ndarray = view.layout(_layout(view.base))
+    if hasattr(x, "view_of"):
+        base, kind, how = x.view_of
+        layout: np.ndarray = kind.layout(_layout(base), how)
         return layout
     shape = tuple(x.shape)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -194,18 +192,16 @@ def _layout(x: Any) -> np.ndarray:
 
 def write(target: Any, value: Any) -> None:
     """Give a tensor a new value, and all tensors that share elements with it theirs."""
-    view = getattr(target, "view_of", None)
-    if view is None and not hasattr(target, "views"):
+    if not hasattr(target, "view_of") and not hasattr(target, "views"):
         _check_storable(target, value)
         _store(target, value)
         return
     values = {id(target): (target, value)}
     root = target
-    while view is not None:
-        value = view.write(view.base, value)
-        root = view.base
+    while hasattr(root, "view_of"):
+        root, kind, how = root.view_of
+        value = kind.write(root, value, how)
         values[id(root)] = (root, value)
-        view = getattr(root, "view_of", None)
     _read_views(root, values)
     for handle, new in values.values():
         _check_storable(handle, new)
@@ -222,7 +218,8 @@ def _read_views(root: Any, values: dict[int, tuple[Any, Any]]) -> None:
             part = ref()
             if part is not None:
                 if id(part) not in values:
-                    values[id(part)] = (part, part.view_of.read(values[id(base)][1]))
+                    _, kind, how = part.view_of
+                    values[id(part)] = (part, kind.read(values[id(base)][1], how))
                 waiting.append(part)
 
 
@@ -245,6 +242,6 @@ def _store(handle: Any, value: Any) -> None:
 
 def root_of(x: Any) -> Any:
     """Return the tensor whose elements `x` shows: `x` itself unless it is a view."""
-    while (view := getattr(x, "view_of", None)) is not None:
-        x = view.base
+    while hasattr(x, "view_of"):
+        x = x.view_of[0]
     return x
