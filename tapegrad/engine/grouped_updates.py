@@ -70,7 +70,7 @@ class Group:
         self.constrained = [variable for variable in variables if variable.constraint]
         self.device = variables[0].device
 
-    def update(
+    def updated(
         self,
         gradients: Sequence[Any],
         scalars: StepScalars,
@@ -78,8 +78,11 @@ class Group:
         amount: float,
         share: float,
         factor: Array,
-    ) -> None:
-        """Make the step of all variables; if memory runs out, none has changed."""
+    ) -> tuple[Sequence[Variable], Sequence[Array]]:
+        """Make the step of all variables; if memory runs out, none has changed.
+
+        Returns the variables that get another array, and those arrays.
+        """
         places = self.places
         arrays = [place.array for place in places]
         others = {"further": scalars.further} if scalars.further else {}
@@ -95,9 +98,7 @@ class Group:
             factor=factor,
             **others,
         )
-        if new is not arrays:
-            for place, array in zip(places, new, strict=True):
-                place.array = array
+        return ((), ()) if new is arrays else (places, new)
 
     def factor(self, gradients: Sequence[Any], limit: float) -> Array:
         """Return the factor that clips the gradients by their global norm."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
+from tapegrad.core.commit import assign_together, restoring
+from tapegrad.core.files.limits import active_limits
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.variable import Variable
 from tapegrad.keras.configured import Configured, Table
 from tapegrad.keras.losses.loss import computing_dtype
@@ -41,6 +47,12 @@ class Metric(Configured, ABC):
         self._dtype = computing_dtype(dtype)
         self._variables: list[Variable] = []
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("update_state")
+        if isinstance(own, FunctionType):
+            setattr(cls, "update_state", _all_or_nothing(own))  # noqa: B010  # mypy sees a method
+
     @property
     def dtype(self) -> str:
         """Name of the dtype of the state."""
@@ -60,6 +72,9 @@ class Metric(Configured, ABC):
         name: str | None = None,
     ) -> Variable:
         """Create a state variable; `aggregation` is accepted for Keras and ignored."""
+        limits = active_limits()
+        if limits is not None:
+            limits.check_array(tuple(shape), "the state of a metric")
         make = _INITIALIZERS.get(initializer, zeros)
         value = make(tuple(shape), dtype=dtype or self._dtype)
         variable = Variable(value, trainable=False, name=name, dtype=dtype or self._dtype)
@@ -82,8 +97,8 @@ class Metric(Configured, ABC):
 
     def reset_state(self) -> None:
         """Set all state variables to 0."""
-        for variable in self._variables:
-            variable.assign(zeros_like(variable), read_value=False)
+        variables = self._variables
+        assign_together(variables, [zeros_like(variable) for variable in variables])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.update_state(*args, **kwargs)
@@ -91,6 +106,17 @@ class Metric(Configured, ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}>"
+
+
+def _all_or_nothing(update_state: Callable[..., None]) -> Callable[..., None]:
+    """Return the method such that an exception leaves the state as it was."""
+
+    @functools.wraps(update_state)
+    def update(self: Metric, *args: Any, **kwargs: Any) -> None:
+        with updating_alone(), restoring(self._variables):
+            update_state(self, *args, **kwargs)
+
+    return update
 
 
 def add_to(variable: Variable, amount: Any) -> None:

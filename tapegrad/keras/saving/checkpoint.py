@@ -9,19 +9,26 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tapegrad.core.commit import assign_together, store
 from tapegrad.core.files.atomic import StrPath, replacing
+from tapegrad.core.files.formats import damage_explained
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
+from tapegrad.keras.saving.slots import (
+    cleared_slots,
+    labels_of,
+    make_slots,
+    slots_of,
+    tables_of,
+)
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tracking import Tracked, track
-from tapegrad.keras.saving.weights import assign_all, differences, shortened
+from tapegrad.keras.saving.weights import differences, placed_like, shortened
 from tapegrad.random import get_global_generator
 
 _SUFFIX = ".safetensors"
@@ -131,7 +138,7 @@ class Checkpoint:
         the returned status.
         """
         tracked = track(vars(self))
-        with TensorFile(_file_of(save_path)) as file, _undoing() as undo:
+        with TensorFile(_file_of(save_path)) as file, _Undo() as undo:
             state = _state_in(file)
             _refuse_differences(file, tracked.variables)
             try:
@@ -142,8 +149,8 @@ class Checkpoint:
                     undo += [partial(_refill, *table) for table in tables_of(optimizer)]
                 for name, optimizer in optimizers.items():
                     make_slots(optimizer, labels[name], tracked.variables)
-            except (AttributeError, KeyError, TypeError) as error:
-                raise ArgumentError(_damaged(file, error)) from error
+            except (AttributeError, LookupError, TypeError) as error:
+                raise FileFormatError(_damaged(file, error)) from error
             variables = _all_variables(tracked)
             _refuse_differences(file, variables)
             # Read all arrays before the first assignment: an unreadable file changes nothing.
@@ -153,11 +160,18 @@ class Checkpoint:
             for name, value in values.items():
                 place = tracked.places[name]
                 undo.append(partial(place.put, place.get()))
-                place.put(value)
-        assign_all(variables, arrays)
-        cleared: list[str] = []
-        for name, optimizer in optimizers.items():
-            cleared += clear_slots(name, optimizer, tracked.variables, saved)
+                with damage_explained(file.path, f"the state of {name!r}"):
+                    place.put(value)
+            cleared: dict[str, Any] = {}
+            for name, optimizer in optimizers.items():
+                cleared |= cleared_slots(name, optimizer, tracked.variables, saved)
+            # All variables change in one call; an exception after it changes them back.
+            known = {**variables, **{name: slot for name, (slot, _) in cleared.items()}}
+            new = {name: placed_like(known[name], array) for name, array in arrays.items()}
+            new |= {name: value for name, (_, value) in cleared.items()}
+            changed = [known[name] for name in new]
+            undo.append(partial(store, changed, [variable.array for variable in changed]))
+            assign_together(changed, new.values())
         done = {*arrays, *values, *cleared}
         missing = [name for name in [*variables, *tracked.places] if name not in done]
         unused = sorted({*saved, *state["values"]} - done)
@@ -196,16 +210,16 @@ def _all_variables(tracked: Tracked) -> dict[str, Variable]:
     return variables
 
 
-@contextmanager
-def _undoing() -> Iterator[list[Callable[[], Any]]]:
-    """Yield a list of undo functions, which are called in reverse order if the block raises."""
-    undo: list[Callable[[], Any]] = []
-    try:
-        yield undo
-    except BaseException:
-        for one in reversed(undo):
-            one()
-        raise
+class _Undo(list[Callable[[], Any]]):
+    """A list of undo functions, which are called in reverse order if the block raises."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            for one in reversed(self):
+                one()
 
 
 def _refill(table: dict[Any, Any], content: dict[Any, Any]) -> None:
@@ -234,7 +248,7 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
     try:
         state: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(_damaged(file, error)) from error
+        raise FileFormatError(_damaged(file, error)) from error
     version = state.get("version") if isinstance(state, dict) else None
     if version != _VERSION:
         raise ArgumentError(

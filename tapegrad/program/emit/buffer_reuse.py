@@ -45,6 +45,34 @@ def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) 
     return found
 
 
+def writes_last(
+    steps: Sequence[Step], in_place: Mapping[int, Value]
+) -> tuple[list[Step], dict[int, Value]]:
+    """Return the steps with those that overwrite variables last, and what these overwrite.
+
+    Everything that can fail then comes before the first write. A step whose results another one
+    needs before that overwrites nothing.
+    """
+    kept = dict(in_place)
+    while True:
+        last = [any(value.number in kept for value in step.results) for step in steps]
+        late = {v.number for step, is_last in zip(steps, last) if is_last for v in step.results}
+        needed = {
+            value.number
+            for step, is_last in zip(steps, last)
+            if not is_last
+            for value in step.reads
+            if value.number in late
+        }
+        if not needed:
+            early = [step for step, is_last in zip(steps, last) if not is_last]
+            return [*early, *[step for step, is_last in zip(steps, last) if is_last]], kept
+        for step in steps:
+            if any(value.number in needed for value in step.results):
+                for value in step.results:
+                    kept.pop(value.number, None)
+
+
 def _reads(step: Any, value: Value) -> bool:
     return any(read.number == value.number for read in step.reads)
 
