@@ -11,6 +11,7 @@ from typing import Any
 from tapegrad.core.commit import assign_together, restoring
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.update_lock import updating_alone
+from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values.variable import Variable
 from tapegrad.keras.configured import Configured, Table
 from tapegrad.keras.losses.loss import computing_dtype
