@@ -105,7 +105,7 @@ def finished_rows(
         return wrap_levels(shaped(rows, full, len(levels)), levels)
     if unconnected is UnconnectedGradients.NONE:
         return None
-    example = source.value() if isinstance(source, Variable) else source
+    example = source.shared_value() if isinstance(source, Variable) else source
     return creation.zeros_for(example, full, source.dtype.dtype)
 
 

@@ -156,19 +156,23 @@ class Recording(CutLog):
             return False
         return variable.dtype.is_differentiable
 
-    def read_per_example(self, variable: Variable) -> Any:
-        """Read a variable for a tape inside vmap: one copy (a view) per example."""
+    def read_per_example(self, variable: Variable, is_own: bool = False) -> Any:
+        """Read a variable for a tape inside vmap: one copy (a view) per example.
+
+        With `is_own`, the result is a source of its own; otherwise reads share one.
+        """
         stack = active_stack()
         key = (variable.number, id(variable.array), stack.tokens)
-        known = self._per_example.get(key)
+        known = None if is_own else self._per_example.get(key)
         if known is None:
             inside = [r for r in stack.recorders if r.frame is self.frame]
             with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
-                known = batching.per_example(variable.value(), self.frame)
+                known = batching.per_example(variable.shared_value(), self.frame)
             for recorder in inside:
                 node = follow(batching.unwrap(known)[0], recorder.token)
                 recorder.follows_variable(variable, node)
-            self._per_example[key] = known
+            if not is_own:
+                self._per_example[key] = known
         return known
 
     # Watching
@@ -277,7 +281,8 @@ class Recording(CutLog):
             return None
         nodes = self._source_nodes(target)
         if isinstance(target, Variable):
-            nodes = [leaf for leaf in nodes if leaf.specs is None]  # not those of its casts
+            # Neither the leaves of its casts nor those of tensors from `value()`.
+            nodes = [leaf for leaf in nodes if leaf.specs is None and "own" not in leaf.params]
         if nodes:
             return nodes[0]
         if not any(target is source for source in sources):

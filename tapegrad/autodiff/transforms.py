@@ -167,7 +167,7 @@ def _forward_jacobian(
     """Compute all columns by one batched tangent, in chunks that limit the memory."""
     if nest.is_nested(source):
         raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
-    inside, levels = unwrap(source.value() if isinstance(source, Variable) else source)
+    inside, levels = unwrap(source.shared_value() if isinstance(source, Variable) else source)
     step = chunk or max(1, CHUNK_BYTES // max(1, inside.nbytes))
     columns, value, own = [], None, levels
     for start in range(0, max(source.size, 1), step):

@@ -42,7 +42,7 @@ def as_array(value: Any, near: Any = None) -> Any:
     if kind is Tensor or kind in INTERPRETERS:
         return value
     if kind is Variable:
-        return value.value()
+        return value.shared_value()
     if kind in (list, tuple) and holds_tensors(value):
         return stack(as_arrays(value))
     if active_stack() is RAW and find_backend(kind) is not None:
@@ -60,7 +60,7 @@ def as_array(value: Any, near: Any = None) -> Any:
 
 
 def _placed(array: np.ndarray, near: Any) -> Tensor:
-    near = near.value() if type(near) is Variable else near
+    near = near.shared_value() if type(near) is Variable else near
     while type(near) in INTERPRETERS:
         near = near.tensor
     if isinstance(near, Tensor):

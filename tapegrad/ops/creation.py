@@ -17,6 +17,7 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import adapted, copy_of_device_array, to_host_array, to_tensor
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
@@ -43,8 +44,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     >>> constant([[1.0, 2.0]]).shape
     (1, 2)
     """
-    value = adapted(value)  # a list of tensors is stacked, so that tapes record it
-    if isinstance(value, Tensor):
+    # A list of tensors is stacked, so that tapes record it.
+    value = value.value() if isinstance(value, Variable) else adapted(value)
+    if isinstance(value, Tensor) or type(value) in INTERPRETERS:
         if dtype is not None and value.dtype != dtype:
             raise ShapeError(
                 f"constant got a {value.dtype} tensor and dtype={dtype}. Use cast to convert it."
@@ -75,7 +77,7 @@ def convert_to_tensor(
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
     """
-    tensor = to_tensor(value, dtype)
+    tensor = value.value() if isinstance(value, Variable) else to_tensor(value, dtype)
     if dtype is not None and tensor.dtype != dtype:
         raise ShapeError(
             f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "

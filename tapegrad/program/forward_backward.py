@@ -12,18 +12,25 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.recorder import EMPTY, Stack, using_stack
+from tapegrad.core.recorder import EMPTY, Node, Stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
 from tapegrad.program.graph.graph import Graph, Value
 from tapegrad.program.graph.initial_draws import without_initial_draws
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
+from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recorded, Recording
-from tapegrad.program.result_structure import Entry, arrays_of, rebuilt, without_arrays
+from tapegrad.program.result_structure import (
+    Entry,
+    arrays_of,
+    plain_leaf,
+    rebuilt,
+    without_arrays,
+)
 
 Python = Callable[..., Any]
 
@@ -90,6 +97,7 @@ class ForwardBackward(NamedTuple):
     backward: BackwardProgram | None
     structure: Any
     """The structure of the arguments, with None for the leaves."""
+    guards: Guards
 
 
 class FirstCall(NamedTuple):
@@ -110,6 +118,14 @@ class FirstCall(NamedTuple):
             return entry.run_all(arrays)
         self.commit()
         return self.recorded
+
+
+class _WholeTape(GradientTape):
+    """A tape that watches all variables that are read, trainable or not."""
+
+    def follows_variable(self, variable: Variable, node: Node) -> bool:
+        self._variables.setdefault(variable.number, (variable, []))
+        return super().follows_variable(variable, node)
 
 
 class _Pulled(NamedTuple):
@@ -136,33 +152,33 @@ def record_forward_backward(
         recording.kept = {}
         tensors = [leaf for leaf in inside if type(leaf) is Tensor]
         tracked = [x for x, flag in zip(tensors, flags) if flag]
-        with GradientTape() as tape:
-            rest = [v for v in live_variables() if v.dtype.is_differentiable and not v.trainable]
-            if tracked or rest:
-                tape.watch([*tracked, *rest])
+        with _WholeTape() as tape:
+            if tracked:
+                tape.watch(tracked)
             args, kwargs = nest.pack_sequence_as(structure, inside)
             result = python_function(*args, **kwargs)
-        flat = nest.flatten(result)
+        flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
+        outputs = [array for leaf in flat for array in arrays_of(leaf)]
         kept, recording.kept = recording.kept, None
         cut = len(recording.calls)
         pulled = _pull_back(recording, tape, flat, tracked, stack)
     del tape
     read, written = recording.finish()
-    outputs = [array for leaf in flat for array in arrays_of(leaf)]
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
     everything = recording.graph([*outputs, *grads], read, written)
     whole = without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
     try:
-        entry = Entry(program_of(split.forward, variables), result, flat, variables)
+        guards = Guards(recording)
+        entry = Entry(program_of(split.forward, variables), result, flat, variables, guards)
         backward = None
         if pulled is not None:
             backward = split.backward_program(pulled, list(flags), entry.variables)
     except Exception as error:
         raise NoProgram from error
     empty = nest.pack_sequence_as(structure, [None] * len(leaves))
-    programs = ForwardBackward(entry, backward, empty)
+    programs = ForwardBackward(entry, backward, empty, guards)
     if whole is everything:
         recording.let_go()
         return programs, FirstCall(None, recording.commit)
@@ -202,7 +218,7 @@ def _tracked_variables(recording: Recording, made: list[Tensor], stack: Stack) -
         return [
             variable
             for variable, before in recording.known_variables()
-            if before.value.number in read and variable.value().node is not None
+            if before.value.number in read and variable.shared_value().node is not None
         ]
 
 

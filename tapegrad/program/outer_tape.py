@@ -51,7 +51,7 @@ class TrackedOperands:
     def __init__(self, entry: Entry, leaves: list[Any]) -> None:
         self.entry = entry
         self.tensors = [leaf for leaf in leaves if type(leaf) is Tensor]
-        values = [variable.value() for variable in entry.variables]
+        values = [variable.shared_value() for variable in entry.variables]
         self.nodes = tuple(x.node for x in (*self.tensors, *values))
         numbers = {variable.number for variable in entry.written}
         arrays = [variable.array for variable in entry.variables]
@@ -98,6 +98,7 @@ class OneCall:
 
     differentiable = many = needs_tensors = takes_none = True
     broadcasts = conjugates = effects = False
+    selects = True
     plain_rules = add_part = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Backward) -> None:
@@ -116,7 +117,9 @@ class Backward:
         programs: ForwardBackward,
         leaves: list[Any],
         tracked: TrackedOperands,
+        owner: Any = None,
     ) -> None:
+        self._owner = owner  # kept alive, because the Python code may run again
         self._pullback = pullback
         self._back = programs.backward
         self._leaves = [_PLACE if type(leaf) is Tensor else leaf for leaf in leaves]

@@ -41,7 +41,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
 
     def call(x: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
-            x = x.value() if type(x) is Variable else x
+            x = x.shared_value() if type(x) is Variable else x
             if type(x) is not Tensor:
                 return bind_any(primitive, (x,), params)
         array = x.array
@@ -116,13 +116,13 @@ def two_operands(
         if type(x) is not Tensor:
             if type(x) in numbers and type(y) is Tensor:
                 return with_number_first(x, y)
-            x = x.value() if type(x) is Variable else x
+            x = x.shared_value() if type(x) is Variable else x
             if type(x) is not Tensor:
                 return bind(primitive, (x, y), params)
         a = x.array
         node1 = x.node
         if type(y) is Variable:
-            y = y.value()
+            y = y.shared_value()
         if type(y) is Tensor:
             b = y.array
             node2 = y.node

@@ -24,7 +24,7 @@ def as_operand(value: Any) -> Any:
     if kind is Tensor or kind in INTERPRETERS:
         return value
     if kind is Variable:
-        return value.value()
+        return value.shared_value()
     if active_stack() is RAW and find_backend(kind) is not None:
         return value
     return to_tensor(value)

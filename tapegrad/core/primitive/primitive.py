@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.exact_key import exact_key
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
 from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
@@ -84,6 +85,7 @@ class Primitive:
         *,
         differentiable: bool = True,
         many: bool = False,
+        selects: bool = True,
     ) -> None:
         if name in PRIMITIVES:
             raise KeyError(f"There is already a primitive called {name!r}.")
@@ -98,7 +100,7 @@ class Primitive:
         self.effects = False
         self.by_element = False
         self.real_only = False
-        self.selects = True
+        self.selects = selects
         """Whether results may not depend on some values of the operands, such as infinities."""
         self.poles = False
         """Whether slopes are infinite at some finite points: all sweeps guard the rules."""
@@ -135,7 +137,7 @@ class Primitive:
                     if kernel is not None:
                         return kernel(*args, **params)
                     return bind_any(self, args, params)
-                arg = arg.value()
+                arg = arg.shared_value()
                 if type(arg) is not Tensor:
                     return bind_any(self, args, params)
             operands.append(arg.array)
@@ -145,7 +147,10 @@ class Primitive:
     def _fast_with(self, params: dict[str, Any]) -> Callable[..., Any] | None:
         """The cached fast path for one tensor and these params."""
         values = tuple(params.values())
-        key = (values, tuple([type(value) for value in values]))
+        kinds = tuple([type(value) for value in values])
+        if float in kinds and 0.0 in values:  # which equals -0.0
+            values = tuple([exact_key(value) for value in values])
+        key = (values, kinds)
         try:
             return self._fast_by_params[key]
         except KeyError:
@@ -170,7 +175,11 @@ class Primitive:
         if self.plain_rules is None or self.vjp_rules is None or not self.broadcasts:
             return self.plain_rules
         if self._guarded_rules is None:
-            self._guarded_rules = tuple(rule and rule.guarded_function() for rule in self.vjp_rules)
+            pairs = zip(self.vjp_rules, self.plain_rules, strict=True)
+            self._guarded_rules = tuple([
+                plain if rule is None or rule.keeps_zero else rule.guarded_function()
+                for rule, plain in pairs
+            ])  # fmt: skip
         return self._guarded_rules
 
     def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:

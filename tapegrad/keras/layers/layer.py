@@ -315,7 +315,7 @@ class Layer(Configured, Module, Holder):
     def _losses_of(self, forward_pass: object | None) -> list[Any]:
         found = list(self._own_losses) if self._last_pass is forward_pass else []
         if self._trainable:
-            found += [rule(v.value()) for v, rule in self._regularized if v.trainable]
+            found += [rule(v.shared_value()) for v, rule in self._regularized if v.trainable]
         for layer in self._inner_layers():
             found += layer._losses_of(forward_pass)
         return found

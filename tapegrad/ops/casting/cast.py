@@ -35,7 +35,7 @@ def _batch(primitive: Primitive) -> Any:
     return lambda size, batched, x, *, dtype: primitive(x, dtype=dtype)
 
 
-cast_p = Primitive("cast", _astype)
+cast_p = Primitive("cast", _astype, selects=False)
 cast_p.by_element = True
 # The sweep casts every gradient to the dtype of its input, so the rule returns it unchanged.
 cast_p.vjps(lambda t: t)
@@ -141,7 +141,7 @@ def _cast_variable(x: Variable, fast_cast: Function, dtype: np.dtype[Any]) -> An
 
 def _same(x: Any) -> Any:
     """Return a new tensor with the same array; gradients and item assignment stay separate."""
-    x = x if type(x) is Tensor else x.value()
+    x = x if type(x) is Tensor else x.shared_value()
     if type(x) is not Tensor:  # a variable inside vmap
         return x
     if x.node is None:

@@ -87,7 +87,7 @@ def _as_int(item: Any) -> int | None:
     A scalar on a device gives None, because reading it would synchronize.
     """
     if isinstance(item, Variable):
-        item = item.value()
+        item = item.shared_value()
     if isinstance(item, Tensor):
         item = item.array
     if isinstance(item, bool | np.bool_):
@@ -147,7 +147,7 @@ def as_item(item: Any) -> Any:
     if number is not None:
         return number
     if isinstance(item, Variable):
-        item = item.value()
+        item = item.shared_value()
     if isinstance(item, list | tuple) and holds_tensors(item):
         item = as_operand(item)
     on_device = None if isinstance(item, Tensor) else device_array(item)
