@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.autodiff.explain import why_without_gradient
 from tapegrad.core.argument_checks import refuse
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.index_check import refuse_out_of_range
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor
@@ -79,6 +82,9 @@ def _checked_gradient(gradient: Any, variable: Variable) -> Any:
             f"The gradient of {variable.name!r} must have shape {variable.shape}. "
             f"Got {gradient.shape}."
         )
+    if isinstance(gradient, IndexedSlices) and type(gradient.indices.array) is np.ndarray:
+        what = f"The gradient of {variable.name!r}"
+        refuse_out_of_range(what, gradient.indices.array, variable.shape[0], 0)
     if gradient.dtype.is_complex and not variable.dtype.is_complex:
         raise ArgumentTypeError(
             f"The gradient of {variable.name!r} ({variable.dtype}) must be real. "

@@ -38,6 +38,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
+from tapegrad.program.failed_replay import explained
 from tapegrad.program.fusion.fusion import CHEAP, Fused, fused
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
@@ -142,9 +143,18 @@ class Program(Inspectable):
         except UnfitError as error:
             self._move(error.position)
             return self(inputs)
+        except Exception as error:
+            raise self.explained(error, inputs) from None
         if self._graph_run is not None and self._graph_run.reason:
             self._split(self._graph_run)
         return tuple(outputs)
+
+    def explained(self, error: Exception, inputs: Sequence[Any]) -> Exception:
+        """Return an error of a run as one that names the user's operation and line."""
+        arrays = [variable.array for variable in self._variables]
+        by_number = {v.number: array for v, array in zip(self._variables, arrays)}
+        read = [by_number.get(number) for number in self.recorded.variables]
+        return explained(error, self.recorded, inputs, read)
 
     def _move(self, position: int) -> None:
         """Let a loop overwrite no variable from now on, because its arrays are not in order."""

@@ -293,10 +293,15 @@ def test_store_changes_all_in_one_call() -> None:
 def test_restoring_puts_values_back_after_any_exception() -> None:
     v = tf.Variable(1.0)
     for kind in (ValueError, KeyboardInterrupt, SystemExit):
-        with pytest.raises(kind), restoring([v]):
-            v.assign(2.0)
-            raise kind
+        with pytest.raises(kind):
+            change_and_fail(v, kind)
         assert float(v) == 1.0
+
+
+def change_and_fail(variable: Any, kind: type[BaseException]) -> None:
+    with restoring([variable]):
+        variable.assign(2.0)
+        raise kind
 
 
 def test_parts_are_completed_after_an_exception() -> None:

@@ -150,8 +150,7 @@ def test_a_program_reads_all_variables_at_one_moment() -> None:
     mixed: list[int] = []
 
     def reads() -> None:
-        for _ in range(TIMES):
-            mixed.append(len(set(read().numpy().tolist())))
+        mixed.extend(len(set(read().numpy().tolist())) for _ in range(TIMES))
 
     together(lambda: [write() for _ in range(TIMES)] and None, reads, reads)
 
