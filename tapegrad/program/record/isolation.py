@@ -6,9 +6,10 @@ recording, and every other thread gets the real ones. Whatever other threads wri
 and an interrupted recording has changed nothing.
 
 The attribute `array` of tensors is a property at that time, too. It finds the tensors that the
-function did not compute itself, such as those of a closure.
+function did not compute itself, such as those of a closure. Likewise the attributes that the thread
+reads of layers, optimizers and modules are noted.
 
-Outside of recordings both attributes are plain slots, which cost nothing more.
+Outside of recordings all of them are plain attributes, which cost nothing more.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tapegrad.core.call_site import call_site
+from tapegrad.core.observed import Observed
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
+from tapegrad.errors import RecordingError
+from tapegrad.ops.indexing.views import WRITE_GUARDS
 from tapegrad.program.record.recording import Recorded, Recording, current_recording, set_recording
 
 _variable_array: Any = Variable.__dict__["array"]
@@ -76,21 +81,73 @@ def recorded_by(recording: Recording) -> Iterator[None]:
     with _lock:
         _installed[0] += 1
         if _installed[0] == 1:
-            _set_attributes(_VariableArray(), _TensorArray())
+            _set_attributes(_VariableArray(), _TensorArray(), _OBSERVED)
     try:
         set_recording(recording)
         yield
     finally:
-        set_recording(None)
+        if current_recording() is recording:
+            set_recording(None)
         with _lock:
             _installed[0] -= 1
             if not _installed[0]:
-                _set_attributes(_variable_array, _tensor_array)
+                _set_attributes(_variable_array, _tensor_array, {})
 
 
-def _set_attributes(of_variables: Any, of_tensors: Any) -> None:
+def _set_attributes(of_variables: Any, of_tensors: Any, of_observed: dict[str, Any]) -> None:
     type.__setattr__(Variable, "array", of_variables)
     type.__setattr__(Tensor, "array", of_tensors)
+    type.__setattr__(Observed, "__setattr__", of_observed.get("__setattr__", _set))
+    if of_observed:
+        type.__setattr__(Observed, "__getattribute__", of_observed["__getattribute__"])
+    elif "__getattribute__" in vars(Observed):
+        type.__delattr__(Observed, "__getattribute__")
+
+
+_set: Any = Observed.__setattr__
+
+
+def _set_noted(self: Observed, name: str, value: Any) -> None:
+    """Write an attribute of an observed object while a function is recorded."""
+    _set(self, name, value)
+    recording = current_recording()
+    if recording is not None:
+        recording.note_write(self, name)
+
+
+def _get_noted(self: Observed, name: str) -> Any:
+    """Read an attribute of an observed object while a function is recorded."""
+    recording = current_recording()
+    if recording is None:
+        return object.__getattribute__(self, name)
+    try:
+        value = object.__getattribute__(self, name)
+    except AttributeError:
+        recording.note_read(self, name)  # the attribute may be added later
+        raise
+    if name in object.__getattribute__(self, "__dict__"):
+        recording.note_read(self, name)
+    return value
+
+
+def _refuse_outside_write(tensor: Any) -> None:
+    """Raise if the function that is being recorded writes to a tensor that it did not make."""
+    recording = current_recording()
+    if recording is None or not isinstance(tensor, Tensor):
+        return
+    if type(_tensor_array.__get__(tensor)) is not Recorded and not recording.has_made(tensor):
+        raise RecordingError(
+            f"A function that is being recorded writes to a tensor from outside at {call_site()}. "
+            "Later calls replay the recording and would not write to it. Pass the tensor as an "
+            "argument, use a Variable, or run the function eagerly with "
+            "function(jit_compile=False)."
+        )
+
+
+WRITE_GUARDS.append(_refuse_outside_write)
+
+
+_OBSERVED = {"__getattribute__": _get_noted, "__setattr__": _set_noted}
 
 
 def _start_child() -> None:
@@ -99,7 +156,7 @@ def _start_child() -> None:
     _lock = threading.Lock()
     _installed[0] = 0 if current_recording() is None else 1
     if not _installed[0]:
-        _set_attributes(_variable_array, _tensor_array)
+        _set_attributes(_variable_array, _tensor_array, {})
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,11 @@ import numpy as np
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import Array, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
+from tapegrad.core.call_site import call_site, place_of, user_call
+from tapegrad.core.commit import set_recording_check, store
+from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
-from tapegrad.core.recorder import call_site, current_region
+from tapegrad.core.recorder import current_region
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import backend_for
 from tapegrad.core.values.tensor import Tensor
@@ -92,6 +95,19 @@ def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     return any(id(_owner(result)) in owners for result in results)
 
 
+def _origin() -> tuple[str, str]:
+    """The line of the user's code that led to this call, and the function that it called."""
+    frame, called = user_call()
+    name = called.f_code.co_name
+    if name == "__call__":
+        name = type(called.f_locals.get("self")).__name__
+    return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
+
+
+_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper"}
+"""Functions of the package that stand between the user's code and a public function."""
+
+
 def _owner(array: Any) -> Any:
     """Return the owner of an array's memory: a device allocation, or the base array."""
     if isinstance(array, np.generic):  # a NumPy scalar, which shares no memory
@@ -133,6 +149,9 @@ class Recording:
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
         self.initial: list[Value] = []
         """The initial values of the variables that were created here and outlive the call."""
+        self._reads: dict[tuple[int, str], Any] = {}
+        """The objects whose attributes were read, by their ids and the attributes' names."""
+        self._updated: set[tuple[int, str]] = set()
         self._own_tensors: set[int] = set()
         self.outside_tensors: dict[int, tuple[Tensor, Array]] = {}
         """The tensors that were used and not made here, with their arrays, by the tensors' ids."""
@@ -185,9 +204,32 @@ class Recording:
         self._now[variable.number] = now
         return now
 
+    def note_read(self, owner: Observed, name: str) -> None:
+        """Remember that an attribute was read."""
+        self._reads[id(owner), name] = owner
+
+    def note_write(self, owner: Observed, name: str) -> None:
+        """Remember that an attribute was written."""
+        if (id(owner), name) in self._reads:
+            self._updated.add((id(owner), name))
+
+    def reads(self) -> Iterator[tuple[Observed, str]]:
+        """Yield the objects and the attributes of them that were read and that may change.
+
+        An attribute that was read and then written is state of the Python code, such as a counter
+        of calls. Replays do not count either.
+        """
+        for (number, name), owner in self._reads.items():
+            if name not in owner.unobserved and (number, name) not in self._updated:
+                yield owner, name
+
     def note_new_tensor(self, tensor: Tensor) -> None:
         """Remember that a tensor with an array from outside was made here."""
         self._own_tensors.add(id(tensor))
+
+    def has_made(self, tensor: Tensor) -> bool:
+        """Whether a tensor with an array from outside was made here."""
+        return id(tensor) in self._own_tensors
 
     def note_tensor(self, tensor: Tensor, array: Array) -> None:
         """Remember a tensor that was used, unless it was made here."""
@@ -245,8 +287,10 @@ class Recording:
         values = tuple(self.value_of(array) for array in results)
         given = tuple(self._operand(o) for o in operands)
         aliases = _share_memory(results, arrays)
+        site, function = _origin()
+        region = current_region()
         self.calls.append(
-            Call(primitive, given, params, values, array_type, aliases, current_region())
+            Call(primitive, given, params, values, array_type, aliases, region, site, function)
         )
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
@@ -276,9 +320,9 @@ class Recording:
 
     def commit(self) -> None:
         """Give the variables the values that the recording computed, if no program does."""
-        for number, variable in self.variables.items():
-            now = self._now[number]
-            variable.array = now.array if type(now) is Recorded else now
+        new = [self._now[number] for number in self.variables]
+        arrays = [now.array if type(now) is Recorded else now for now in new]
+        store(list(self.variables.values()), arrays)
 
     def let_go(self) -> None:
         """Drop arrays, which are large, and tensors; both form reference cycles."""
@@ -286,6 +330,7 @@ class Recording:
         self._now.clear()
         self._made.clear()
         self.outside_tensors.clear()
+        self._reads.clear()
 
     def _settle_made(self) -> None:
         """Handle the variables that were created inside the recording.
@@ -404,7 +449,9 @@ _thread = _Thread()
 
 def current_recording() -> Recording | None:
     """Return the active recording of this thread, or None."""
-    return _thread.recording
+    recording = _thread.recording
+    # An interrupt may have kept a recording from being removed at its end.
+    return None if recording is None or recording.closed else recording
 
 
 def set_recording(recording: Recording | None) -> None:
@@ -412,12 +459,21 @@ def set_recording(recording: Recording | None) -> None:
     _thread.recording = recording
 
 
-def _note_creation(variable: Variable) -> None:
+def abandon_recording() -> None:
+    """End the recording of this thread, if it has one, because of an exception."""
     recording = _thread.recording
+    if recording is not None:
+        recording.closed = True
+        _thread.recording = None
+
+
+def _note_creation(variable: Variable) -> None:
+    recording = current_recording()
     if recording is not None:
         recording.take_made(variable)
 
 
 note_creations(_note_creation)
+set_recording_check(current_recording)
 register_array_type(Recorded, _RecordingBackend())
 bind_operators(Recorded)
