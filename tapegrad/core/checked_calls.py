@@ -46,29 +46,20 @@ _BY_ANNOTATION = {
     "tuple[int, ...]": INTEGERS,
 }
 
-_WHOLE_NAMES = frozenset(
-    [
-        "axis",
-        "axes",
-        "shape",
-        "newshape",
-        "dims",
-        "size",
-        "output_shape",
-        "strides",
-        "dilations",
-        "dilation_rate",
-        "ksize",
-        "kernel_size",
-        "pool_size",
-        "num_segments",
-        "block_shape",
-        "reps",
-        "repeats",
-        "noise_shape",
-    ]
-)
-"""Parameters annotated `Any` that take integers, in any nest, in every function."""
+# Parameters annotated `Any` that are of one kind, or None, in every function.
+_NAMES = {
+    "whole": (
+        "axis axes shape newshape dims size output_shape strides dilations dilation_rate ksize "
+        "kernel_size pool_size num_segments block_shape reps repeats noise_shape"
+    ),
+    "float": "rtol atol rcond tol xtol ftol gtol epsilon l2_regularizer weight_decay",
+    "bool": "training stable density has_aux derivative",
+}
+_BY_NAME = {
+    name: (kind,) if kind == "whole" else (kind, "None")
+    for kind, names in _NAMES.items()
+    for name in names.split()
+}
 
 _WITH_INTEGRAL_FLOATS = ("tapegrad.scipy", "tapegrad.special_functions")
 """Modules whose models take a float such as 2.0 as an order or a degree."""
@@ -201,18 +192,15 @@ def _accepted(function: FunctionType, name: str) -> tuple[list[Kind], str, Any]:
 
 
 def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
-    """Return the annotation's alternatives if all are known, ("whole",) by name, or ()."""
+    """Return the annotation's alternatives if all are known, the kind of its name, or ()."""
     text = str(function.__annotations__.get(name, ""))
-    if name == "name":
-        return ()
-    if (
-        function.__module__.startswith("tapegrad.keras.layers") and "int" in text
-    ) or "float" in text:
-        return ()  # layers compare their numbers with bounds, and say what is allowed
-    if text in ("Any", "") and name in _WHOLE_NAMES:
+    is_layer = function.__module__.startswith("tapegrad.keras.layers")
+    if name == "name" or (is_layer and ("int" in text or text == "Any" or name == "rate")):
+        return ()  # layers compare their sizes with bounds, and say what is allowed
+    if text in ("Any", ""):
         # The shape of a gamma distribution is a real number; its `size` is the shape of the draws.
         is_parameter = name == "shape" and "size" in function.__code__.co_varnames
-        return () if is_parameter else ("whole",)
+        return () if is_parameter else _BY_NAME.get(name, ())
     parts = tuple(text.split(" | ")) if "[" not in text else (text,)
     return parts if all(part in _BY_ANNOTATION for part in parts) else ()
 

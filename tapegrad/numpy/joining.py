@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, described, is_whole
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -238,12 +238,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _whole(count: Any) -> int:
-    try:
-        return int(count)
-    except (TypeError, ValueError):
+    if not is_whole(count):
         raise ArgumentTypeError(
-            f"Splitting needs a number of parts or a list of indices. Got {count!r}."
-        ) from None
+            f"Splitting needs a number of parts or a list of indices for indices_or_sections. "
+            f"Got {described(count)}."
+        )
+    return int(count)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
