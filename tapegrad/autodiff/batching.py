@@ -87,7 +87,9 @@ class Batched:
             "Python. Use tapegrad.where instead of if, and read values outside."
         )
 
-    numpy = item = __bool__ = __float__ = __int__ = __index__ = __array__ = _refuse
+    numpy = numpy_later = item = tolist = _refuse
+    __bool__ = __float__ = __int__ = __complex__ = __index__ = __trunc__ = _refuse
+    __array__ = __dlpack__ = __bytes__ = _refuse
 
     def __repr__(self) -> str:
         return f"<batched tensor: {self.tensor.shape[0]} x {self.shape}, {self.dtype}>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import opcode
 from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple
@@ -33,30 +34,57 @@ class Use(NamedTuple):
     shows: bool
 
 
-_UNKNOWN = Use("", False, False)
+_REMAINDERS = (6, 19)
+"""The arguments of the instruction BINARY_OP that stand for `%` and `%=`."""
 
 
 def use_at(frame: FrameType) -> Use:
     """Return the use of a value that the current instruction of a frame reads."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    stores = code[at] == opcode.opmap["STORE_SUBSCR"]
+    # Numbers and arrays leave `%` to the tensor, so only texts read it.
+    formats = code[at] == opcode.opmap["BINARY_OP"] and code[at + 1] in _REMAINDERS
+    if stores or formats:
+        return Use("", stores, formats)
+    return _use_in_source(frame)
+
+
+def _use_in_source(frame: FrameType) -> Use:
+    unknown = Use("", False, False)
     position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
     if position is None or None in position:
-        return _UNKNOWN
+        return unknown
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    try:
-        statement = _statement_at(ast.parse("".join(lines)), position[0], position[2])
-    except (SyntaxError, ValueError):  # the file is not the one that runs
-        return _UNKNOWN
+    tree = _parsed(lines) or _parsed(_only(lines, position[0], position[1]))
+    statement = None if tree is None else _statement_at(tree, position[0], position[2])
     if statement is None:
-        return _UNKNOWN
+        return unknown
     parents = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
     for node in parents:
         if isinstance(node, ast.expr) and _span(node) == position:
             reader = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            stores = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-            # Numbers and arrays leave `%` to the tensor, so only texts read it.
-            formats = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
-            return Use(reader, stores, formats or _shows(node, parents))
-    return _UNKNOWN
+            return Use(reader, False, _shows(node, parents))
+    return unknown
+
+
+def _parsed(lines: list[str]) -> ast.AST | None:
+    try:
+        return ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _only(lines: list[str], first: Any, last: Any) -> list[str]:
+    """Return the source with all lines blank but some, for code in a file of another kind."""
+    part = lines[first - 1 : last]
+    if not part:
+        return []
+    if part[-1].rstrip().endswith(":"):
+        part[-1] = f"{part[-1].rstrip()} pass\n"
+    blank = ["\n"] * (first - 1)
+    if part[0][:1].isspace():
+        blank[-1:] = ["if 1:\n"]
+    return blank + part
 
 
 def _span(node: Any) -> tuple[int, int, int, int]:

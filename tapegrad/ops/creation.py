@@ -237,6 +237,8 @@ def range(  # TensorFlow's name
     """
     if limit is None:
         start, limit = 0, start
+    # The numbers depend on start and delta, whose derivatives are lost: tapes warn of `asarray`.
+    start, delta = [np.asarray(x) if isinstance(x, Tensor) else x for x in (start, delta)]
     ends = [to_host_array(_to_numpy(value)) for value in (start, limit, delta)]
     if any(end.ndim for end in ends):
         raise ShapeError("range needs scalars for start, limit and delta.")

@@ -508,3 +508,19 @@ def test_a_variable_made_from_a_value_is_explained():
         y = v * 2.0
 
     assert f"became the initial value of a variable ({place})" in tape.explain(y, x)
+
+
+@pytest.mark.parametrize("make", [tf.range, tnp.arange], ids=["range", "arange"])
+def test_a_range_warns_of_the_arguments_that_its_numbers_depend_on(make):
+    x = tf.constant(3.0)
+    for arguments, count in (((0.0, x, 1.0), 0), ((x, 6.0, 1.0), 1), ((0.0, 6.0, x), 1)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            seen = seen_in(lambda given=arguments: make(*given))
+        assert len(seen) == count
+
+
+@by_name(NUMBERS | ARRAYS | ON_PURPOSE)
+def test_inside_vmap_every_way_out_is_refused(leave):
+    with pytest.raises(TypeError):
+        tf.vmap(tf.grad(lambda x: x * 0.0 * len([leave(x)])))(tf.constant([1.0, 2.0]))
