@@ -21,6 +21,7 @@ from tapegrad.autodiff.explain import where_left
 from tapegrad.autodiff.forward import TransformAccumulator
 from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
+from tapegrad.core.argument_checks import check_choice, check_wholes
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS, to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -46,6 +47,7 @@ def value_and_grad(
     (5.0, [2.0, 4.0])
     """
     check_function(f, "value_and_grad")
+    check_wholes("argnums", argnums, "value_and_grad")
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -135,8 +137,7 @@ def jacobian(
     >>> jacobian(lambda x: x * x)(tapegrad.constant([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    if mode not in (None, "forward", "reverse"):
-        raise ArgumentError(f"mode must be 'forward', 'reverse' or None. Got {mode!r}.")
+    check_choice("mode", mode, ("forward", "reverse", None))
     check_function(f, "jacobian")
     check_chunk(chunk_size)
 
@@ -209,6 +210,7 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     >>> hvp(lambda x: tapegrad.reduce_sum(x * x * x), [1.0, 2.0], [1.0, 0.0]).tolist()
     [6.0, 0.0]
     """
+    check_function(f, "hvp")
     # Reverse over reverse, because its second sweep runs on raw arrays.
     (source,), _ = _inputs((x,), 0)
     with TransformTape() as outer:

@@ -125,17 +125,25 @@ def _named(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dic
 
 def _suspect(function: Any, arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     """Return the argument that an error is about, if there is one."""
-    quoted = {*re.findall(r"'([\w.]+)'", text), *re.findall(r"\b(\w+) object", text)}
+    words = [*re.findall(r"'([\w.]+)'", text), *re.findall(r"\b(\w+) object", text)]
+    quoted = {word.rpartition(".")[2] for word in words}
     by_type = [
         (name, value)
         for name, value in arguments.items()
-        if type(value).__name__ in quoted or repr(value)[1:-1] in quoted
+        if type(value).__name__ in quoted or _is_quoted_in(value, quoted)
     ]
     if len(by_type) == 1:
         return by_type[0]
     strange = [(name, value) for name, value in arguments.items() if _is_strange(name, value)]
     both = [pair for pair in strange if any(pair[1] is value for _, value in by_type)]
     return (both or strange or by_type or [None])[0]  # type: ignore[list-item]
+
+
+def _is_quoted_in(value: Any, quoted: set[str]) -> bool:
+    """Whether a message quotes a text, or the type of an item of a list."""
+    if isinstance(value, list | tuple):
+        return any(type(item).__name__ in quoted for item in value)
+    return isinstance(value, str) and value in quoted
 
 
 def _is_strange(name: str, value: Any) -> bool:

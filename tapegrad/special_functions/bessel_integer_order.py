@@ -24,12 +24,13 @@ from tapegrad.ops.elementwise.exponential import exp, log
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import maximum, where
 from tapegrad.special_functions.derivatives import with_derivatives
+from tapegrad.special_functions.recurrence_limit import check_steps
 
 
 def _order(n: Any, name: str) -> int:
     if not isinstance(n, int | float) or int(n) != n:
         raise ArgumentError(f"{name} needs an integer order. Got {n!r}.")
-    return int(n)
+    return check_steps(int(n), name)
 
 
 def _upwards(n: int, x: Any, first: Any, second: Any, sign_of_last: float) -> Any:

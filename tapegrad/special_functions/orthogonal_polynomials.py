@@ -10,12 +10,13 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.casting.promotion import operands
+from tapegrad.special_functions.recurrence_limit import check_steps
 
 
 def _degree(n: Any, name: str) -> int:
     if type(n) not in (int, float) or int(n) != n or n < 0:
         raise ArgumentError(f"{name} needs a non-negative integer degree. Got {n!r}.")
-    return int(n)
+    return check_steps(int(n), name)
 
 
 def _upwards(n: int, x: Any, first: Any, step: Callable[[int, Any, Any], Any]) -> Any:

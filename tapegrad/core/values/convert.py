@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.backend.registry import backend_of, find_backend
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import host
@@ -22,6 +23,8 @@ NUMBERS = frozenset({float, int, bool, complex})
 _KIND_ORDER = "biufc"
 _NUMPYS = (np.ndarray, np.generic)
 _HOST_TYPES = (*_NUMPYS, float, int, list, tuple)
+_PYTHON_VALUES = (float, int, complex, list, tuple)
+_ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 _NO_NUMBERS = "OSUTMm"
 """NumPy's kinds of objects, strings, dates and time differences."""
 
@@ -41,6 +44,11 @@ def register_tensor_conversion_function(
     >>> float(tapegrad.sqrt(Percent()))
     0.5
     """
+    if not isinstance(base_type, type) or not callable(conversion_func):
+        raise ArgumentTypeError(
+            "register_tensor_conversion_function needs a class and a function. "
+            f"Got {described(base_type)} and {described(conversion_func)}."
+        )
     _adapters[base_type] = conversion_func
 
 
@@ -132,17 +140,35 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         )
     if dtype is not None:
         wanted = numpy_dtype(dtype)
-        if not isinstance(first, _NUMPYS):
+        if not _has_dtype(first):
             _refuse_to_wrap(array, wanted)
         return array.astype(wanted)
     refuse_unsupported(array.dtype, type(value).__name__)
     if like is not None and _fits(array, like):
         return array.astype(backend_of(like.array).dtype_of(like.array))
-    if isinstance(first, _NUMPYS):
+    if _has_dtype(first):
         return array
     if like is not None and isinstance(value, list | tuple) and _widens(like):
         return array
     return _with_default_dtype(array)
+
+
+def _has_dtype(value: Any) -> bool:
+    """Whether a value chose its dtype: NumPy's arrays and scalars, data frames, buffers.
+
+    Python's numbers have none, and neither have lists and other sequences of them.
+    """
+    if isinstance(value, _NUMPYS):
+        return True
+    if isinstance(value, _PYTHON_VALUES):
+        return False
+    if any([hasattr(type(value), name) for name in _ARRAYS]):
+        return True
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _what_it_holds(value: Any, array: np.ndarray) -> str:

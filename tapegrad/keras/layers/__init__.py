@@ -160,4 +160,4 @@ __all__ = [
     "multiply", "subtract",
 ]  # fmt: skip
 
-_check_calls(globals(), __all__, ("__init__",))
+_check_calls(globals(), __all__, ("__init__", "adapt"))

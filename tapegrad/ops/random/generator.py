@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import refuse
 from tapegrad.core.values import host
 from tapegrad.core.values.device import current_device
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -205,6 +206,8 @@ def set_global_generator(generator: Generator) -> None:
     >>> get_global_generator().key
     3
     """
+    if not isinstance(generator, Generator):
+        refuse("set_global_generator", "generator", generator, "a tapegrad.random.Generator")
     _globals.generator = generator
 
 
