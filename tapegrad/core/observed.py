@@ -29,7 +29,7 @@ class Observed:
     unobserved: ClassVar[frozenset[str]] = frozenset()
     """Attributes that hold caches and notes, which do not change what a function computes."""
     assigned_on_change: ClassVar[frozenset[str]] = frozenset()
-    """Attributes with a list or dictionary that is assigned again whenever its entries change."""
+    """Attributes with a list or dictionary of which every change is noticed."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -35,7 +35,7 @@ class Configured(Observed):
     4.0
     """
 
-    assigned_on_change = frozenset({"_options", "_regularized"})
+    assigned_on_change = frozenset({"_options", "_outputs", "_regularized", "_stack", "_variables"})
     needs_own_config: ClassVar[bool] = False
     """Whether a subclass with a constructor must define `get_config` to be saved."""
     _arguments: dict[str, Any]

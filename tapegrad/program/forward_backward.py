@@ -197,7 +197,7 @@ def _pull_back(
     variables = _tracked_variables(recording, made, stack)
     if not seeded or not (tracked or variables):
         return None
-    count = len(recording.inputs)
+    count, cut = len(recording.inputs), len(recording.calls)
     targets = [made[k] for k in seeded]
     ones = [ones_like(wrap(y.array.array)).array for y in targets]
     seeds = [wrap(recording.take_input(array)) for array in ones]
@@ -206,6 +206,7 @@ def _pull_back(
             grads = tape.gradient(targets, [*tracked, *variables], seeds)
     except Exception:  # it is raised again when the gradient is computed
         del recording.inputs[count:]
+        del recording.calls[cut:]
         return None
     return _Pulled(grads, seeded, [variable.number for variable in variables])
 

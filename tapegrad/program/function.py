@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import types
 import warnings
 import weakref
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 from tapegrad.autodiff.batching import current_frame
@@ -84,6 +84,8 @@ def functions_run_eagerly() -> bool:
 class Function:
     """A Python function that is recorded once per signature of its arguments."""
 
+    _is_method = False
+
     def __init__(
         self,
         python_function: Python,
@@ -94,7 +96,7 @@ class Function:
         self._is_static = isinstance(python_function, staticmethod)
         if isinstance(python_function, staticmethod):
             python_function = python_function.__func__
-        is_plain = isinstance(python_function, types.FunctionType)
+        is_plain = isinstance(python_function, FunctionType)
         updated = functools.WRAPPER_UPDATES if is_plain else ()
         functools.update_wrapper(self, python_function, updated=updated)
         self.python_function = python_function
@@ -141,7 +143,7 @@ class Function:
             return self
         known = self._bound.get(id(instance))
         if known is not None and known[0]() is instance:
-            return types.MethodType(known[1], instance)
+            return MethodType(known[1], instance)
         return self._bind(instance)
 
     def _bind(self, instance: Any) -> Any:
@@ -157,10 +159,12 @@ class Function:
         method = Method(self.python_function, reference)
         function = FunctionOfObject(method, self._eager, self._specs, self._memory_budget)
         bound[number] = (reference, function)
-        return types.MethodType(function, instance)
+        return MethodType(function, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Replay the program for these arguments, or record it on the first call."""
+        if self._is_method:
+            args = args[1:]  # the object, which `python_function` knows
         if (
             not self._takes_short_way
             or kwargs
@@ -389,10 +393,9 @@ class Function:
 
 
 class FunctionOfObject(Function):
-    """The function of one object, which `types.MethodType` passes as the first argument."""
+    """The function of one object, which `MethodType` passes as the first argument."""
 
-    def __call__(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return Function.__call__(self, *args, **kwargs)
+    _is_method = True
 
     @property
     def __signature__(self) -> inspect.Signature:

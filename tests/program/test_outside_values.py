@@ -382,3 +382,37 @@ def test_a_constant_that_is_returned_is_new_at_each_call() -> None:
     second = f(tf.constant(1.0))
     assert second[0].numpy().tolist() == [0.0, 1.0, 2.0, 3.0]
     assert second[1].numpy().tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_lists_that_calls_append_to_do_not_record_again() -> None:
+    class Log(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[Any] = []
+            self.last: Any = None
+
+        def __call__(self, x: Any, scale: float) -> Any:
+            self.seen.append(scale)
+            self.last = self.last if self.last is not None else tf.Variable(1.0)
+            return x * scale * self.last
+
+    log = Log()
+    f = tf.function(lambda x, scale: log(x, scale))
+    for _ in range(3):
+        assert [float(f(tf.constant(1.0), s)) for s in (1.0, 2.0)] == [1.0, 2.0]
+    assert log.seen == [1.0, 2.0]
+    log.last = tf.Variable(5.0)
+    assert float(f(tf.constant(1.0), 2.0)) == 10.0
+
+
+def test_a_layer_that_is_added_to_or_removed_from_a_sequential_model() -> None:
+    dense = tf.keras.layers.Dense
+    model = tf.keras.Sequential([dense(2, kernel_initializer="ones")])
+    f = tf.function(lambda x: model(x))
+    x = tf.ones([1, 2])
+
+    assert f(x).numpy().tolist() == [[2.0, 2.0]]
+    model.add(dense(1, kernel_initializer="ones"))
+    assert f(x).numpy().tolist() == [[4.0]]
+    model.pop()
+    assert f(x).numpy().tolist() == [[2.0, 2.0]]

@@ -92,6 +92,7 @@ class Sequential(Model):
         if not self._stack and self._start is None and layer.first_input_shape is not None:
             self._start, self._is_told = InputLayer(batch_shape=layer.first_input_shape), True
         self._stack.append(layer)
+        self._forget_held()
         if self._start is not None:
             self._build_last()
 
@@ -108,6 +109,7 @@ class Sequential(Model):
             raise ArgumentError("The model has no layer to remove.")
         if self._start is not None:
             self._outputs.pop()
+        self._forget_held()
         return self._stack.pop()
 
     @property

@@ -17,12 +17,11 @@ from typing import Any
 from tapegrad.core.exact_key import exact_key
 from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.recorder import Stack, common_tokens
-from tapegrad.program.record.recording import Recorded, Recording
+from tapegrad.program.record.recording import PLAIN, Recorded, Recording, entries_of
 
 Matches = Callable[[Any], bool]
 """Says whether a value is the one that was recorded."""
 
-PLAIN = (int, float, complex, bool, str, bytes, type(None))
 MOST_ENTRIES = 1000
 """The most entries of a list or dictionary that are compared."""
 
@@ -46,8 +45,7 @@ class Guards:
             (weakref.ref(variable), variable.trainable) for variable in recording.variables.values()
         ]
         self._attributes: list[tuple[Callable[[], Any], str, Matches]] = []
-        self._contents: list[tuple[Callable[[], Any], str, Callable[[Any], list[int]], list[int]]]
-        self._contents = []
+        self._contents: list[tuple[Callable[[], Any], str, list[int]]] = []
         for owner, name in recording.reads():
             self._add(owner, name)
         self.is_simple = not self._tensors and not self._contents
@@ -57,13 +55,9 @@ class Guards:
         value = vars(owner).get(name, _ABSENT)
         reference = weakref.ref(owner)
         self._attributes.append((reference, name, _matcher(value)))
-        listed = _LISTED.get(type(value))
-        if (
-            listed is not None
-            and len(value) <= MOST_ENTRIES
-            and name not in owner.assigned_on_change
-        ):
-            self._contents.append((reference, name, listed, listed(value)))
+        entries = None if name in owner.assigned_on_change else entries_of(value)
+        if entries is not None and len(entries) <= MOST_ENTRIES:
+            self._contents.append((reference, name, entries))
 
     def hold(self) -> bool:
         """Whether everything is as it was recorded."""
@@ -76,9 +70,9 @@ class Guards:
             tensor = reference()
             if tensor is None or tensor.array is not array:
                 return False
-        for owner, name, listed, ids in self._contents:
+        for owner, name, entries in self._contents:
             holder = owner()
-            if holder is not None and listed(vars(holder).get(name, ())) != ids:
+            if holder is not None and entries_of(holder.__dict__.get(name)) != entries:
                 return self._attributes_hold()
         return True
 
@@ -107,18 +101,6 @@ class Guards:
         """Whether the recorders of `stack` track a tensor from outside."""
         nodes = [getattr(reference(), "node", None) for reference, _ in self._tensors]
         return bool(common_tokens(stack, nodes))
-
-
-def _ids(values: Iterable[Any]) -> list[int]:
-    return [*map(id, values)]
-
-
-def _ids_of_items(values: Any) -> list[int]:
-    return [*map(id, values), *map(id, values.values())] if isinstance(values, dict) else []
-
-
-_LISTED: dict[type, Callable[[Any], list[int]]] = {list: _ids, dict: _ids_of_items}
-"""Mutable containers, whose changes are not noticed otherwise."""
 
 
 def _matcher(value: Any, depth: int = 4) -> Matches:

@@ -126,7 +126,7 @@ def _get_noted(self: Observed, name: str) -> Any:
         recording.note_read(self, name)  # the attribute may be added later
         raise
     if name in object.__getattribute__(self, "__dict__"):
-        recording.note_read(self, name)
+        recording.note_read(self, name, value)
     return value
 
 

@@ -23,7 +23,7 @@ from tapegrad.core.commit import set_recording_check, store
 from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
-from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
 from tapegrad.core.values.device import backend_for
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
@@ -134,6 +134,17 @@ _slot: Any = Variable.__dict__["array"]
 """The real arrays of variables; isolation.py replaces this attribute during recordings."""
 
 
+PLAIN = (int, float, complex, bool, str, bytes, type(None))
+"""Types of values that are compared by value, not by identity."""
+
+
+def entries_of(value: Any) -> list[int] | None:
+    """Return the ids of the entries of a list or dictionary, None for other values."""
+    if type(value) is list:
+        return [*map(id, value)]
+    return [*map(id, value), *map(id, value.values())] if type(value) is dict else None
+
+
 class Recording:
     """The inputs and the calls of primitives of one recorded call."""
 
@@ -149,8 +160,11 @@ class Recording:
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
         self.initial: list[Value] = []
         """The initial values of the variables that were created here and outlive the call."""
-        self._reads: dict[tuple[int, str], Any] = {}
-        """The objects whose attributes were read, by their ids and the attributes' names."""
+        self._reads: dict[tuple[int, str], tuple[Any, Any]] = {}
+        """The objects whose attributes were read, by their ids and the attributes' names.
+
+        Beside them stand the entries of lists and dictionaries at the first read.
+        """
         self._updated: set[tuple[int, str]] = set()
         self._own_tensors: set[int] = set()
         self.outside_tensors: dict[int, tuple[Tensor, Array]] = {}
@@ -204,9 +218,11 @@ class Recording:
         self._now[variable.number] = now
         return now
 
-    def note_read(self, owner: Observed, name: str) -> None:
+    def note_read(self, owner: Observed, name: str, value: Any = None) -> None:
         """Remember that an attribute was read."""
-        self._reads[id(owner), name] = owner
+        key = (id(owner), name)
+        if key not in self._reads:
+            self._reads[key] = (owner, entries_of(value))
 
     def note_write(self, owner: Observed, name: str) -> None:
         """Remember that an attribute was written."""
@@ -216,11 +232,14 @@ class Recording:
     def reads(self) -> Iterator[tuple[Observed, str]]:
         """Yield the objects and the attributes of them that were read and that may change.
 
-        An attribute that was read and then written is state of the Python code, such as a counter
-        of calls. Replays do not count either.
+        A number that was read and then written, or a list that has other entries than before, is
+        state of the Python code, such as a counter of calls. Replays do not change it either.
         """
-        for (number, name), owner in self._reads.items():
-            if name not in owner.unobserved and (number, name) not in self._updated:
+        for (number, name), (owner, entries) in self._reads.items():
+            value = vars(owner).get(name)
+            is_counter = (number, name) in self._updated and isinstance(value, PLAIN)
+            has_grown = entries is not None and entries_of(value) != entries
+            if name not in owner.unobserved and not is_counter and not has_grown:
                 yield owner, name
 
     def note_new_tensor(self, tensor: Tensor) -> None:
@@ -280,7 +299,10 @@ class Recording:
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
         arrays = [o.array if type(o) is Recorded else o for o in operands]
-        array_type = next(type(array) for array in arrays if type(array) not in NUMBERS)
+        real = [array for array in arrays if type(array) not in NUMBERS]
+        array_type = type(real[0])
+        if any(type(array) is not array_type for array in real):
+            refuse_mixed_devices(primitive.name, real)
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, tuple | list)
         results = tuple(result) if many else (result,)
