@@ -4,6 +4,7 @@
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
+    │   │   └── MaskError (also ShapeError)   a mask of the wrong shape
     │   ├── OutOfRangeError (OverflowError)   a number that a dtype cannot hold
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
     │   ├── FileFormatError                   a file that is damaged, hostile or of another kind
@@ -42,6 +43,10 @@ class ShapeError(ArgumentError):
 
 class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index points beyond the end of its axis."""
+
+
+class MaskError(ShapeError, IndexOutOfRangeError):
+    """A mask has another shape than the axes that it indexes; an IndexError, as in NumPy."""
 
 
 class OutOfRangeError(ArgumentError, OverflowError):

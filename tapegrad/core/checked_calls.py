@@ -52,7 +52,7 @@ _NAMES = {
         "axis axes shape newshape dims size output_shape strides dilations dilation_rate ksize "
         "kernel_size pool_size num_segments block_shape reps repeats noise_shape"
     ),
-    "float": "rtol atol rcond tol xtol ftol gtol epsilon l2_regularizer weight_decay",
+    "float": "q rtol atol rcond tol xtol ftol gtol epsilon l2_regularizer weight_decay",
     "bool": "training stable density has_aux derivative",
 }
 _BY_NAME = {
@@ -139,6 +139,7 @@ def check_function(function: Any) -> Any:
         function.__code__, function.__globals__, function.__name__, None, function.__closure__
     )
     inner.__qualname__ = function.__qualname__
+    inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     inner.__dict__.update(function.__dict__)
     names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
     function.__globals__.update(names)

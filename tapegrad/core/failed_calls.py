@@ -30,6 +30,8 @@ from tapegrad.errors import (
 
 _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
+_CONVERSIONS = ("Expected numbers.", "Cannot turn ")
+"""How errors begin of values that no tensor can hold; they do not know the argument."""
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
 
@@ -41,19 +43,25 @@ def explained(
     title: str | None = None,
 ) -> Exception | None:
     """Return the error to raise instead of one that an inner line raised, or None to keep it."""
-    if isinstance(error, TapegradError) or not _is_of_a_library(error):
+    is_conversion = type(error) is ArgumentTypeError and str(error).startswith(_CONVERSIONS)
+    if not is_conversion and not _is_of_a_library(error):
         return None
     if _is_in_code_of_the_caller(error.__traceback__):
         return None
     arguments = _named(function, args, kwargs)
     suspect = _suspect(function, arguments, str(error))
+    if is_conversion and suspect is None:
+        return None
+    if isinstance(error, IndexError) and str(error) == "tuple index out of range":
+        flattest = _with_fewest_axes(arguments)
+        if flattest is not None:
+            return _too_few_axes(title or _title(function, args), *flattest)
     found = _class_for(error, suspect is not None)
     if found is None:
         return None
     title = title or _title(function, args)
     if suspect is None:
-        given = {name: value for name, value in arguments.items() if value is not None}
-        got = ", ".join(f"{name}={described(value)}" for name, value in given.items())
+        got = ", ".join(f"{name}={described(value)}" for name, value in arguments.items())
         return found(f"{title} cannot take these arguments together: {error}. Got {got}.")
     name, value = suspect
     return found(f"{title} cannot take {described(value)} as the argument {name}: {error}")
@@ -113,7 +121,10 @@ def _named(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dic
         return dict(kwargs)
     found: dict[str, Any] = {}
     for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
+        parameter = bound.signature.parameters[name]
+        kind = parameter.kind
+        if value is parameter.default:
+            continue
         if kind is inspect.Parameter.VAR_KEYWORD:
             found.update(value)
         elif kind is inspect.Parameter.VAR_POSITIONAL:
@@ -123,10 +134,20 @@ def _named(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dic
     return found
 
 
+def _with_fewest_axes(arguments: Mapping[str, Any]) -> tuple[str, Any] | None:
+    arrays = {name: x for name, x in arguments.items() if isinstance(getattr(x, "shape", 0), tuple)}
+    return min(arrays.items(), key=lambda pair: len(pair[1].shape), default=None)
+
+
+def _too_few_axes(title: str, name: str, value: Any) -> ShapeError:
+    return ShapeError(f"{title} needs more dimensions of {name}. Got {described(value)}.")
+
+
 def _suspect(function: Any, arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     """Return the argument that an error is about, if there is one."""
     words = [*re.findall(r"'([\w.]+)'", text), *re.findall(r"\b(\w+) object", text)]
     quoted = {word.rpartition(".")[2] for word in words}
+    quoted |= {"NoneType"} if "Got None" in text else set()
     by_type = [
         (name, value)
         for name, value in arguments.items()

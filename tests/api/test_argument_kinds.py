@@ -161,3 +161,55 @@ def test_checks_run_in_a_recorded_function_too() -> None:
 
     with pytest.raises(ArgumentKindError, match="axis"):
         cut(x())
+
+
+MASKS: dict[str, Callable[[], Any]] = {
+    "of a tensor": lambda: x()[tf.constant([True, False, True])],
+    "of an array": lambda: x()[np.array([True, False, True])],
+    "of a list": lambda: x()[[True, False, True]],
+    "of the second axis": lambda: x()[:, np.array([True, False])],
+    "in boolean_mask": lambda: tf.boolean_mask(x(), [True, False, True]),
+    "in index_update": lambda: tf.index_update(x(), np.array([True, False, True]), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_of_the_wrong_shape_is_an_index_error_as_in_numpy(name: str) -> None:
+    with pytest.raises(IndexError, match="mask") as caught:
+        MASKS[name]()
+
+    assert isinstance(caught.value, ShapeError)
+
+
+FLAT: dict[str, Callable[[], Any]] = {
+    "split": lambda: tf.split(tf.constant(1.5), 1),
+    "moments": lambda: tf.nn.moments(tf.constant(1.5), [0]),
+    "flatten": lambda: keras.layers.Flatten()(tf.constant(1.5)),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_scalar_where_axes_are_needed_is_named(name: str) -> None:
+    with pytest.raises(ShapeError, match=r"needs more dimensions of \w+. Got a tensor .* \(\)"):
+        FLAT[name]()
+
+
+DTYPES: dict[str, Callable[[], Any]] = {
+    "softmax of integers": lambda: tf.nn.softmax(tf.constant([1, 2])),
+    "log_softmax of booleans": lambda: tf.nn.log_softmax(tf.constant([True])),
+    "one_hot of floats": lambda: tf.one_hot(tf.constant([1.5]), 3),
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_dtype_that_a_function_cannot_use_is_named(name: str) -> None:
+    with pytest.raises(tf.errors.DTypeError, match=name.split()[0]):
+        DTYPES[name]()
+
+
+@pytest.mark.parametrize("value", ["abc", None, object(), {"a": 1}, ["a"]])
+def test_what_no_tensor_can_hold_is_refused_by_the_name_of_its_argument(value: Any) -> None:
+    with pytest.raises(TapegradError, match="argument x"):
+        tf.nn.l2_normalize(value)
+    with pytest.raises(TapegradError, match="argument a"):
+        tnp.sum(value)

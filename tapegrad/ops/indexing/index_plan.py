@@ -16,7 +16,13 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import device_array, to_host_array
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRangeError,
+    MaskError,
+    ShapeError,
+)
 from tapegrad.ops.indexing.gather import linear_index
 from tapegrad.ops.shape.joining import holds_tensors
 from tapegrad.ops.shape.primitives import reshape_p
@@ -211,7 +217,7 @@ def _where_true(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]
     # A mask of length 0 selects nothing; NumPy allows it along any axis.
     fits = len(mask.shape) == len(shape) and all([m in (n, 0) for m, n in zip(mask.shape, shape)])
     if not fits:
-        raise ShapeError(
+        raise MaskError(
             f"A mask at axis {axis} must have the shape {tuple(shape)} of the axes that it "
             f"indexes. Got {mask.shape}."
         )
