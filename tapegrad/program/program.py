@@ -22,6 +22,7 @@ from tapegrad.core.backend.capabilities import (
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.core.values.variable import Variable
+from tapegrad.errors import RecordingError
 from tapegrad.program.emit.buffer_reuse import (
     overwriting_calls,
     reused_operands,
@@ -90,10 +91,10 @@ class Program(Inspectable):
         capture: Any = capabilities.capture
         defers = isinstance(capture, DefersWrites) and isinstance(capabilities.loops, CallsInC)
         writes = defers or count <= MAX_UNCAPTURED
-        self.steps, in_place = _steps(
+        self.steps, in_place, deferred = _steps(
             graph, capabilities.loops, self._cheap, uncaptured, writes, defers, self._moved
         )
-        writers = _writers(graph, self.steps, capabilities.loops) if defers and in_place else {}
+        writers = _writers(self.steps, deferred, capabilities.loops)
         kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
         kernels = {**_specialized_kernels(self.steps, capabilities.specializer), **kernels}
@@ -185,6 +186,12 @@ def program_of(
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None
     recorded = tidied(graph)
+    varying = next((c.primitive.name for c in recorded.calls if c.primitive.shapes_vary), None)
+    if varying is not None:
+        raise RecordingError(
+            f"the length of a result of {varying} depends on values, e.g. on how many elements a "
+            "mask selects. tapegrad.where(mask, x, 0) keeps the shape."
+        )
     graph = optimized(recorded, backend)
     read = [variables[number] for number in graph.variables]
     written = [variables[number] for number in graph.written]
@@ -205,13 +212,15 @@ def _steps(
     writes: bool,
     defers: bool,
     moved: Collection[int],
-) -> tuple[list[Step], list[int]]:
+) -> tuple[list[Step], list[int], int]:
     """Return the steps, and the variables that are overwritten in place if `writes` allows it.
 
     With `defers` the steps that overwrite variables come last, and only those that the compiler
-    can call in C. The new values in `moved` are not written over the old ones.
+    can call in C; their number is the third item. The loops that make the values in `moved`
+    overwrite no variable.
     """
     refused: set[str] = set()
+    deferred = 0
     for _ in range(ATTEMPTS):
         if compiler is None:
             break
@@ -224,11 +233,13 @@ def _steps(
             in_place = written_in_place(graph, ordered, parts) if writes else {}
             run_of = {id(step): run for step, run in zip(loops, runs)}
             if defers:
-                in_c = [step for step in loops if _writer(compiler, run_of[id(step)])]
-                possible = {v.number for step in in_c for v in step.results}.difference(moved)
-                ordered, in_place = writes_last(
-                    ordered, {n: old for n, old in in_place.items() if n in possible}
-                )
+                deferrable = [
+                    place
+                    for place, step in enumerate(ordered)
+                    if id(step) in run_of and _writer(compiler, run_of[id(step)])
+                    if not any(value.number in moved for value in step.results)
+                ]
+                ordered, in_place, deferred = writes_last(ordered, in_place, deferrable)
                 parts = part_numbers(ordered, uncaptured)
             targets = {**in_place, **reused_operands(graph, ordered, in_place, parts)}
             lowered = [
@@ -238,22 +249,23 @@ def _steps(
                 for step in ordered
             ]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
-            return lowered, changed
+            return lowered, changed, deferred
         refused |= {call.primitive.name for step in failed for call in step.calls}
-    return uncaptured_first(plain_steps(graph), uncaptured), []
+    return uncaptured_first(plain_steps(graph), uncaptured), [], 0
 
 
 def _writers(
-    graph: Graph, steps: Sequence[Step], compiler: LoopCompiler | None
+    steps: Sequence[Step], count: int, compiler: LoopCompiler | None
 ) -> dict[int, LoopWriter]:
-    """The functions in C of the loops that overwrite variables, by the position of their step."""
+    """The functions in C of the last steps, by their positions."""
     found: dict[int, LoopWriter] = {}
-    olds = {value.number for value in graph.variables.values()}
-    for place, step in enumerate(steps):
-        if isinstance(step, CompiledLoop) and compiler is not None:
-            writer = _writer(compiler, step.run)
-            if writer and any(t is not None and t.number in olds for t in step.targets):
-                found[place] = writer
+    for place in range(len(steps) - count, len(steps)):
+        step = steps[place]
+        assert compiler is not None
+        assert isinstance(step, CompiledLoop)
+        writer = _writer(compiler, step.run)
+        assert writer is not None
+        found[place] = writer
     return found
 
 

@@ -29,7 +29,9 @@ from tapegrad.ops.shape.primitives import reshape_p
 
 _ALL = slice(None)
 
-nonzero_p = nondifferentiable("nonzero", lambda xp, x: tuple(xp.nonzero(x)), many=True)
+nonzero_p = nondifferentiable(
+    "nonzero", lambda xp, x: tuple(xp.nonzero(x)), many=True, shapes_vary=True
+)
 
 
 @dataclass
