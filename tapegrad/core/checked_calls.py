@@ -48,15 +48,16 @@ _BY_ANNOTATION = {
 
 # Parameters annotated `Any` that are of one kind, or None, in every function.
 _NAMES = {
-    "whole": (
-        "axis axes shape newshape dims size output_shape strides dilations dilation_rate ksize "
-        "kernel_size pool_size num_segments block_shape reps repeats noise_shape"
+    "whole": "axis axes num_segments repeats",
+    "sizes": (
+        "shape newshape dims size output_shape strides dilations dilation_rate ksize kernel_size "
+        "pool_size block_shape reps noise_shape"
     ),
     "float": "q rtol atol rcond tol xtol ftol gtol epsilon l2_regularizer weight_decay",
     "bool": "training stable density has_aux derivative",
 }
 _BY_NAME = {
-    name: (kind,) if kind == "whole" else (kind, "None")
+    name: (kind,) if kind in ("whole", "sizes") else (kind, "None")
     for kind, names in _NAMES.items()
     for name in names.split()
 }
@@ -80,6 +81,10 @@ _USUAL = {
     ("whole",): (
         "{0} is not None and type({0}) is not int"
         " and type({0}) is not tuple and type({0}) is not list"
+    ),
+    ("sizes",): (
+        "type({0}) is not tuple and type({0}) is not list"
+        " and type({0}) is not int and {0} is not None"
     ),
 }
 
@@ -185,7 +190,7 @@ def _title(function: Any) -> str:
 @cache
 def _accepted(function: FunctionType, name: str) -> tuple[list[Kind], str, Any]:
     parts = _kinds_of(function, name)
-    kinds = [INTEGERS if part == "whole" else _BY_ANNOTATION[part] for part in parts]
+    kinds = [_BY_ANNOTATION.get(part, INTEGERS) for part in parts]
     if function.__module__.startswith(_WITH_INTEGRAL_FLOATS):
         kinds = [INTEGRAL if kind is INTEGER else kind for kind in kinds]
     parameter = inspect.signature(function, follow_wrapped=False).parameters[name]

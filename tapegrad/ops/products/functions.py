@@ -43,11 +43,11 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
+    a_is_sparse: Any = False,
+    b_is_sparse: Any = False,
     output_type: Any = None,
-    grad_a: bool = False,
-    grad_b: bool = False,
+    grad_a: Any = False,
+    grad_b: Any = False,
     name: str | None = None,
 ) -> Any:
     """Return the matrix product; leading axes broadcast, and vectors work as in NumPy.
