@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import hashlib
 import os
@@ -10,7 +9,6 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
@@ -20,6 +18,7 @@ from tapegrad_numpy.loops.binding import Run, bound
 from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
+from tapegrad_numpy.loops.libraries import Address, address_of, load
 from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
@@ -42,7 +41,7 @@ def make_all(loops: Sequence[Loop]) -> list[Run | None]:
     return made
 
 
-def addresses_of(kernels: Sequence[Kernel | None]) -> list[int | None]:
+def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
     """Return the addresses of the compiled functions, None for kernels that have none."""
     compiler = find()
     if compiler is None:
@@ -77,7 +76,7 @@ def _shared_text(is_direct: bool) -> str:
 # From text to functions
 
 
-def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, int]:
+def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, Address]:
     """The addresses of compiled functions, from the cache or the compiler."""
     found = {key: address for key in kernels if (address := _loaded(key))}
     missing = {key: kernel for key, kernel in kernels.items() if key not in found}
@@ -93,22 +92,17 @@ def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, int]
     return found
 
 
-def _loaded(key: str) -> int | None:
+def _loaded(key: str) -> Address | None:
     path = CACHE.find(key)
     if path is None:
         return None
     try:
-        library = _library(path)
+        library = load(path)
         if direct_calls.are_used():
             direct_calls.check(library)
-        return ctypes.cast(getattr(library, f"loop_{key}"), ctypes.c_void_p).value
+        return address_of(library, f"loop_{key}")
     except (OSError, AttributeError):
         return None
-
-
-@functools.cache
-def _library(path: Path) -> ctypes.CDLL:
-    return ctypes.PyDLL(str(path))
 
 
 def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:

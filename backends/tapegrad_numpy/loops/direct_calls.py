@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad_numpy import switches
+from tapegrad_numpy.loops.libraries import address_of
 from tapegrad_numpy.loops.source import Kernel
 
 _FASTCALL = 0x80  # METH_FASTCALL
@@ -159,15 +160,18 @@ def _builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    method = _method(address)
-    function: Callable[..., int] = new(ctypes.addressof(method), np.array(numbers, np.int64), None)
+    method = _Method(b"loop", address, _FASTCALL, None)
+    kept = np.array(numbers, np.int64).view(_Numbers)
+    kept.method, kept.library = method, getattr(address, "library", None)
+    function: Callable[..., int] = new(ctypes.addressof(method), kept, None)
     return function
 
 
-@functools.cache
-def _method(address: int) -> _Method:
-    """Cached forever, because functions point to it."""
-    return _Method(b"loop", address, _FASTCALL, None)
+class _Numbers(np.ndarray):
+    """The self of a builtin function, which keeps what the function points to."""
+
+    method: _Method
+    library: Any
 
 
 @functools.cache
@@ -220,7 +224,7 @@ def check(library: Any) -> None:
         return
     _checked.append(True)
     matrix, scalar = np.ones((2, 3), np.float32)[:, :2], np.float64(0.75)
-    address = ctypes.cast(library.check_structs, ctypes.c_void_p).value or 0
+    address = address_of(library, "check_structs")
     code = _builtin(address, _answers(matrix, scalar))(matrix, scalar)
     if code:
         _failures.append(f"compiled code does not find field {code} of an array of {_versions()}")
