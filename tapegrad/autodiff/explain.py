@@ -161,7 +161,7 @@ def report_lost(tape: Any, sources: list[Any], is_zero: bool) -> None:
 def report_zero_tangent(log: CutLog) -> None:
     """Warn that a tangent is zero if values have left the accumulator at lines not yet reported."""
     if _are_news(log, log.exits):
-        log.warned.update([cut.where for cut in log.exits])
+        log.warned |= {cut.where for cut in log.exits}
         exits.report(f"A tangent is zero.{where_left(log)}")
 
 

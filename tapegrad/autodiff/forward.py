@@ -50,7 +50,6 @@ class ForwardAccumulator(CutLog):
     frame = None
 
     def __init__(self, primals: Any, tangents: Any) -> None:
-        super().__init__()
         nest.assert_same_structure(primals, tangents)
         self.token = Token(keeps_history=False)
         self._recording = False

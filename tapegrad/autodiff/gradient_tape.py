@@ -268,8 +268,8 @@ class GradientTape(Recording):
         else:  # nodes belong to whole arrays, not to single examples
             with batching.in_frame(None):
                 found = sweep.run(starts)
-        self._swept.update(map(id, ends))
-        self._found.update(map(id, found))
+        self._swept |= frozenset(map(id, ends))
+        self._found |= frozenset(map(id, found))
         return [
             found.get(nodes[0])
             if len(nodes) == 1

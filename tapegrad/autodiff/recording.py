@@ -32,12 +32,16 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 
+_NONE: frozenset[int] = frozenset()
+
 
 class Recording(CutLog):
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
+    # The targets of the last sweep and the sources that it reached, by the ids of their nodes.
+    _swept = _found = _NONE
+
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
-        super().__init__()
         self.token = Token(keeps_history=True)
         self.listens = persistent
         self.watches_variables = watch_accessed_variables
@@ -48,9 +52,6 @@ class Recording(CutLog):
         self._recording = False
         self._was_entered = False
         self._used_up = ""
-        # The targets of the last sweep and the sources that it reached, by the ids of their nodes.
-        self._swept: set[int] = set()
-        self._found: set[int] = set()
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
         self._per_example: dict[Any, Tensor] = {}
         if persistent:
@@ -80,7 +81,7 @@ class Recording(CutLog):
         self.token.open = False
         self.token = Token(keeps_history=True)
         self._used_up = ""
-        self._swept, self._found = set(), set()
+        self._swept, self._found = _NONE, _NONE
         self._variables.clear()
         self._per_example.clear()
         self.forget_cuts()
@@ -236,7 +237,7 @@ class Recording(CutLog):
 
     def _begin(self) -> None:
         """Stop a one-shot tape before a differentiation; warn that a persistent tape records it."""
-        self._swept, self._found = set(), set()
+        self._swept, self._found = _NONE, _NONE
         if not self._persistent:
             if self._recording:
                 self._stop()
@@ -250,7 +251,7 @@ class Recording(CutLog):
     def _end(self) -> None:
         """Mark a one-shot tape as used up after a differentiation."""
         if self._persistent:
-            self._swept, self._found = set(), set()  # ids of nodes that will die
+            self._swept, self._found = _NONE, _NONE  # ids of nodes that will die
         else:
             self._used_up = USED_UP
             self.token.open = False

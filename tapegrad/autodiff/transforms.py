@@ -52,7 +52,7 @@ def value_and_grad(
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         args, sources = _inputs(args, argnums)
-        with TransformTape() as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(sources, f))
             result = f(*args, **kwargs)
         value, aux = result if has_aux else (result, None)
@@ -92,7 +92,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     """
     check_function(f, "vjp")
     args, sources = _inputs(primals, tuple(range(len(primals))))
-    with TransformTape(persistent=True) as tape:
+    with TransformTape(persistent=True, watch_accessed_variables=False) as tape:
         flat = nest.flatten(sources)
         floating = [x for x in flat if x.dtype.is_differentiable]
         if floating:
@@ -146,7 +146,7 @@ def jacobian(
         fixed, source = _inputs(args, argnums)
         if mode == "forward":
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
-        with TransformTape() as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(source, f))
             value = f(*fixed, **kwargs)
         if mode is None and _forward_pays(value, source):
@@ -213,9 +213,9 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     check_function(f, "hvp")
     # Reverse over reverse, because its second sweep runs on raw arrays.
     (source,), _ = _inputs((x,), 0)
-    with TransformTape() as outer:
+    with TransformTape(watch_accessed_variables=False) as outer:
         outer.watch(source)
-        with TransformTape() as inner:
+        with TransformTape(watch_accessed_variables=False) as inner:
             inner.watch(source)
             value = f(source)
         _check_scalar(value, f, inner)

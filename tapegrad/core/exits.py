@@ -85,6 +85,9 @@ class Cut:
         return f"{self.reason} ({self.where})"
 
 
+_NO_CUTS: dict[tuple[str, str], Cut] = {}
+
+
 class CutLog:
     """The cuts of one recorder, each place once, the latest last.
 
@@ -95,10 +98,9 @@ class CutLog:
     tracks_exits = True
     allows_exits = False
     warns_of_numbers = False
-
-    def __init__(self) -> None:
-        self.cuts: dict[tuple[str, str], Cut] = {}
-        self.warned: set[str] = set()
+    cuts: dict[tuple[str, str], Cut] = _NO_CUTS
+    warned: frozenset[str] = frozenset()
+    """The lines that a warning has named."""
 
     def note_cut(
         self,
@@ -109,6 +111,8 @@ class CutLog:
         is_deliberate: bool = False,
     ) -> None:
         """Remember where a value was lost, for explanations."""
+        if self.cuts is _NO_CUTS:
+            self.cuts = {}  # not in the constructor: most tapes have no cuts
         known = self.cuts.pop((reason, where), None)
         if known is None:
             known = Cut(reason, where, is_exit, is_deliberate)
@@ -118,8 +122,7 @@ class CutLog:
         self.cuts[reason, where] = known
 
     def forget_cuts(self) -> None:
-        self.cuts.clear()
-        self.warned.clear()
+        self.cuts, self.warned = _NO_CUTS, frozenset()
 
     @property
     def exits(self) -> list[Cut]:
@@ -162,7 +165,7 @@ def note_exit(how: str, node: Node) -> None:
     if followers and not any([where in recorder.warned for recorder in followers]):
         _warn(_sentence(how, site, frame), frame)
         for recorder in followers:  # afterwards: NumPy tries again if it is an error
-            recorder.warned.add(where)
+            recorder.warned |= {where}
 
 
 def _site(key: tuple[CodeType, int, str, bool], frame: FrameType) -> Site:

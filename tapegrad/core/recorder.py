@@ -115,20 +115,12 @@ class Operation:
 class Stack:
     """The active recorders in the order in which they were entered.
 
-    `exit_listeners` are notified when a value leaves them for plain Python, `cut_listeners` also of
-    operations without derivative. Inside a recorder that allows exits (the body of a custom
-    gradient) the recorders around it are not notified.
+    `exit_listeners` are notified when a value leaves them for plain Python, and those that keep a
+    history also of operations without derivative. Inside a recorder that allows exits (the body of
+    a custom gradient) the recorders around it are not notified.
     """
 
-    __slots__ = (
-        "cut_listeners",
-        "exit_listeners",
-        "framed",
-        "listeners",
-        "parent",
-        "recorders",
-        "tokens",
-    )
+    __slots__ = ("exit_listeners", "framed", "listeners", "parent", "recorders", "tokens")
 
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
@@ -149,7 +141,6 @@ class Stack:
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.framed: tuple[Any, ...] = tuple(framed)
         self.exit_listeners: tuple[Any, ...] = tuple(exit_listeners)
-        self.cut_listeners = tuple([r for r in exit_listeners if r.token.keeps_history])
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)
@@ -188,6 +179,12 @@ class using_stack:  # noqa: N801  # used like a function; a generator would be t
 
     def __exit__(self, *_: object) -> None:
         _stack.reset(self._token)
+
+
+def restore_stack(stack: Stack) -> None:
+    """Make `stack` active again, after an exception that may have kept a recorder from leaving."""
+    if _stack.get() is not stack:
+        _stack.set(stack)
 
 
 def enter_recorder(recorder: Any) -> None:
@@ -263,12 +260,12 @@ def notify(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> Non
 def note_cut(reason: str, nodes: Sequence[Node | None]) -> None:
     """Record in the active tapes that tracked values end here, to explain a None gradient."""
     stack = _stack.get()
-    if not stack.cut_listeners:
+    if not stack.exit_listeners:
         return
     for node in nodes:
         if node is not None:
-            for recorder in stack.cut_listeners:
-                if recorder.token in node.tokens:
+            for recorder in stack.exit_listeners:
+                if recorder.token.keeps_history and recorder.token in node.tokens:
                     recorder.note_cut(reason, node, call_site())
 
 

@@ -223,6 +223,18 @@ def test_values_that_nothing_follows_are_silent():
 
 
 @by_name(NUMBERS | ARRAYS | PICKLE)
+@pytest.mark.parametrize("name", [name for name in TRANSFORMS if "checkpoint" not in name])
+def test_a_captured_variable_has_no_derivative_to_lose(name, leave):
+    rate = tf.Variable(2.0)
+
+    def f(x):
+        leave(rate * rate)
+        return x * x
+
+    assert seen_in(lambda: TRANSFORMS[name](f, 2.0)) == []
+
+
+@by_name(NUMBERS | ARRAYS | PICKLE)
 def test_the_body_of_a_custom_gradient_may_leave_the_tape(leave):
     @tf.custom_gradient
     def f(x):
