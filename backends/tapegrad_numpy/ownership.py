@@ -83,7 +83,7 @@ class Owned:
                 owned = self._own(variables, anew)
         else:
             owned = self._own(variables, anew)
-        return (*self._run(inputs, owned), owned is not variables)
+        return self._run(inputs, owned), owned is not variables
 
     def watch(self, *returned: Any) -> Iterable[bool]:
         """See `DeferredRun`; `variables` must be kept until then, since it counts as a holder."""

@@ -13,7 +13,7 @@ from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
 from tapegrad.core.primitive.primitive import INTERPRETERS
-from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, using_stack
+from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, call_with_stack
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.ops.indexing.gather import RowGradient
 
@@ -39,8 +39,7 @@ class Sweep:
             self._sweep(seeds, cotangents, on_tensors=True)
         else:
             seeds[:] = [(node, seed.array) for node, seed in seeds]
-            with using_stack(RAW):
-                self._sweep(seeds, cotangents, on_tensors=False)
+            call_with_stack(RAW, self._sweep, seeds, cotangents, False)
         sources = self._plan.sources
         return {node: _as_tensor(cotangents[node]) for node in sources if node in cotangents}
 

@@ -23,11 +23,11 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import repeat
 from typing import Any
 
 from tapegrad.core.backend.protocol import Array
-from tapegrad.core.update_lock import updating_alone
+from tapegrad.core.update_lock import other_threads, updating_alone
 from tapegrad.core.values.variable import Variable
 
 _slot: Any = Variable.__dict__["array"]
@@ -37,6 +37,7 @@ set_array: Callable[[Variable, Array], None] = _slot.__set__
 """Replace the real array of a variable, by a function in C; returns None."""
 
 _exhaust = deque[Any](maxlen=0).extend
+_ARRAY = repeat("array")
 _is_recording: Callable[[], Any] = bool
 """Whether this thread records a function; variables then have other arrays than the real ones."""
 
@@ -47,8 +48,8 @@ def set_recording_check(check: Callable[[], Any]) -> None:
     _is_recording = check
 
 
-Part = Callable[[], tuple[Sequence[Variable], Sequence[Array]]]
-"""Computes the new arrays of some variables and changes nothing."""
+Part = tuple[Callable[..., tuple[list[Variable], list[Array]]], tuple[Any, ...]]
+"""A function and its arguments. It computes the new arrays of variables and changes nothing."""
 
 
 def store(variables: Sequence[Variable], arrays: Sequence[Array]) -> None:
@@ -108,37 +109,55 @@ class restoring:  # noqa: N801  # used like a function
             store(self._variables, self._arrays)
 
 
-def apply_parts(parts: Sequence[Part], done: list[None] | None = None) -> None:
+class Progress:
+    """How many parts of a step are stored."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        # Its number is written like the array of a variable, in the call that stores a part.
+        self.count: Any = object.__new__(Variable)
+        set_array(self.count, 0)
+
+    @property
+    def stored(self) -> int:
+        return int(array_of(self.count))
+
+
+def apply_parts(parts: Sequence[Part], progress: Progress | None = None) -> None:
     """Compute and store part by part; an exception after the first store ends no step halfway.
 
     The remaining parts are then completed, and the exception is raised again. A part must not
-    raise an error of its own unless it is the first: what can fail is checked before. The list
-    `done` gets an item for each part in the call that stores it.
+    raise an error of its own unless it is the first: what can fail is checked before.
 
     >>> a, b = Variable(1.0), Variable(2.0)
-    >>> apply_parts([lambda: ([a], [b.array]), lambda: ([b], [a.array])])
+    >>> apply_parts([(lambda x: ([x], [b.array]), (a,)), (lambda x: ([x], [a.array]), (b,))])
     >>> float(a), float(b)
     (2.0, 2.0)
     """
-    done = [] if done is None else done
+    if _is_recording():  # an exception drops the whole recording
+        for function, given in parts:
+            store(*function(*given))
+        return
+    progress = Progress() if progress is None else progress
     try:
-        _apply_from(parts, done)
+        _apply_rest(parts, progress)
     except BaseException:
-        if done:
-            _apply_from(parts, done)
+        if progress.stored:
+            _apply_rest(parts, progress)
         raise
 
 
-def _apply_from(parts: Sequence[Part], done: list[None]) -> None:
-    """Apply the parts that are not done."""
-    add, change = done.append, _assign if _is_recording() else set_array
-    for part in parts[len(done) :]:
-        variables, arrays = part()
-        _exhaust(chain(map(change, variables, arrays), map(add, (None,))))
-
-
-def _assign(variable: Variable, array: Array) -> None:
-    variable.array = array
+def _apply_rest(parts: Sequence[Part], progress: Progress) -> None:
+    """Apply the parts that are not stored yet."""
+    done = progress.count
+    for number in range(array_of(done), len(parts)):
+        function, given = parts[number]
+        variables, arrays = function(*given)
+        if other_threads():  # one that records makes `array` a property
+            _exhaust(map(set_array, (*variables, done), (*arrays, number + 1)))
+        else:
+            _exhaust(map(setattr, (*variables, done), _ARRAY, (*arrays, number + 1)))
 
 
 _fast: Any = importlib.import_module("_signal")

@@ -8,7 +8,7 @@ operation when it runs (forward accumulators, persistent tapes) are listeners.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -179,6 +179,20 @@ class using_stack:  # noqa: N801  # used like a function; a generator would be t
 
     def __exit__(self, *_: object) -> None:
         _stack.reset(self._token)
+
+
+def call_with_stack(stack: Stack, function: Callable[..., Any], *args: Any) -> Any:
+    """Return `function(*args)` with `stack` active.
+
+    Unlike with `using_stack`, an interrupt at any instruction leaves the old stack active, since
+    Python delivers none between the end of a `try` block and the first call in C after it.
+    """
+    before = _stack.get()
+    try:
+        _stack.set(stack)
+        return function(*args)
+    finally:
+        _stack.set(before)
 
 
 def restore_stack(stack: Stack) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
+from math import prod
 from typing import Any, Protocol
 
 from tapegrad.core.backend.capabilities import GroupKernel
@@ -78,7 +79,7 @@ class Group:
         amount: float,
         share: float,
         factor: Array,
-    ) -> tuple[Sequence[Variable], Sequence[Array]]:
+    ) -> tuple[list[Variable], list[Array]]:
         """Make the step of all variables; if memory runs out, none has changed.
 
         Returns the variables that get another array, and those arrays.
@@ -98,7 +99,7 @@ class Group:
             factor=factor,
             **others,
         )
-        return ((), ()) if new is arrays else (places, new)
+        return ([], []) if new is arrays else (places, new)
 
     def factor(self, gradients: Sequence[Any], limit: float) -> Array:
         """Return the factor that clips the gradients by their global norm."""
@@ -112,17 +113,31 @@ class Group:
         return self.constrained
 
 
-class UpdatePlan:
-    """How the pairs of a step are updated: in groups, and singly with the device of each."""
+BATCH = 1 << 24
+"""The most bytes of old and new arrays of single variables that a step keeps at the same time."""
 
-    __slots__ = ("devices", "groups", "is_one_group", "key", "singles")
+
+class UpdatePlan:
+    """How the pairs of a step are updated: in groups, and singly with the device of each.
+
+    `batches` are the singles that are computed before they are stored together.
+    """
+
+    __slots__ = ("batches", "can_fail", "devices", "groups", "is_one_group", "key", "singles")
 
     def __init__(
-        self, key: tuple[Any, ...], groups: list[Group], singles: list[tuple[int, str]]
+        self,
+        key: tuple[Any, ...],
+        groups: list[Group],
+        singles: list[tuple[int, str]],
+        batches: list[list[tuple[int, str]]],
     ) -> None:
         self.key = key
+        self.can_fail = False
+        """Whether a step runs code of the user, which may raise an error in the middle of it."""
         self.groups = groups
         self.singles = singles
+        self.batches = batches
         self.is_one_group = len(groups) == 1 and not singles
         self.devices = {*[group.device for group in groups], *[device for _, device in singles]}
 
@@ -172,7 +187,30 @@ def make_plan(
         else:
             groups.append(group)
     rest = [(position, pairs[position][1].device) for position in sorted(singles)]
-    return UpdatePlan(key_of(pairs), groups, rest)
+    sizes = [sum(map(_size_of, (pairs[k][1], *slots_of(pairs[k][1])))) for k, _ in rest]
+    batches = _batches(rest, sizes, [pairs[position][1].number for position, _ in rest])
+    return UpdatePlan(key_of(pairs), groups, rest, batches)
+
+
+def _size_of(variable: Variable) -> int:
+    array = variable.array
+    return int(prod(array.shape)) * backend_of(array).dtype_of(array).itemsize
+
+
+def _batches(
+    singles: list[tuple[int, str]], sizes: list[int], numbers: list[int]
+) -> list[list[tuple[int, str]]]:
+    """Divide variables into batches of few bytes, in order; none has a variable twice."""
+    batches: list[list[tuple[int, str]]] = []
+    used, seen = 0, set[int]()
+    for single, size, number in zip(singles, sizes, numbers, strict=True):
+        if not batches or used + size > BATCH or number in seen:
+            batches.append([])
+            used, seen = 0, set()
+        batches[-1].append(single)
+        used += size
+        seen.add(number)
+    return batches
 
 
 def _make_group(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.commit import Part, apply_parts, deferring_signals, restoring, store
+from tapegrad.core.commit import Part, Progress, apply_parts, deferring_signals, restoring, store
 from tapegrad.core.observed import Observed
 from tapegrad.core.out_of_memory import attempt, recover
 from tapegrad.core.recorder import EMPTY, using_stack
-from tapegrad.core.update_lock import updating, updating_alone
+from tapegrad.core.update_lock import other_threads, updating
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
@@ -252,12 +253,13 @@ class Optimizer(Observed):
         else:
             gradients = self._clipped(gradients)
         rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
-        with updating_alone(), restoring(self._fallible_places(pairs)):
-            if plan.groups:  # Python code launches kernels that write in place
-                with deferring_signals():
-                    self._apply_plan(plan, rule, pairs, gradients, factor, rate)
-            else:
-                self._apply_plan(plan, rule, pairs, gradients, factor, rate)
+        if not (plan.groups or plan.can_fail or other_threads()):
+            self._apply_plan(plan, rule, pairs, gradients, factor, rate)
+            return
+        places = [variable for _, variable in pairs] + self.variables if plan.can_fail else []
+        # Python code launches the kernels of a group, which write in place.
+        with updating, restoring(places), deferring_signals() if plan.groups else nullcontext():
+            self._apply_plan(plan, rule, pairs, gradients, factor, rate)
 
     def _apply_plan(
         self,
@@ -269,8 +271,10 @@ class Optimizer(Observed):
         rate: Any,
     ) -> None:
         """Make the step from checked and clipped gradients."""
-        counts, done = self._counts(), list[None]()
+        counts = self._counts()
         before = [variable.array for variable in counts]
+        parts: list[Part] = []
+        progress = Progress()
         try:
             count = self.iterations.array
             self.iterations.array = count_update.kernel(type(count))(count)
@@ -279,16 +283,14 @@ class Optimizer(Observed):
             for device in plan.devices:
                 if device not in scalars:
                     scalars[device] = _scalars_on(here, device)
-            parts: list[Part] = []
             for group in plan.groups:
                 assert rule is not None
                 parts += self._group_parts(group, gradients, scalars[group.device], rule, factor)
-            for position, device in plan.singles:
-                gradient, variable = gradients[position], pairs[position][1]
-                parts.append(partial(self._single_part, gradient, variable, scalars[device], rule))
-            apply_parts(parts, done)
+            for batch in plan.batches:
+                parts.append((self._batch_part, (batch, pairs, gradients, scalars, rule)))
+            apply_parts(parts, progress)
         except BaseException:
-            if not done:
+            if not progress.stored:
                 store(counts, before)
             raise
 
@@ -296,23 +298,14 @@ class Optimizer(Observed):
         """Return the variables that change before the first parameter does."""
         return [self.iterations]
 
-    def _fallible_places(self, pairs: list[tuple[Any, Variable]]) -> list[Variable]:
-        """Return the variables to restore if the user's code raises an error in a step.
-
-        The old arrays are kept during the step. Without such code there are none.
-        """
-        own_rule = not is_from_package(type(self))
-        if not own_rule and not any([v.constraint is not None for _, v in pairs]):
-            return []
-        if not own_rule and all([is_from_package(type(v.constraint)) for _, v in pairs]):
-            return []
-        return [*self._counts(), *[variable for _, variable in pairs], *self.variables]
-
     def _make_plan(self, pairs: list[tuple[Any, Variable]], rule: Rule | None) -> UpdatePlan:
         for _, variable in pairs:
             self._slots_of(variable)
         name = None if rule is None else rule.primitive.name
-        return make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
+        plan = make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
+        kinds = [type(self), *[type(v.constraint) for _, v in pairs if v.constraint is not None]]
+        plan.can_fail = not all(kind.__module__.startswith("tapegrad.") for kind in kinds)
+        return plan
 
     def _group_parts(
         self, group: Group, gradients: list[Any], scalars: Scalars, rule: Rule, factor: Any
@@ -322,9 +315,10 @@ class Optimizer(Observed):
         amount = self.weight_decay or 0.0
         arguments = (gradients, scalars, rule.params, amount, share, factor)
         what = f"The step of {len(group.variables)} variables"
-        step = partial(attempt, what, group.updated, *arguments, on=scalars.rate)
+        step = partial(attempt, what, group.updated, on=scalars.rate)
         finished = group.variables_to_finish(self.ema_momentum is not None)
-        return [step, *[partial(self._finished, v, scalars, group.averaged) for v in finished]]
+        rest: list[Part] = [(self._finished, (v, scalars, group.averaged)) for v in finished]
+        return [(step, arguments), *rest]
 
     def further_scalars(self) -> tuple[Any, ...]:
         """Return other numbers that the rule reads, as arrays. `iterations` includes this step."""
@@ -339,25 +333,43 @@ class Optimizer(Observed):
             return clipping.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return gradients
 
+    def _batch_part(
+        self,
+        batch: list[tuple[int, str]],
+        pairs: list[tuple[Any, Variable]],
+        gradients: list[Any],
+        scalars: dict[str, Scalars],
+        rule: Rule | None,
+    ) -> tuple[list[Variable], list[Any]]:
+        """Return variables with their slots and averages, and their arrays after a step."""
+        places: list[Variable] = []
+        arrays: list[Any] = []
+        for k, device in batch:
+            one, new = self._single_part(gradients[k], pairs[k][1], scalars[device], rule)
+            places += one
+            arrays += new
+        return places, arrays
+
     def _single_part(
         self, gradient: Any, variable: Variable, scalars: Scalars, rule: Rule | None
-    ) -> tuple[Sequence[Variable], Sequence[Any]]:
+    ) -> tuple[list[Variable], Sequence[Any]]:
         """Return a variable with its slots and average, and their arrays after a step."""
         slots = self._slots.get(variable.number) or self._slots_of(variable)
         try:
-            p, *arrays = self._updated(gradient, variable, slots, scalars, rule)
+            arrays = self._updated(gradient, variable, slots, scalars, rule)
         except MemoryError as error:
             again = partial(self._updated, gradient, variable, slots, scalars, rule)
             what = f"The step of {variable.name!r}"
-            p, *arrays = recover(what, (variable.array,), again, error)
+            arrays = recover(what, (variable.array,), again, error)
         if variable.constraint is None and self.ema_momentum is None:
-            return [variable, *slots], [p, *arrays]
+            return [variable, *slots], arrays
+        p, *others = arrays
         places, finished = self._finished(variable, scalars, False, p)
-        return [*places, *slots], [*finished, *arrays]
+        return [*places, *slots], [*finished, *others]
 
     def _finished(
         self, variable: Variable, scalars: Scalars, averaged: bool, p: Any = None
-    ) -> tuple[Sequence[Variable], Sequence[Any]]:
+    ) -> tuple[list[Variable], list[Any]]:
         """Return a variable and its average, unless that is done (`averaged`), and their arrays.
 
         The constraint is applied to `p`, by default the array of the variable.
@@ -442,11 +454,6 @@ class Optimizer(Observed):
         with updating:
             places = [*variables, *averages]
             store(places, [place.array for place in (*averages, *variables)])
-
-
-def is_from_package(kind: type) -> bool:
-    """Whether a class is one of this package, or None's, and not the user's."""
-    return kind.__module__.startswith("tapegrad.") or kind is type(None)
 
 
 def _scalars_on(scalars: Scalars, device: str) -> Scalars:

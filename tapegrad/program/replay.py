@@ -9,7 +9,7 @@ changed, and the program runs again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, count, starmap
+from itertools import chain, count, repeat, starmap
 from operator import call, is_not
 from typing import Any
 
@@ -18,6 +18,8 @@ from tapegrad.core.commit import array_of, deferring_signals, set_array, store
 from tapegrad.core.update_lock import other_threads, updating
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.record.effects import silence
+
+_ARRAY = repeat("array")
 
 PATIENCE = 4
 """How often a program runs while other threads assign to its variables, before they must wait."""
@@ -62,15 +64,17 @@ class Replay:
             outputs, held = self._run(inputs, arrays)
             store(self._written, held)
             return outputs  # type: ignore[no-any-return]
-        outputs, held, writes, checks, moved = self._run.prepare(inputs, arrays, False)
-        # No instruction of Python runs in `next`, so no interrupt comes between the writes.
-        changed = map(set_array, self._written if moved else self._replaced, held)
-        if len(writes) == 1:  # if it does not fit, nothing has changed
-            commit = chain(starmap(call, writes), changed)
+        (outputs, held, writes, checks), moved = self._run.prepare(inputs, arrays, False)
+        replaced = self._written if moved else self._replaced
+        # No instruction of Python runs in `any`, so no interrupt comes between the writes. A write
+        # that does not fit changes nothing; several are checked first.
+        if replaced:
+            changed = map(setattr, replaced, _ARRAY, held)
+            failed = any(chain(starmap(call, (*checks, *writes)), changed))
         else:
-            commit = chain(starmap(call, checks), starmap(call, writes), changed)
-        if next(filter(None, commit), None):
-            raise UnfitError(_unfit(checks))
+            failed = any(starmap(call, (*checks, *writes)))
+        if failed:
+            raise UnfitError(_unfit(writes))
         return outputs  # type: ignore[no-any-return]
 
     def _among_threads(self, inputs: Sequence[Array]) -> Sequence[Array]:
@@ -93,7 +97,7 @@ class Replay:
         """Run; return None if another thread has assigned to a variable or holds an array."""
         arrays = [*map(array_of, self._read)]
         if self._defers:
-            outputs, held, writes, checks, _ = self._run.prepare(inputs, arrays, anew)
+            (outputs, held, writes, checks), _ = self._run.prepare(inputs, arrays, anew)
             alone = () if anew else self._run.watch(held, writes, checks)
         else:
             outputs, held = self._run(inputs, arrays)
@@ -111,11 +115,11 @@ class Replay:
             return outputs  # type: ignore[no-any-return]
         if failed is True:
             return None
-        raise UnfitError(_unfit(checks))
+        raise UnfitError(_unfit(writes))
 
 
-def _unfit(checks: Sequence[tuple[Any, ...]]) -> int:
-    return next(k for k, (write, *given) in enumerate(checks) if write(*given))
+def _unfit(writes: Sequence[tuple[Any, ...]]) -> int:
+    return next(k for k, (write, *given) in enumerate(writes) if write(*given, None))
 
 
 class Reading:

@@ -162,16 +162,14 @@ class DeferredRun(Protocol):
         """
 
 
-Deferred = tuple[
-    Sequence[Array],
-    Sequence[Array],
-    Sequence[tuple[Any, ...]],
-    Sequence[tuple[Any, ...]],
-    bool,
-]
-"""Outputs, arrays of the written variables, calls that write, calls that check, and a flag.
+DeferredCalls = Sequence[tuple[Any, ...]]
+"""Calls that are made later, each as a function of `LoopWriter` and its arguments."""
 
-A call is a function of `LoopWriter` with its arguments. The flag says that an array that is
+Deferred = tuple[tuple[Sequence[Array], Sequence[Array], DeferredCalls, DeferredCalls], bool]
+"""What the run has returned, and a flag.
+
+The run returns outputs, the arrays of the written variables, the calls that write, and calls that
+only check the arrays of these, if there is more than one. The flag says that an array that is
 overwritten is not that of its variable, which gets it afterwards.
 """
 
@@ -201,8 +199,7 @@ class DefersWrites(Protocol):
     def defer(self, run: Callable[..., Any], in_place: Sequence[int]) -> DeferredRun:
         """Return a run that passes arrays that no other object holds for the positions `in_place`.
 
-        `run` returns four items: outputs, arrays of the written variables, the calls that overwrite
-        variables, and the same calls with one more argument, which only check their arrays.
+        `Deferred` says what `run` returns.
         """
 
 

@@ -53,8 +53,8 @@ def to_python(
 ) -> Run:
     """Return the function that runs the steps; `kernels` replace those at their positions.
 
-    The last steps, those with `writers`, are not run. Their calls are returned as a third item, and
-    as a fourth with one more argument, with which they only check their arrays.
+    The last steps, those with `writers`, are not run. Their calls are returned as a third item. If
+    there are several, the fourth item has them with one more argument: they only check arrays.
     """
     text, scope = python_text(graph, steps, writers)
     scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
@@ -141,7 +141,8 @@ def _deferred_calls(writers: Mapping[int, LoopWriter] | None) -> str:
     calls = [f"c{position}" for position in writers or ()]
     if not calls:
         return ""
-    return f", ({', '.join(calls)},), ({', '.join(f'(*{call}, None)' for call in calls)},)"
+    checks = [f"(*{call}, None), " for call in calls] if len(calls) > 1 else []
+    return f", ({', '.join(calls)},), ({''.join(checks)})"
 
 
 def _unpack(name: str, values: Sequence[Value]) -> list[str]:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tapegrad.core.recorder import active_stack, restore_stack
+
 PATIENCE = 5.0
 """Seconds after which a recording starts even if a worker is active, to avoid a deadlock."""
 
@@ -72,7 +74,17 @@ def recording_alone() -> Iterator[None]:
     ...     pass
     """
     with without_workers(), _lock:  # in this order: a worker may wait for the lock
-        yield
+        before = active_stack()
+        try:
+            yield
+        except BaseException:
+            # Imported here because data pipelines import this file, and record nothing.
+            from tapegrad.program.record.recording import abandon_recording
+
+            # An interrupt may have kept a recording or a tape from ending.
+            abandon_recording()
+            restore_stack(before)
+            raise
 
 
 def _start_child() -> None:
