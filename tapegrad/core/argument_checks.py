@@ -199,6 +199,15 @@ def check_count(name: str, value: Any, function: str = "", least: int = 0) -> in
     return found
 
 
+def check_flag(name: str, value: Any, function: str = "") -> None:
+    """Raise an error unless `value` is true or false without doubt.
+
+    >>> check_flag("keepdims", True)
+    """
+    if not is_flag(value):
+        refuse(function, name, value, FLAG.words)
+
+
 def check_probability(name: str, value: Any, function: str = "") -> None:
     """Raise an error unless `value` is a number from 0 to 1; tensors are not read.
 

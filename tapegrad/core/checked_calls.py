@@ -62,6 +62,9 @@ _BY_NAME = {
     for name in names.split()
 }
 
+_WITH_BOUNDS = ("tapegrad.keras.layers", "tapegrad.keras.models")
+"""Modules that compare sizes with bounds, and say what is allowed."""
+
 _WITH_INTEGRAL_FLOATS = ("tapegrad.scipy", "tapegrad.special_functions")
 """Modules whose models take a float such as 2.0 as an order or a degree."""
 
@@ -200,14 +203,16 @@ def _accepted(function: FunctionType, name: str) -> tuple[list[Kind], str, Any]:
 def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
     """Return the annotation's alternatives if all are known, the kind of its name, or ()."""
     text = str(function.__annotations__.get(name, ""))
-    is_layer = function.__module__.startswith("tapegrad.keras.layers")
-    if name == "name" or (is_layer and ("int" in text or text == "Any" or name == "rate")):
-        return ()  # layers compare their sizes with bounds, and say what is allowed
+    is_bounded = "int" in text or text == "Any" or name in ("rate", "validation_split")
+    if name == "name" or (is_bounded and function.__module__.startswith(_WITH_BOUNDS)):
+        return ()
     if text in ("Any", ""):
         # The shape of a gamma distribution is a real number; its `size` is the shape of the draws.
         is_parameter = name == "shape" and "size" in function.__code__.co_varnames
         return () if is_parameter else _BY_NAME.get(name, ())
     parts = tuple(text.split(" | ")) if "[" not in text else (text,)
+    if parts == ("None",):  # a parameter that is not supported; the function says so
+        return ()
     return parts if all(part in _BY_ANNOTATION for part in parts) else ()
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.observed import observed_slot
@@ -139,6 +140,8 @@ class Variable(HasArray):
 
     def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
         """Replace the value; return the variable (None with `read_value=False`)."""
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign")
         new = self._fit(value, "assign")
         if other_threads():
             with updating:  # otherwise another thread's assign_add could overwrite it
@@ -149,6 +152,8 @@ class Variable(HasArray):
 
     def assign_add(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
         """Add `delta` to the value."""
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign_add")
         change = self._fit(delta, "assign_add")
         if other_threads():
             with updating:
@@ -159,6 +164,8 @@ class Variable(HasArray):
 
     def assign_sub(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
         """Subtract `delta` from the value."""
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign_sub")
         change = self._fit(delta, "assign_sub")
         if other_threads():
             with updating:
