@@ -185,7 +185,12 @@ def record_forward_backward(
     real = iter([array.array if type(array) is Recorded else array for array in outputs])
     result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
     saved = [kept[value.number] for value in split.saved_values]
-    return programs, FirstCall((result, saved), recording.commit)
+
+    def commit() -> None:
+        recording.commit()
+        recording.let_go()
+
+    return programs, FirstCall((result, saved), commit)
 
 
 def _pull_back(

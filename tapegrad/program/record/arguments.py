@@ -12,6 +12,7 @@ Every argument is one of these:
 from __future__ import annotations
 
 import array as buffers
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import MethodType
@@ -67,7 +68,7 @@ def _is_flat(args: Args) -> bool:
 
 def _as_tensor(leaf: Any) -> Any:
     """Return an array as a tensor, and any other leaf as it is."""
-    kind = type(leaf)
+    kind: Any = type(leaf)
     if isinstance(leaf, Tensor):  # e.g. a slice of a variable, or a tensor that shares its memory
         leaf = to_tensor(leaf)
         return leaf if type(leaf) is Tensor else wrap(leaf.array, leaf.node)
@@ -83,6 +84,7 @@ def _as_tensor(leaf: Any) -> Any:
         return leaf  # it has no numbers, or its library refuses; the function may know better
 
 
+@functools.lru_cache(maxsize=256)
 def _is_array_type(kind: type) -> bool:
     if issubclass(kind, np.ndarray):
         return kind in _PLAIN_ARRAYS  # matrices and masked arrays compute in another way

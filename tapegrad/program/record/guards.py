@@ -26,6 +26,8 @@ MOST_ENTRIES = 1000
 """The most entries of a list or dictionary that are compared."""
 
 _ABSENT = object()
+_NONE = object()
+"""Stands for a value that is not plain."""
 
 
 class Guards:
@@ -44,20 +46,31 @@ class Guards:
         self._variables = [
             (weakref.ref(variable), variable.trainable) for variable in recording.variables.values()
         ]
-        self._attributes: list[tuple[Callable[[], Any], str, Matches]] = []
+        self._attributes: list[tuple[Callable[[], Any], list[tuple[str, Any, Matches]]]] = []
+        """By their owners: names, values if they are plain, and the test of another value."""
         self._contents: list[tuple[Callable[[], Any], str, list[int]]] = []
+        by_owner: dict[int, tuple[Any, list[str]]] = {}
         for owner, name in recording.reads():
-            self._add(owner, name)
+            by_owner.setdefault(id(owner), (owner, []))[1].append(name)
+        for owner, names in by_owner.values():
+            self._add(owner, names)
         self.is_simple = not self._tensors and not self._contents
         """Whether they hold as long as no attribute changes."""
 
-    def _add(self, owner: Any, name: str) -> None:
-        value = vars(owner).get(name, _ABSENT)
+    def _add(self, owner: Any, names: list[str]) -> None:
         reference = weakref.ref(owner)
-        self._attributes.append((reference, name, _matcher(value)))
-        entries = None if name in owner.assigned_on_change else entries_of(value)
-        if entries is not None and len(entries) <= MOST_ENTRIES:
-            self._contents.append((reference, name, entries))
+        values = [(name, vars(owner).get(name, _ABSENT)) for name in names]
+        self._attributes.append((
+            reference,
+            [
+                (name, value if type(value) in PLAIN else _NONE, _matcher(value))
+                for name, value in values
+            ],
+        ))  # fmt: skip
+        for name, value in values:
+            entries = None if name in owner.assigned_on_change else entries_of(value)
+            if entries is not None and len(entries) <= MOST_ENTRIES:
+                self._contents.append((reference, name, entries))
 
     def hold(self) -> bool:
         """Whether everything is as it was recorded."""
@@ -81,11 +94,15 @@ class Guards:
             found = variable()
             if found is not None and found.trainable is not trainable:
                 return False
-        for owner, name, matches in self._attributes:
+        for owner, attributes in self._attributes:
             holder = owner()
-            # An owner that is gone cannot be read again.
-            if holder is not None and not matches(vars(holder).get(name, _ABSENT)):
-                return False
+            if holder is None:  # it cannot be read again
+                continue
+            now = holder.__dict__
+            for name, plain, matches in attributes:
+                value = now.get(name, _ABSENT)
+                if value is not plain and not matches(value):
+                    return False
         return True
 
     @property
