@@ -289,9 +289,16 @@ class GradientTape(Recording):
             explain.report_lost(self, lost, is_zero)
 
     def explain(self, target: Any, source: Any) -> str:
-        """Return a sentence that says why the gradient is None, or that it is not."""
-        targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
-        return explain.explain(self, targets, check_tensors([source], "source")[0])
+        """Return a sentence that says why the gradient is None, or that it is not.
+
+        It names the line where a value left the tape. It may be called before and after `gradient`.
+        """
+        source = check_tensors([source], "source")[0]
+        try:
+            targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
+        except ArgumentTypeError as error:  # the target is a number or an array
+            return str(error)
+        return explain.explain(self, targets, source)
 
 
 class TransformTape(GradientTape):

@@ -24,6 +24,8 @@ AS_ARRAY = "__array__ or memoryview()"
 DLPACK = "__dlpack__"
 CUDA_INTERFACE = "__cuda_array_interface__"
 CUPY = "cupy.asarray()"
+_TEXT = {"repr()", "==", "text or file"}
+"""Reads by functions of tapegrad whose result is text, a truth value or a file."""
 _SILENT = {"numpy()", "numpy_later()"}
 _DELIBERATE = {*_SILENT, "pickle"}
 _BECAME = {
@@ -144,7 +146,7 @@ _sites: dict[tuple[CodeType, int, str, bool], Site] = {}
 def note_exit(how: str, node: Node) -> None:
     """Note that the value of `node` leaves its recorders; `how` names the user's call."""
     listeners = active_stack().exit_listeners
-    if not listeners:
+    if not listeners or how in _TEXT:
         return
     followers = [recorder for recorder in listeners if recorder.token in node.tokens]
     if not followers:

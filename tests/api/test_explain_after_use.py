@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -103,6 +104,19 @@ def test_explain_after_gradient_frees_what_the_gradient_frees():
 
     assert node.saved is None
     assert node.inputs == ()
+
+
+def test_explain_of_a_number_names_the_line():
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = math.sin(x)
+        place = here(1)
+    with pytest.raises(TypeError, match="target must hold tensors"):
+        tape.gradient(y, x)
+
+    assert "Entry 0 is float; " in tape.explain(y, x)
+    assert f"left the tape through float() in math.sin() ({place})" in tape.explain(y, x)
 
 
 # A tape that was never entered

@@ -163,6 +163,7 @@ def show(u):
     print([float(v) for v in (u, u)], round(u.item(), 2), "%.3f" % u)  # noqa: T201, UP031
     text = f"{float(u):.2f} {u.tolist()!r}" + "%d %s" % (u, u)  # noqa: UP031
     text += "{:.3f}".format(u.item())  # noqa: UP032
+    text += np.array2string(u) + np.array_repr(u) + repr(tnp.poly1d(tnp.stack([u, u])))
     pattern = "%g"
     text += pattern % u + str(float(u)) + repr(u.item())
     logging.getLogger("tapegrad.tests").info("%f %s", u, u)
