@@ -207,8 +207,10 @@ def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
     if name == "name" or (is_bounded and function.__module__.startswith(_WITH_BOUNDS)):
         return ()
     if text in ("Any", ""):
-        # The shape of a gamma distribution is a real number; its `size` is the shape of the draws.
-        is_parameter = name == "shape" and "size" in function.__code__.co_varnames
+        # The shape of a distribution is a parameter; its `size` is the shape of the draws.
+        is_parameter = name == "shape" and not {"size", "loc"}.isdisjoint(
+            function.__code__.co_varnames
+        )
         return () if is_parameter else _BY_NAME.get(name, ())
     parts = tuple(text.split(" | ")) if "[" not in text else (text,)
     if parts == ("None",):  # a parameter that is not supported; the function says so

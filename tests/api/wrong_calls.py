@@ -317,6 +317,8 @@ def outcome(call: Call, argument: str, label: str, args: Any, kwargs: Any) -> Ou
 
 
 def _class_of(error: Exception) -> str:
+    if traceback.extract_tb(error.__traceback__)[-1].filename == "<example>":
+        return "good"  # an error of the caller's own code, such as a function that is passed in
     if isinstance(error, TapegradError | MemoryError | np.linalg.LinAlgError):
         return "good"
     if isinstance(error, NotImplementedError) or type(error).__name__ == "RecordingError":
