@@ -46,6 +46,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ArgumentTypeError(f"diff needs an integer n. Got {n!r}.")
     if n < 0:
         raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
+    if n == 0:
+        return x  # also with prepend or append, as in NumPy
     parts = [x]
     if prepend is not None:
         parts.insert(0, _beside(prepend, x, axis))

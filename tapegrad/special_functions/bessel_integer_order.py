@@ -20,6 +20,7 @@ from tapegrad.ops.elementwise.bessel import (
     bessel_y0,
     bessel_y1,
 )
+from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.exponential import exp, log
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import maximum, where
@@ -51,7 +52,11 @@ def yn(n: int, x: Any) -> Any:
     n, x = _order(n, "yn"), operand(x)
     if n < 0:
         return (-1) ** n * yn(-n, x)
-    return _upwards(n, x, bessel_y0(x), bessel_y1(x), -1.0)
+    is_zero = x == 0
+    inside = where(is_zero, 1.0, x)
+    y = _upwards(n, inside, bessel_y0(inside), bessel_y1(inside), -1.0)
+    # The recurrence subtracts infinities at 0, and where it overflows.
+    return where(is_zero | ((x > 0) & isnan(y)), -math.inf, y)
 
 
 def kn(n: int, x: Any) -> Any:
@@ -61,6 +66,7 @@ def kn(n: int, x: Any) -> Any:
     1.624839
     """
     n, x = abs(_order(n, "kn")), operand(x)
+    x = where(x == 0, 0.0, x)  # without the sign of a zero
     return _upwards(n, x, bessel_k0(x), bessel_k1(x), 1.0)
 
 

@@ -74,7 +74,8 @@ def _expn(n: int, x: Any) -> Any:
             total = total - term / (k - n + 1)
         term = term * (-near) / (k + 1)
     y = where(is_far, exp(-far) / fraction, total)
-    return where(is_far | is_near, y, where(x == 0, 1 / (n - 1), math.nan))
+    at_zero = 0.0 * x + 1 / (n - 1)  # in the dtype of x
+    return where(is_far | is_near, y, where(x == 0, at_zero, math.nan))
 
 
 def fresnel(z: Any) -> tuple[Any, Any]:

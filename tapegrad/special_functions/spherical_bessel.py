@@ -144,7 +144,7 @@ def _in(n: int, x: Any) -> Any:
 
 
 def _kn(n: int, x: Any) -> Any:
-    is_inside = (x > 0) & (x < math.inf)
+    is_inside = (x != 0) & (abs(x) < math.inf)
     inside = where(is_inside, x, 1.0)
     first = 0.5 * math.pi * exp(-inside) / inside
     y = _upwards(n, inside, first, first * (1 + 1 / inside), 1.0)

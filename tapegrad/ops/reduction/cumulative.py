@@ -257,6 +257,8 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     axis = normalize_axis(axis, len(x.shape), "diff")
     if n < 0:
         raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
+    if n == 0:
+        return x  # also with prepend or append, as in NumPy
     parts = [prepend, x, append]
     if prepend is not None or append is not None:
         x = concat([_as_part(part, x, axis) for part in parts if part is not None], axis)
