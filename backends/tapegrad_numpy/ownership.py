@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_, itemgetter, ne
 from typing import Any
@@ -70,7 +69,7 @@ class Owned:
         self._further: list[int] | None = None
         # A signal handler may call the program that it interrupts.
         self._lock = threading.RLock()
-        weakref.finalize(self, _owners.remove, self._ids).atexit = False
+        _owners.register(self, self._ids)
 
     def __call__(self, inputs: Sequence[Array], variables: list[Array]) -> Any:
         with self._lock:
@@ -143,8 +142,7 @@ class Owned:
                 owned[position] = _copy_of(array)
         self._copied = copied
         self._mine = [owned[position] for position in self._positions]
-        self._ids.extend(map(id, self._mine))
-        _owners.add(self._ids)
+        _owners.take(self._ids, self._mine)
         return owned
 
 
