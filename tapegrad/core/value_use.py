@@ -11,7 +11,7 @@ import ast
 import linecache
 import opcode
 from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 _SHOWING = {"print", "pprint", "str", "repr", "format", "format_map", "isnan", "isfinite", "isinf"}
@@ -55,7 +55,7 @@ def _use_in_source(frame: FrameType) -> Use:
     if position is None or None in position:
         return unknown
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    tree = _parsed(lines) or _parsed(_only(lines, position[0], position[1]))
+    tree = _tree_around(frame.f_code, lines, position)
     statement = None if tree is None else _statement_at(tree, position[0], position[2])
     if statement is None:
         return unknown
@@ -67,6 +67,17 @@ def _use_in_source(frame: FrameType) -> Use:
     return unknown
 
 
+def _tree_around(code: CodeType, lines: list[str], position: Any) -> ast.AST | None:
+    """Return the syntax tree of the function at a position, or of more if that is not enough."""
+    first, last = position[:2]
+    if not code.co_name.startswith("<") or code.co_name == "<lambda>":
+        end = max(last, *[line or 0 for _, _, line in code.co_lines()])
+        function = _parsed(_only(lines, code.co_firstlineno, end))  # large files take long
+        if function is not None:
+            return function
+    return _parsed(lines) or _parsed(_only(lines, first, last))  # code in a file of another kind
+
+
 def _parsed(lines: list[str]) -> ast.AST | None:
     try:
         return ast.parse("".join(lines))
@@ -75,7 +86,7 @@ def _parsed(lines: list[str]) -> ast.AST | None:
 
 
 def _only(lines: list[str], first: Any, last: Any) -> list[str]:
-    """Return the source with all lines blank but some, for code in a file of another kind."""
+    """Return the source with all lines blank but some, which may be indented."""
     part = lines[first - 1 : last]
     if not part:
         return []
