@@ -83,6 +83,30 @@ def assign_together(variables: Sequence[Variable], values: Iterable[Any]) -> Non
         store(variables, arrays)
 
 
+def call_with_arrays(
+    variables: Sequence[Variable], arrays: Sequence[Array], function: Callable[..., Any], *args: Any
+) -> Any:
+    """Return `function(*args)` while variables have other arrays; then they get theirs back.
+
+    >>> v = Variable(1.0)
+    >>> call_with_arrays([v], [Variable(2.0).array], lambda: float(v)), float(v)
+    (2.0, 1.0)
+    """
+    change: Callable[[Variable, Array], None] = _assign if _is_recording() else set_array
+    before = [variable.array for variable in variables]
+    # Made before the block, so that one call in C puts the arrays back.
+    back = map(change, variables, before)
+    try:
+        _exhaust(map(change, variables, arrays))
+        return function(*args)
+    finally:
+        _exhaust(back)
+
+
+def _assign(variable: Variable, array: Array) -> None:
+    variable.array = array
+
+
 class restoring:  # noqa: N801  # used like a function
     """Give variables their old values back if the block raises an exception.
 

@@ -15,6 +15,7 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import VariableLog
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.commit import call_with_arrays
 from tapegrad.core.primitive.primitive import INTERPRETERS, record_many
 from tapegrad.core.recorder import Node, Stack, active_stack, common_tokens
 from tapegrad.core.values import nest
@@ -156,16 +157,18 @@ class Backward:
         read = [(variable, value) for variable, value in held if variable.number not in written]
         pairs = zip(variables, self._wanted[self._count :])
         sources = [variable for variable, wanted in pairs if wanted]
-        with _holding(read):
-            found: list[Any] = self._pullback()(
-                args,
-                kwargs,
-                list(t),
-                self._wanted[: self._count],
-                sources,
-                [variable for variable, _ in states],
-                [wrap(value.array) for _, value in states],
-            )
+        found: list[Any] = call_with_arrays(
+            [variable for variable, _ in read],
+            [value.array for _, value in read],
+            self._pullback(),
+            args,
+            kwargs,
+            list(t),
+            self._wanted[: self._count],
+            sources,
+            [variable for variable, _ in states],
+            [wrap(value.array) for _, value in states],
+        )
         return found
 
 
@@ -186,19 +189,6 @@ def _as_cotangent(grad: Any) -> Any:
     if active_stack().tokens:
         return RowGradient(rows, indices, tuple(grad.dense_shape))
     return RowGradient(rows.array, indices.array, tuple(grad.dense_shape))
-
-
-@contextmanager
-def _holding(pairs: Sequence[tuple[Variable, Tensor]]) -> Iterator[None]:
-    """Give variables the values that they had when the function ran, inside the block."""
-    changed = [(v, v.array, x.array) for v, x in pairs if v.array is not x.array]
-    for variable, _, array in changed:
-        variable.array = array
-    try:
-        yield
-    finally:
-        for variable, array, _ in changed:
-            variable.array = array
 
 
 class Pullback:
@@ -226,12 +216,29 @@ class Pullback:
         leaves = nest.flatten((args, kwargs))
         flags = iter(wanted)
         sources = [(type(leaf) is Tensor and next(flags)) for leaf in leaves]
-        with _changing_nothing(states, held), silence():
+        if current_recording() is None:
+            arrays = [tensor.array for tensor in held]
+            return call_with_arrays(  # type: ignore[no-any-return]
+                states, arrays, self._gradients, (args, kwargs), leaves, sources, variables, seeds
+            )
+        with _changing_nothing(states, held):
+            return self._gradients((args, kwargs), leaves, sources, variables, seeds)
+
+    def _gradients(
+        self,
+        structure: Any,
+        leaves: list[Any],
+        sources: Sequence[bool],
+        variables: list[Variable],
+        seeds: list[Any],
+    ) -> list[Any]:
+        """Run the function under a tape, and return the gradients of the sources."""
+        with silence():
             with GradientTape(watch_accessed_variables=False) as tape:
                 own = [_own(leaf) if flag else leaf for leaf, flag in zip(leaves, sources)]
                 watched = [leaf for leaf, flag in zip(own, sources) if flag] + variables
                 tape.watch(watched)
-                args, kwargs = nest.pack_sequence_as((args, kwargs), own)
+                args, kwargs = nest.pack_sequence_as(structure, own)
                 result = nest.flatten(self._function(*args, **kwargs))
             made = [leaf for leaf in result if type(leaf) is Tensor]
             pairs = [(y, seed) for y, seed in zip(made, seeds, strict=True) if seed is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -393,3 +394,51 @@ def test_rows_that_do_not_exist_change_nothing() -> None:
             optimizer.apply_gradients([([1.0], first), (rows, table)])
         assert first.numpy().tolist() == [1.0]
         assert int(optimizer.iterations) == 0
+
+
+def test_a_step_keeps_no_second_copy_of_large_variables() -> None:
+    size = 1 << 20
+    optimizer = tf.optimizers.Adam(0.1)
+    tracemalloc.start()
+    try:
+        given = [(tf.ones(size), tf.Variable(tf.zeros(size))) for _ in range(8)]
+        optimizer.apply_gradients(given)
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        optimizer.apply_gradients(given)
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    state = 3 * 8 * 4 * size
+    assert peak < 0.4 * state
+
+
+def test_a_second_gradient_restores_variables_if_it_is_interrupted() -> None:
+    def make() -> Case:
+        w, seen = tf.Variable([1.0, 2.0]), tf.Variable(0.0)
+
+        @tf.function
+        def loss(x: Any) -> Any:
+            seen.assign_add(1.0)
+            return tf.reduce_sum(x * w * w * w)
+
+        def call() -> None:
+            with tf.GradientTape() as outer:
+                with tf.GradientTape() as inner:
+                    y = loss(tf.constant([1.0, 1.0]))
+                w.assign_add([1.0, 1.0])
+                first = inner.gradient(y, w)
+            outer.gradient(first, w)
+            w.assign_sub([1.5, 1.5])
+
+        return Case(call, lambda: [w])
+
+    case = make()
+    before = case.state()
+    events = count_events(case.call)
+    for event in points(events, LONG or 15):
+        case = make()
+        interrupted(case.call, event)
+        (now,) = case.state()
+        changes = now - before[0]
+        assert changes.tolist() in ([0.0, 0.0], [1.0, 1.0], [-0.5, -0.5]), event
