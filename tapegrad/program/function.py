@@ -21,6 +21,7 @@ from tapegrad.core.out_of_memory import readable
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -44,7 +45,14 @@ from tapegrad.program.outer_tape import (
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.program_cache import EagerKeys, ProgramCache
 from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond see recordings
-from tapegrad.program.record.arguments import Args, CannotRecord, Kwargs, flatten_call, key_of
+from tapegrad.program.record.arguments import (
+    Args,
+    CannotRecord,
+    Kwargs,
+    flatten_call,
+    is_numeric,
+    key_of,
+)
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.methods import Method
@@ -174,12 +182,14 @@ class Function:
             or current_frame() is not None
         ):
             return self._call(args, kwargs)
-        # Fast path for calls with tensors only; `key_of` returns the same key for them.
+        # Fast path for calls with tensors and NumPy arrays; `key_of` returns the same key.
         key: list[Any] = [chosen_device()]
         arrays: list[Any] = []
         for arg in args:
             if type(arg) is not Tensor:
-                return self._call(args, kwargs)
+                if not is_numeric(arg):
+                    return self._call(args, kwargs)
+                arg = to_tensor(arg)
             array = arg.array
             arrays.append(array)
             key += (type(array), array.shape, array.dtype)

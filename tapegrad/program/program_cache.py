@@ -44,6 +44,10 @@ class ProgramCache(Generic[Item]):
     def __len__(self) -> int:
         return len(self.latest)
 
+    def values(self) -> list[Item]:
+        """Return the programs that were used last."""
+        return [*self.latest.values()]
+
     def find(self, key: Any) -> Item | None:
         """Return the program of a key whose guards hold, or None."""
         latest = self.latest.get(key)
@@ -88,19 +92,14 @@ class ProgramCache(Generic[Item]):
             self._watches[key] = watches
 
 
-class EagerKeys:
+class EagerKeys(dict[Any, None]):
     """The keys of calls that run eagerly; as many as there may be programs."""
 
-    def __init__(self) -> None:
-        self._keys: dict[Any, None] = {}
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self._keys
-
     def add(self, key: Any) -> None:
-        self._keys[key] = None
-        if len(self._keys) > MOST_PROGRAMS:
-            del self._keys[next(iter(self._keys))]
+        """Add a key; drop the oldest one if there are too many."""
+        self[key] = None
+        if len(self) > MOST_PROGRAMS:
+            del self[next(iter(self))]
 
 
 def _dropping(cache: weakref.ref[ProgramCache[Any]], key: Any) -> Callable[[], None]:

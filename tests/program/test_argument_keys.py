@@ -50,6 +50,19 @@ class ForeignTensor:
         return np.array(self.values, dtype=dtype)
 
 
+class OnlyDLPack:
+    """An array of another library that offers nothing but DLPack."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.array(values)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._values.__dlpack_device__()
+
+
 class Interfaced:
     """An object that offers NumPy's array interface only, such as an image."""
 
@@ -64,6 +77,7 @@ class Interfaced:
 KINDS: dict[str, Any] = {
     "numpy": np.array,
     "dlpack": ForeignTensor,
+    "only dlpack": OnlyDLPack,
     "array interface": Interfaced,
     "array.array": lambda values: array.array("d", values),
     "memoryview": lambda values: memoryview(np.array(values)),
@@ -141,6 +155,13 @@ def test_sparse_gradients_and_masked_arrays_run_eagerly() -> None:
         assert f(rows).numpy().tolist() == [[1.0], [0.0], [2.0]]
     rows.values.array[...] = 5.0
     assert f(rows).numpy().tolist() == [[5.0], [0.0], [5.0]]
+
+
+def test_arrays_without_numbers_run_eagerly() -> None:
+    f, _ = counted(lambda words, x: x * float(len(words[0])))
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        assert float(f(np.array(["ab"]), tf.constant(1.0))) == 2.0
+    assert float(f(np.array(["abc"]), tf.constant(1.0))) == 3.0
 
 
 # Values

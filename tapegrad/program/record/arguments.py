@@ -44,6 +44,7 @@ BY_VALUE = frozenset({
 _OFFERS = ("__dlpack__", "__array__", "__array_interface__", "__cuda_array_interface__")
 _BUFFERS = (buffers.array, bytearray, memoryview)
 _PLAIN_ARRAYS = (np.ndarray, np.memmap)
+_NUMBERS = "fiubc"
 _TEXT = "SUTMmOV"
 """NumPy's kinds of text, dates, objects and records. bfloat16 is of kind V, too."""
 
@@ -66,9 +67,16 @@ def _is_flat(args: Args) -> bool:
     return all([type(arg) in nest.LEAF_TYPES for arg in args])
 
 
+def is_numeric(leaf: Any) -> bool:
+    """Whether a leaf is a NumPy array of numbers."""
+    return type(leaf) is np.ndarray and leaf.dtype.kind in _NUMBERS
+
+
 def _as_tensor(leaf: Any) -> Any:
     """Return an array as a tensor, and any other leaf as it is."""
     kind: Any = type(leaf)
+    if is_numeric(leaf):
+        return to_tensor(leaf)
     if isinstance(leaf, Tensor):  # e.g. a slice of a variable, or a tensor that shares its memory
         leaf = to_tensor(leaf)
         return leaf if type(leaf) is Tensor else wrap(leaf.array, leaf.node)
@@ -77,7 +85,8 @@ def _as_tensor(leaf: Any) -> Any:
     try:
         if find_backend(kind) is not None or _is_on_device(leaf):
             return to_tensor(leaf)
-        array = np.asarray(leaf)
+        by_dlpack = not hasattr(kind, "__array__") and hasattr(kind, "__dlpack__")
+        array = np.from_dlpack(leaf) if by_dlpack else np.asarray(leaf)
         known = array.dtype.kind not in _TEXT or array.dtype.name in ALLOWED
         return to_tensor(array) if known else leaf
     except (TapegradError, TypeError, ValueError, RuntimeError, BufferError):
@@ -122,7 +131,7 @@ def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
 
 def _static(position: int, leaf: Any) -> Any:
     """Return the key of an argument that is a constant of the program."""
-    kind = type(leaf)
+    kind: Any = type(leaf)
     if kind in BY_VALUE or isinstance(leaf, np.generic | np.dtype):
         return exact_key(leaf)
     if kind is tuple:
@@ -132,7 +141,12 @@ def _static(position: int, leaf: Any) -> Any:
             f"Argument {position} is an iterator ({kind.__name__}), which can be read only once. "
             "Pass a list or a tensor to have it recorded"
         )
-    if isinstance(leaf, IndexedSlices) or has_mask(leaf) or not _is_hashable(leaf):
+    if isinstance(leaf, IndexedSlices) or has_mask(leaf) or _is_array_type(kind):
+        raise CannotRecord(
+            f"Argument {position} is of type {kind.__name__}, whose values cannot be inputs of a "
+            "program. Pass a tensor to have it recorded"
+        )
+    if not _is_hashable(leaf):
         raise CannotRecord(
             f"Argument {position} is of type {kind.__name__}, which is not hashable, so that calls "
             "cannot be distinguished. Pass a tuple, a number or a tensor to have it recorded"
@@ -152,16 +166,21 @@ def _is_hashable(leaf: Any) -> bool:
 
 def _structure(value: Any) -> Any:
     """The containers of a nested value without the leaves."""
-    if not nest.is_nested(value):
-        return None
     kind = type(value)
+    if kind in nest.LEAF_TYPES:
+        return None
+    if kind is tuple or kind is list:
+        return (kind, *[_structure(child) for child in value])
+    if kind is not dict and not nest.is_nested(value):
+        return None
     if isinstance(value, Mapping):
         # The order counts: the function may iterate over the entries.
-        return (kind, tuple((exact_key(key), _structure(value[key])) for key in value))
+        keys = [key if type(key) is str else exact_key(key) for key in value]
+        return (kind, *keys, *[_structure(value[key]) for key in value])
     notes = None
     if hasattr(kind, "__tf_flatten__"):
         notes = _static(0, value.__tf_flatten__()[0])
-    return (kind, notes, tuple(_structure(child) for child in nest.children(value)))
+    return (kind, notes, *[_structure(child) for child in nest.children(value)])
 
 
 class Identity:
