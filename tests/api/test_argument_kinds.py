@@ -190,8 +190,20 @@ FLAT: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_scalar_where_axes_are_needed_is_named(name: str) -> None:
-    with pytest.raises(ShapeError, match=r"needs more dimensions of \w+. Got a tensor .* \(\)"):
+    with pytest.raises(ShapeError, match=rf"(?i){name}.* dimensions"):
         FLAT[name]()
+
+    with pytest.raises(ShapeError, match=rf"(?i){name}.* dimensions"):
+        tf.vmap(lambda _: FLAT[name]())(tf.ones([2]))
+
+
+def test_a_scalar_has_no_axis_in_vmap_either() -> None:
+    for function in (lambda v: tf.reduce_sum(v, axis=0), lambda v: tf.nn.l2_normalize(v, 0)):
+        for call in (lambda f=function: f(tf.constant(1.5)), lambda f=function: tf.vmap(f)(x()[0])):
+            with pytest.raises(ShapeError, match="axis 0 for a tensor of 0 dimensions"):
+                call()
+
+    assert tf.vmap(tf.argmax)(x()[0]).tolist() == [0, 0, 0]
 
 
 DTYPES: dict[str, Callable[[], Any]] = {

@@ -33,7 +33,7 @@ _adapters: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_tensor_conversion_function(
-    base_type: type, conversion_func: Callable[[Any], Tensor], priority: int = 100
+    base_type: Any, conversion_func: Any, priority: int = 100
 ) -> None:
     """Register a function that converts values of `base_type` to tensors; the latest one counts.
 

@@ -138,7 +138,7 @@ class Variable(HasArray):
         """Make a new leaf at the next read, because a recorder began to track this variable."""
         self._leaf = None
 
-    def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign(self, value: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Replace the value; return the variable (None with `read_value=False`)."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign")
@@ -150,7 +150,7 @@ class Variable(HasArray):
             self.array = new
         return self._after_assign(read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign_add(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Add `delta` to the value."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign_add")
@@ -162,7 +162,7 @@ class Variable(HasArray):
             self.array = self.array + change
         return self._after_assign(read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Subtract `delta` from the value."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign_sub")
