@@ -231,4 +231,5 @@ class Guard:
             )
 
 
-_FORBIDDEN = ("float()", "int()", "complex()", "index()", "__array__")
+_FORBIDDEN = ("float()", "int()", "complex()", "index()", "__array__", "item()", "tolist()")
+_FORBIDDEN += ("math.trunc()", "bytes()", "__dlpack__")
