@@ -12,6 +12,8 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
+import tapegrad_strict as strict
+from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.core.checked_calls import check_function
 from tapegrad.core.failed_calls import explained
 from tapegrad.errors import ArgumentKindError, OutOfRangeError, ShapeError, TapegradError
@@ -225,3 +227,22 @@ def test_what_no_tensor_can_hold_is_refused_by_the_name_of_its_argument(value: A
         tf.nn.l2_normalize(value)
     with pytest.raises(TapegradError, match="argument a"):
         tnp.sum(value)
+
+
+def test_checks_and_messages_read_nothing_from_a_device() -> None:
+    register_backend(strict.StrictBackend())
+    try:
+        with tf.device("strict:0"):
+            on_device = tf.ones([2, 3])
+            with strict.forbidding_reads():
+                for call in (
+                    lambda: tf.reshape(on_device, "32"),
+                    lambda: tf.reduce_sum(on_device, axis=on_device),
+                    lambda: tnp.sum(on_device, keepdims=on_device),
+                    lambda: tf.nn.l2_normalize(on_device, epsilon="a"),
+                    lambda: tf.split(tf.ones([]), 1),
+                ):
+                    with pytest.raises(TapegradError, match="argument|dimensions"):
+                        call()
+    finally:
+        unregister_backend("strict")
