@@ -53,6 +53,7 @@ class PlainAccelerator:
 
     def __init__(self, plan: Plan, cotangents: Cotangents, on_tensors: bool = False) -> None:
         self.needed = plan.needed
+        self.guards = plan.guards
         self.cotangents = cotangents
         self.on_tensors = on_tensors
         self.owned: set[Node] = set()
@@ -60,8 +61,9 @@ class PlainAccelerator:
 
     def pull_back(self, node: Node, cotangent: Any) -> Sequence[Any]:
         if self.on_tensors:  # operations on tensors recover by themselves when memory runs out
-            return input_cotangents(node, cotangent, self.needed, True)
-        return attempt_at(node, input_cotangents, node, cotangent, self.needed, False)  # type: ignore[no-any-return]
+            return input_cotangents(node, cotangent, self.needed, True, self.guards)
+        given = node, cotangent, self.needed, False, self.guards
+        return attempt_at(node, input_cotangents, *given)  # type: ignore[no-any-return]
 
     def accumulate(self, node: Node, total: Any, contribution: Any) -> Any:
         if self.on_tensors:

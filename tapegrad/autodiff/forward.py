@@ -176,7 +176,8 @@ def _sum_of_tangents(operation: Operation, tangents: tuple[Any, ...]) -> Any:
     for rule, tangent in zip(operation.primitive.jvp_rules, tangents, strict=True):
         if tangent is None or rule is None:
             continue
-        part = rule(tangent, rule.read_again(operation), operation.params)
+        apply = rule.guarded if operation.primitive.poles else rule
+        part = apply(tangent, rule.read_again(operation), operation.params)
         total = part if total is None else arithmetic.add(total, part)
     return total
 

@@ -75,7 +75,7 @@ class GradientTape(Recording):
         seeds = seeds_for(targets, output_gradients)
         reasons = None if self._on_none is None else [self.explain(targets, s) for s in flat]
         self._begin()
-        grads = self._gradients(targets, seeds, flat)
+        grads = self._gradients(targets, seeds, flat, output_gradients is not None)
         results = [
             grad
             if self.frame is None and is_finished(source, grad)
@@ -230,10 +230,12 @@ class GradientTape(Recording):
         return self, grad
 
     def _quiet_gradient(self, target: Any, source: Any) -> Any:
-        grad = self._gradients([target], [creation.ones_like(target)], [source])[0]
+        grad = self._gradients([target], [creation.ones_like(target)], [source], False)[0]
         return finished(source, grad, UnconnectedGradients.NONE)
 
-    def _gradients(self, targets: list[Any], seeds: list[Any], sources: list[Any]) -> list[Any]:
+    def _gradients(
+        self, targets: list[Any], seeds: list[Any], sources: list[Any], any_seed: bool
+    ) -> list[Any]:
         starts, given = [], []
         has_examples = bool(self._levels)
         for one, seed in zip(targets, seeds, strict=True):
@@ -246,22 +248,27 @@ class GradientTape(Recording):
             return per_example.gradients(
                 self._sweep, given, starts, self._sources(sources), self.frame
             )
-        return self._sweep(starts, [self._source_nodes(source) for source in sources])
+        nodes = [self._source_nodes(source) for source in sources]
+        return self._sweep(starts, nodes, any_seed=any_seed)
 
     def _sources(self, flat: list[Any]) -> list[per_example.Source]:
         levels = tuple(self._levels)
         return [per_example.source_of(one, self._source_nodes(one), levels) for one in flat]
 
     def _sweep(
-        self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
+        self,
+        starts: list[tuple[Node, Any]],
+        wanted: list[list[Node]],
+        keep: bool = False,
+        any_seed: bool = True,
     ) -> list[Any]:
         """Sweep and return per source the sum over its nodes, or None.
 
-        `keep` leaves the history for another sweep.
+        `keep` leaves the history for another sweep. `any_seed`: the seeds may contain zeros.
         """
         everything = [node for nodes in wanted for node in nodes]
         ends = [node for node, _ in starts]
-        plan = Plan(ends, everything, self.token)
+        plan = Plan(ends, everything, self.token, any_seed)
         sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
         if batching.current_frame() is None:
             found = sweep.run(starts)

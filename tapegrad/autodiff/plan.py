@@ -13,24 +13,37 @@ _by_order = attrgetter("order")
 class Plan:
     """The nodes between targets and sources, latest first.
 
-    `needed` are those that depend on a source; None if all do.
+    `needed` are those that depend on a source; None if all do. `guards` is true if values of the
+    targets may not depend on infinities and NaN before them: elementwise rules then keep zero
+    cotangents. It is always true with `any_seed`, for seeds that may contain zeros.
     """
 
-    __slots__ = ("needed", "nodes", "sources")
+    __slots__ = ("guards", "needed", "nodes", "sources")
 
-    def __init__(self, targets: Iterable[Node], sources: Iterable[Node], token: Token) -> None:
+    def __init__(
+        self,
+        targets: Iterable[Node],
+        sources: Iterable[Node],
+        token: Token,
+        any_seed: bool = True,
+    ) -> None:
         self.sources = frozenset(sources)
-        self.nodes, only_sources = _reachable(targets, self.sources, token)
+        self.nodes, only_sources, selects = _reachable(targets, self.sources, token)
+        self.guards = any_seed or selects
         self.needed = None if only_sources else _leading_to(self.nodes, self.sources)
 
 
 def _reachable(
     targets: Iterable[Node], sources: frozenset[Node], token: Token
-) -> tuple[list[Node], bool]:
-    """Return the history of the targets, latest first, and whether all its leaves are sources."""
+) -> tuple[list[Node], bool, bool]:
+    """Return the history of the targets, latest first.
+
+    The flags say whether all its leaves are sources, and whether an operation selects.
+    """
     seen: dict[Node, None] = {}
     waiting = list(targets)
     only_sources = all([node.primitive is None for node in sources])
+    selects = False
     usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
     take, put = waiting.pop, waiting.append
     while waiting:
@@ -40,9 +53,12 @@ def _reachable(
                 only_sources = False  # an input that this tape does not follow
                 break
             seen[node] = None
-            if node.primitive is None:
+            primitive = node.primitive
+            if primitive is None:
                 only_sources = only_sources and node in sources
                 break
+            if primitive.selects:
+                selects = True
             inputs, node = node.inputs, None
             for source in inputs:  # continue with one of them, the others wait
                 if source is not None:
@@ -50,7 +66,7 @@ def _reachable(
                         put(source)
                     else:
                         node = source
-    return sorted(seen, key=_by_order, reverse=True), only_sources
+    return sorted(seen, key=_by_order, reverse=True), only_sources, selects
 
 
 def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from typing import Any
 
-from tapegrad.core.primitive.rule import PICK, Rule, as_tensor_value
+from tapegrad.core.primitive.rule import PICK, as_tensor_value
 from tapegrad.core.recorder import EMPTY, Node, Operation, using_stack
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, MissingRuleError
@@ -19,7 +19,9 @@ Needed = AbstractSet[Node | None] | None
 """The nodes that lead to a source; None if all nodes of the plan do."""
 
 
-def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Sequence[Any]:
+def input_cotangents(
+    node: Node, t: Any, needed: Needed, on_tensors: bool, guards: bool
+) -> Sequence[Any]:
     """Return the cotangent of each input of a node, None for inputs that need none.
 
     `t` is the cotangent of the result. If an operation has several results, each result has a
@@ -35,6 +37,7 @@ def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Se
         return _joint_cotangents(node, t, needed, on_tensors)
     saved, specs, params = node.saved, node.specs, node.params
     conjugate = primitive.conjugates and is_complex(t)
+    guards = primitive.broadcasts and (guards or primitive.poles)
     found: list[Any] = []
     for i, source in enumerate(node.inputs):
         rule = primitive.vjp_rules[i]
@@ -42,7 +45,8 @@ def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Se
             found.append(None)
             continue
         read = rule.rewrap(saved[i], node) if on_tensors else saved[i]
-        cotangent = _conjugated(rule, t, read, params) if conjugate else rule(t, read, params)
+        apply = rule.guarded if guards else rule
+        cotangent = _conjugated(apply, t, read, params) if conjugate else apply(t, read, params)
         if specs is not None and specs[i] is not None:
             cotangent = fitted(cotangent, specs[i])
         found.append(cotangent)
@@ -74,7 +78,9 @@ def add_cotangents(first: Any, second: Any) -> Any:
     return arithmetic.add(first, second)
 
 
-def _conjugated(rule: Rule, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _conjugated(
+    rule: Callable[..., Any], t: Any, saved: tuple[Any, ...], params: dict[str, Any]
+) -> Any:
     """Apply a rule with TensorFlow's convention: conjugate the factor, not the cotangent."""
     return arithmetic.conj(rule(arithmetic.conj(t), saved, params))
 

@@ -43,7 +43,9 @@ class ReusingAccelerator(PlainAccelerator):
 
 def apply_rule(node: Node, i: int, cotangent: Any) -> Any:
     """Return the cotangent of one input by its rule, without conjugation."""
-    found = node.primitive.vjp_rules[i](cotangent, node.saved[i], node.params)
+    rule = node.primitive.vjp_rules[i]
+    apply = rule.guarded if node.primitive.broadcasts else rule
+    found = apply(cotangent, node.saved[i], node.params)
     return found if node.specs is None or node.specs[i] is None else fitted(found, node.specs[i])
 
 
@@ -64,6 +66,8 @@ class ArrayAccelerator(ReusingAccelerator):
         rules = primitive.plain_rules
         if rules is None or (primitive.conjugates and cotangent.dtype.kind == "c"):
             return super().pull_back(node, cotangent)
+        if self.guards:
+            rules = primitive.guarded_rules()
         saved, specs, needed, cotangents = node.saved, node.specs, self.needed, self.cotangents
         wants = primitive.rule_wants
         inputs: Any = node.inputs  # an input whose rule has saved values has a node

@@ -56,6 +56,7 @@ CORE: Sequence[Sequence[str]] = (
     ("exits",),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
     ("values.tensor", "trace.expression_namespace", "trace.c_source", "trace.loop"),
+    ("trace.zero_in_rules",),
     ("values.shared",),
     ("values.convert", "primitive.rule", "primitive.real_operands"),
     ("values.variable", "values.indexed_slices"),

@@ -41,7 +41,10 @@ class FusedPullbacks(Protocol):
     """VJP rules compiled into one kernel per primitive."""
 
     def pullback(self, primitive: str) -> Pullback | None:
-        """Return the kernel for all rules of a primitive, or None if there is none."""
+        """Return the kernel for all rules of a primitive, or None if there is none.
+
+        It computes `rule.guarded`: where the cotangent is 0, the results are 0.
+        """
 
 
 class InPlaceKernels(Protocol):

@@ -99,6 +99,8 @@ class Primitive:
         self.takes_none = False
         self.effects = False
         self.by_element = False
+        self.shapes_vary = False
+        """Whether the shapes of the results depend on the values of the operands."""
         self.real_only = False
         self.selects = selects
         """Whether results may not depend on some values of the operands, such as infinities."""

@@ -10,7 +10,8 @@ from tapegrad.core.primitive.families import Function
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import where
 
-unary = partial(families.unary, real_only=True)  # the kernels are those of real functions
+# The kernels are those of real functions, of which some have a pole at 0.
+unary = partial(families.unary, real_only=True, poles=True)
 
 
 def _divide_by_x(y: Any, x: Any) -> Any:

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.families import Function, binary
+from tapegrad.core.primitive.rule import Guard, set_guard
+from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.selection import keep
 from tapegrad.ops.kinds import as_arrays
+
+_FEW = 800
+"""Below this number of elements argmax is faster than a scalar product."""
 
 
 def _divide_no_nan(xp: Any, x: Any, y: Any) -> Any:
@@ -34,6 +41,7 @@ divide_no_nan: Function = binary(
     lambda t, x2: divide_no_nan(t, x2),
     lambda t, y, x2: t * divide_no_nan(-y, x2),
     forward=_divide_no_nan,
+    selects=True,
     doc="Return x / y, and 0 where y is 0.",
 )
 multiply_no_nan: Function = binary(
@@ -41,13 +49,59 @@ multiply_no_nan: Function = binary(
     lambda t, x2: multiply_no_nan(t, x2),
     lambda t, x1: multiply_no_nan(x1, t),
     forward=_multiply_no_nan,
+    selects=True,
     doc="Return x * y, and 0 where y is 0 even if x is infinite or NaN.",
 )
 xdivy: Function = binary(
     "xdivy",
     # At (0, 0) the function is constant in y and has no derivative in x: the rule returns 0.
     lambda t, x1, x2: xdivy(keep(t, (x1 != 0) | (x2 != 0)), x2),
-    lambda t, y, x2: -xdivy(t * y, x2),
+    lambda t, y, x2: -xdivy(multiply_no_nan(t, y), x2),
     forward=_xdivy,
+    selects=True,
     doc="Return x / y, and 0 where x is 0 for every y.",
 )
+
+# The result of a rule is 0 where the cotangent is 0. A rule is linear in the cotangent. At a zero
+# cotangent its derivative by the cotangent is therefore still the slope, and its derivative by the
+# values that it reads is 0.
+zero_with: Function = binary(
+    "zero_with",
+    lambda t: t,
+    None,
+    jvps=(lambda t, x2: keep(t, (x2 != 0) | ~isnan(t)), None),
+    forward=lambda xp, x, y: xp.where(y == 0, xp.zeros_like(x), x),
+    selects=True,
+    doc="Return x, and 0 where y is 0; the derivative is that of x.",
+)
+live_with: Function = binary(
+    "live_with",
+    lambda t, x2: keep(t, x2 != 0),
+    None,
+    forward=lambda xp, x, y: xp.where(y == 0, x, x),  # broadcasts, and changes nothing
+    conjugates=False,
+    selects=True,
+    doc="Return x; its derivative is 0 where y is 0.",
+)
+
+
+def guard(cotangent: Any, t: Any) -> Any:
+    """Return the result of an elementwise rule for the cotangent `t`, with 0 where t is 0."""
+    if type(cotangent) is np.ndarray:
+        # The fastest ways to find a NaN: it counts as the largest number, and sums keep it.
+        if cotangent.dtype.char not in "fd":
+            has_nan = bool(np.isnan(cotangent).any())
+        elif 0 < cotangent.size < _FEW:
+            largest = cotangent.item(cotangent.argmax())
+            has_nan = largest != largest
+        else:
+            total = np.vdot(cotangent, cotangent)
+            has_nan = bool(total != total)
+        if not has_nan:
+            return cotangent
+    elif isinstance(cotangent, np.generic) and cotangent == cotangent:
+        return cotangent
+    return zero_with(cotangent, t)
+
+
+set_guard(Guard(guard, live_with))

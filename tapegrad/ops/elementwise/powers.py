@@ -119,7 +119,9 @@ def _base_rule(t: Any, x1: Any, x2: Any) -> Any:
     return t * x2 * power_p(x1, exponent)
 
 
-power_p: Function = binary("pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1, y)))
+power_p: Function = binary(
+    "pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1, y)), poles=True
+)
 
 _SHORTCUTS: dict[float, Any] = {1: positive, 2: square, 0.5: sqrt, -1: reciprocal, -0.5: rsqrt}
 

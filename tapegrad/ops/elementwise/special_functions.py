@@ -29,9 +29,10 @@ from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.reduction.primitives import sum as sum_over
 
-# The kernels are those of real functions.
-unary, binary = partial(families.unary, real_only=True), partial(families.binary, real_only=True)
-elementwise = partial(families.elementwise, real_only=True)
+# The kernels are those of real functions, of which many have poles.
+unary = partial(families.unary, real_only=True, poles=True)
+binary = partial(families.binary, real_only=True, poles=True)
+elementwise = partial(families.elementwise, real_only=True, poles=True)
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)

@@ -14,7 +14,7 @@ from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.half import in_single
 from tapegrad.ops.kinds import is_complex
-from tapegrad.ops.reduction.axes import Axes, batch_over_axes, spread
+from tapegrad.ops.reduction.axes import Axes, batch_over_axes, spread, spread_times
 from tapegrad.ops.reduction.primitives import max_p
 from tapegrad.ops.shape.primitives import sum_p
 
@@ -40,8 +40,8 @@ def _weights(x: Any, y: Any, axis: Axes, keepdims: bool) -> Any:
 logsumexp_p = Primitive("logsumexp", _logsumexp)
 logsumexp_p.real_only = True
 logsumexp_p.vjps(
-    lambda t, x, y, *, axis, keepdims: (
-        spread(t, x.shape, axis, keepdims) * _weights(x, y, axis, keepdims)
+    lambda t, x, y, *, axis, keepdims: spread_times(
+        t, _weights(x, y, axis, keepdims), axis, keepdims
     )
 )
 logsumexp_p.jvps(

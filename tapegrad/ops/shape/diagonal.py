@@ -34,6 +34,7 @@ band_p: Primitive = linear(
     _band,
     transpose=lambda t, *, low, high: band_p(t, low=low, high=high),
     batch=lambda size, batched, x, *, low, high: band_p(x, low=low, high=high),
+    selects=True,
 )
 
 

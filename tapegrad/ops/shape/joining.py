@@ -16,8 +16,10 @@ from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.indexing.primitives import expand_ellipsis, slice_p
 from tapegrad.ops.shape.primitives import lift_unbatched, reshape_p
 
-concat_p = Primitive("concat", lambda xp, *arrays, axis, sizes: xp.concat(arrays, axis=axis))
-stack_p = Primitive("stack", lambda xp, *arrays, axis: xp.stack(arrays, axis=axis))
+concat_p = Primitive(
+    "concat", lambda xp, *arrays, axis, sizes: xp.concat(arrays, axis=axis), selects=False
+)
+stack_p = Primitive("stack", lambda xp, *arrays, axis: xp.stack(arrays, axis=axis), selects=False)
 
 
 def _split(xp: Any, x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
