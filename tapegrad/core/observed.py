@@ -7,11 +7,15 @@ attribute has changed. After a change they compare the attributes that they depe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
 
 LAST_CHANGE: list[object] = [object()]
 """A new object after each change; a counter could miss a change by another thread."""
+
+ON_WRITE: list[Callable[[Any, str, Any], None]] = []
+"""Functions that are called after each write, with the object, the name and the value."""
 
 
 class Observed:
@@ -34,6 +38,9 @@ class Observed:
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         LAST_CHANGE[0] = object()
+        if ON_WRITE:
+            for notify in tuple(ON_WRITE):
+                notify(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)

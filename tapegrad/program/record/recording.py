@@ -265,6 +265,19 @@ class Recording:
         self._made[variable.number] = (weakref.ref(variable), before, initial.value)
         variable.array = Recorded(before.array, before.value, self)
 
+    def set_initial(self, variable: Variable, array: Array) -> bool:
+        """Replace the initial value of a variable, if nothing here has read another one.
+
+        Variables of other recordings and those that the function did not create have none.
+        """
+        number = variable.number
+        if number in self._made:
+            _slot.__set__(variable, array)
+            self._now[number] = array
+            self.take_made(variable)
+            return True
+        return number not in self._now
+
     def known_variables(self) -> list[tuple[Variable, Recorded]]:
         """Return the live variables with their first values in this recording."""
         made = [(reference(), before) for reference, before, _ in self._made.values()]
