@@ -242,7 +242,7 @@ def test_checks_and_messages_read_nothing_from_a_device() -> None:
                     lambda: tf.nn.l2_normalize(on_device, epsilon="a"),
                     lambda: tf.split(tf.ones([]), 1),
                 ):
-                    with pytest.raises(TapegradError, match="argument|dimensions"):
+                    with pytest.raises(TapegradError, match=r"argument|dimensions"):
                         call()
     finally:
         unregister_backend("strict")
