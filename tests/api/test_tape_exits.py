@@ -537,3 +537,27 @@ def test_a_range_warns_of_the_arguments_that_its_numbers_depend_on(make):
 def test_inside_vmap_every_way_out_is_refused(leave):
     with pytest.raises(TypeError):
         tf.vmap(tf.grad(lambda x: x * 0.0 * len([leave(x)])))(tf.constant([1.0, 2.0]))
+
+
+VARIABLE_EXITS = {
+    "float()": float,
+    "int()": int,
+    "complex()": complex,
+    "item()": lambda v: v.item(),
+    "numpy()": lambda v: v.numpy(),
+    "numpy_later()": lambda v: v.numpy_later().result(),
+    "__array__ or memoryview()": np.asarray,
+    "__dlpack__": np.from_dlpack,
+    "bytes()": bytes,
+}
+
+
+@pytest.mark.filterwarnings("ignore:A tensor that a tape follows")
+@pytest.mark.parametrize("how", VARIABLE_EXITS)
+def test_a_variable_that_leaves_is_noted(how):
+    v = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = tf.constant(1.0) * len([VARIABLE_EXITS[how](v)])
+
+    assert f"left the tape through {how}" in tape.explain(y, v)
+    assert tape.watched_variables() == (v,)

@@ -49,11 +49,11 @@ class Variable(HasArray):
 
     __slots__ = (
         "__weakref__",
+        "_constraint",
         "_declared_shape",
         "_leaf",
-        "array",
-        "_constraint",
         "_trainable",
+        "array",
         "name",
         "number",
     )
@@ -225,14 +225,20 @@ class Variable(HasArray):
     __ilshift__ = __irshift__ = _refuse_in_place
 
     def numpy(self) -> Any:
-        return wrap(self.array).numpy()
+        return self._outgoing().numpy()
 
     def numpy_later(self) -> host.Later:
         """Start to copy the current value to the host and return a future at once."""
-        return wrap(self.array).numpy_later()
+        return self._outgoing().numpy_later()
 
     def item(self) -> Any:
-        return wrap(self.array).item()
+        return self._outgoing().item()
+
+    def _outgoing(self) -> Tensor:
+        """Return the value for a read from outside, which the active recorders note."""
+        stack = active_stack()
+        is_noted = bool(stack.exit_listeners) and not stack.framed
+        return wrap(self.array, self.leaf(stack) if is_noted else None)
 
     def ref(self) -> TensorRef:
         return TensorRef(self)
@@ -255,11 +261,11 @@ class Variable(HasArray):
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        return wrap(self.array).__cuda_array_interface__
+        return self._outgoing().__cuda_array_interface__
 
     @property
     def __cupy_get_ndarray__(self) -> Any:
-        return wrap(self.array).__cupy_get_ndarray__
+        return self._outgoing().__cupy_get_ndarray__
 
     def __len__(self) -> int:
         return len(wrap(self.array))
