@@ -6,7 +6,10 @@ import sys
 from types import FrameType
 
 _OWN = frozenset({"tapegrad", "tapegrad_numpy", "tapegrad_cupy"})
-_LIBRARIES = frozenset({*_OWN, *sys.stdlib_module_names, "numpy", "scipy", "cupy"})
+_ARRAY_LIBRARIES = {"cupy", "jax", "matplotlib", "numba", "numpy", "pandas", "scipy", "seaborn"}
+_ARRAY_LIBRARIES |= {"sklearn", "torch", "tqdm", "xarray"}
+"""Libraries that convert what they are given; the user's line is the one that calls them."""
+_LIBRARIES = frozenset({*_OWN, *sys.stdlib_module_names, *_ARRAY_LIBRARIES})
 _MOST = 10_000
 _packages: dict[object, str] = {}
 
