@@ -41,9 +41,9 @@ _REMAINDERS = (6, 19)
 def use_at(frame: FrameType) -> Use:
     """Return the use of a value that the current instruction of a frame reads."""
     code, at = frame.f_code.co_code, frame.f_lasti
-    stores = code[at] == opcode.opmap["STORE_SUBSCR"]
+    stores = code[at] == opcode.opmap.get("STORE_SUBSCR")
     # Numbers and arrays leave `%` to the tensor, so only texts read it.
-    formats = code[at] == opcode.opmap["BINARY_OP"] and code[at + 1] in _REMAINDERS
+    formats = code[at] == opcode.opmap.get("BINARY_OP") and code[at + 1] in _REMAINDERS
     if stores or formats:
         return Use("", stores, formats)
     return _use_in_source(frame)
@@ -81,7 +81,7 @@ def _tree_around(code: CodeType, lines: list[str], position: Any) -> ast.AST | N
 def _parsed(lines: list[str]) -> ast.AST | None:
     try:
         return ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
