@@ -62,7 +62,7 @@ _BY_NAME = {
     for name in names.split()
 }
 
-_WITH_BOUNDS = ("tapegrad.keras.layers", "tapegrad.keras.models")
+_WITH_BOUNDS = ("tapegrad.data", "tapegrad.keras.layers", "tapegrad.keras.models")
 """Modules that compare sizes with bounds, and say what is allowed."""
 
 _WITH_INTEGRAL_FLOATS = ("tapegrad.scipy", "tapegrad.special_functions")
