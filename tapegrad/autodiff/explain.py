@@ -47,7 +47,7 @@ def explain(tape: Any, targets: list[Any], source: Any) -> str:
     if is_connected is None:
         return (
             f"The tape is used up: {tape._used_up} It has freed the history of this target. Use "
-            "GradientTape(persistent=True) to ask about several targets."
+            "GradientTape(persistent=True) to ask about other targets and sources, or ask first."
         )
     if is_connected:
         return CONNECTED
@@ -92,7 +92,9 @@ def _why_not_followed(tape: Any, source: Any) -> str:
 def _connected(tape: Any, ends: list[Node], starts: list[Node]) -> bool | None:
     """Return whether a path leads from `starts` to `ends`; None if its history has been freed."""
     if tape._swept and set(map(id, ends)) == tape._swept:
-        return not tape._found.isdisjoint(map(id, starts))
+        if not tape._found.isdisjoint(map(id, starts)):
+            return True
+        return False if tape._asked.issuperset(map(id, starts)) else None
     reached = Plan(ends, starts, tape.token).nodes
     if not set(starts).isdisjoint(reached):
         return True

@@ -276,6 +276,7 @@ class GradientTape(Recording):
             with batching.in_frame(None):
                 found = sweep.run(starts)
         self._swept |= frozenset(map(id, ends))
+        self._asked |= frozenset(map(id, everything))
         self._found |= frozenset(map(id, found))
         return [
             found.get(nodes[0])

@@ -38,8 +38,9 @@ _NONE: frozenset[int] = frozenset()
 class Recording(CutLog):
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
-    # The targets of the last sweep and the sources that it reached, by the ids of their nodes.
-    _swept = _found = _NONE
+    # The targets and sources of the last sweep, and the sources that it reached, by the ids of
+    # their nodes.
+    _swept = _asked = _found = _NONE
 
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
         self.token = Token(keeps_history=True)
@@ -81,7 +82,7 @@ class Recording(CutLog):
         self.token.open = False
         self.token = Token(keeps_history=True)
         self._used_up = ""
-        self._swept, self._found = _NONE, _NONE
+        self._swept = self._asked = self._found = _NONE
         self._variables.clear()
         self._per_example.clear()
         self.forget_cuts()
@@ -237,7 +238,7 @@ class Recording(CutLog):
 
     def _begin(self) -> None:
         """Stop a one-shot tape before a differentiation; warn that a persistent tape records it."""
-        self._swept, self._found = _NONE, _NONE
+        self._swept = self._asked = self._found = _NONE
         if not self._persistent:
             if self._recording:
                 self._stop()
@@ -251,7 +252,7 @@ class Recording(CutLog):
     def _end(self) -> None:
         """Mark a one-shot tape as used up after a differentiation."""
         if self._persistent:
-            self._swept, self._found = _NONE, _NONE  # ids of nodes that will die
+            self._swept = self._asked = self._found = _NONE  # ids of nodes that will die
         else:
             self._used_up = USED_UP
             self.token.open = False

@@ -66,6 +66,16 @@ def test_explain_after_gradient_of_another_target():
     assert "persistent=True" in tape.explain(first, b)
 
 
+def test_explain_after_gradient_of_another_source():
+    a, b = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = a * b
+    tape.gradient(y, a)
+
+    assert "The tape is used up" in tape.explain(y, b)
+    assert "this gradient is not None" in tape.explain(y, a)
+
+
 def test_explain_after_jacobian():
     v, w = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
     with tf.GradientTape() as tape:
