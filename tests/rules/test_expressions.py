@@ -36,6 +36,7 @@ NAMES: dict[str, Any] = {
     "astype": None, "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
     "ndtr": np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
+    "float_exponent": lambda x: np.frexp(x)[1],
 }  # fmt: skip
 # Truth values among the operands, by primitive and position.
 TRUTHS = {"where": 0, "keep": 1, "masked_scale": 1}

@@ -62,6 +62,7 @@ xdivy: Function = binary(
     doc="Return x / y, and 0 where x is 0 for every y.",
 )
 
+
 # The result of a rule is 0 where the cotangent is 0. A rule is linear in the cotangent. At a zero
 # cotangent its derivative by the cotangent is therefore still the slope, and its derivative by the
 # values that it reads is 0.
