@@ -442,3 +442,27 @@ def test_a_second_gradient_restores_variables_if_it_is_interrupted() -> None:
         (now,) = case.state()
         changes = now - before[0]
         assert changes.tolist() in ([0.0, 0.0], [1.0, 1.0], [-0.5, -0.5]), event
+
+
+def test_a_model_keeps_its_layers_if_its_first_call_is_interrupted() -> None:
+    x = tf.ones([2, 4])
+
+    def make() -> Any:
+        dense = keras.layers.Dense
+        return keras.Sequential([dense(3), keras.layers.BatchNormalization(), dense(1)])
+
+    events = count_events(lambda: make()(x))
+    for event in points(events, LONG or 60):
+        model = make()
+        interrupted(lambda made=model: made(x), event)  # type: ignore[misc]
+        assert model(x, training=True).shape == (2, 1)
+        assert len(model.weights) == 8
+        assert keras.layers.Dense(2)(x).shape == (2, 2)
+
+
+def test_a_model_keeps_its_layers_if_one_cannot_be_built() -> None:
+    model = keras.Sequential([keras.layers.Dense(3), keras.layers.Conv2D(2, 3)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="conv2d"):
+            model(tf.ones([2, 4]))
+        assert len(model.layers) == 2

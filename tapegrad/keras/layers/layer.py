@@ -392,18 +392,24 @@ class Layer(Configured, Module, Holder):
 
     def _call_outermost(self, args: Any, kwargs: Any) -> Any:
         """Start a forward pass, and apply the deferred moving averages at its end."""
-        averages = MovingAverages()
-        token, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
+        averages, flag = MovingAverages(), training_flag.get()
+        # Nested blocks that end with one call in C: an interrupt skips none of them.
         try:
-            return self(*args, **kwargs)
+            try:
+                try:
+                    current_pass.set(averages)
+                    training_flag.set(kwargs.get("training"))
+                    return self(*args, **kwargs)
+                finally:
+                    training_flag.set(flag)
+            finally:
+                current_pass.set(None)
         except Exception as error:
             other = explained(type(self).call, (self, *args), kwargs, error, self._title)
             if other is None:
                 raise
             raise other from error
         finally:
-            training_flag.reset(flag)
-            current_pass.reset(token)
             averages.finish(self)
 
     def _call_with_training(self, training: bool | None, args: Any, kwargs: Any) -> Any:
