@@ -14,11 +14,13 @@ import weakref
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.files.atomic import lock, remove_abandoned
 from tapegrad.core.files.formats import member_problem, parse_json
 from tapegrad.core.values import nest
 from tapegrad.core.values.dtypes import numpy_dtype
@@ -39,6 +41,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 
 _FORMAT = "tapegrad dataset 1"
 MOST_ARRAYS = 2**27
+_PARTIAL = ".partial"
 
 
 class Cache(Passing):
@@ -184,9 +187,10 @@ class _FileKeeper:
     """Writes to a temporary file next to the cache, and renames it when it is complete."""
 
     def __init__(self, path: Path) -> None:
+        for left in path.parent.glob(f"{escape(path.name)}*{_PARTIAL}"):
+            remove_abandoned(left)  # the process that wrote it was killed
         self._path = path
-        handle, name = tempfile.mkstemp(suffix=".partial", prefix=path.name, dir=path.parent)
-        self._partial = Path(name)
+        handle, self._partial = _new_file(path)
         self._archive = zipfile.ZipFile(os.fdopen(handle, "wb"), "w", zipfile.ZIP_STORED)
         self._forget = weakref.finalize(self, _remove, self._archive, self._partial)
         self._count = 0
@@ -214,15 +218,23 @@ class _FileKeeper:
     def finish(self) -> None:
         head = {"format": _FORMAT, "count": self._count, "structure": self._structure}
         self._write("head", np.asarray(json.dumps(head)))
-        underlying = self._archive.fp
+        underlying: Any = self._archive.fp
         self._archive.close()
-        assert underlying is not None
-        underlying.close()
         os.replace(self._partial, self._path)
+        underlying.close()  # and gives up its lock
         self._forget.detach()
 
     def abandon(self) -> None:
         self._forget()
+
+
+def _new_file(path: Path) -> tuple[int, Path]:
+    """Create and lock a temporary file beside a path."""
+    while True:
+        handle, name = tempfile.mkstemp(suffix=_PARTIAL, prefix=path.name, dir=path.parent)
+        if not lock(handle, waits=True) or os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # another process took it for an abandoned one
 
 
 def _remove(archive: zipfile.ZipFile, path: Path) -> None:

@@ -167,10 +167,13 @@ def sweep(folder: Path, folders: bool = False) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [one.name for one in entries if _TEMPORARY_NAME.fullmatch(one.name)]:
-            _remove_abandoned(folder / name, folders)
+            remove_abandoned(folder / name, folders)
 
 
-def _remove_abandoned(path: Path, folders: bool) -> None:
+def remove_abandoned(path: Path, folders: bool = False) -> None:
+    """Remove a file, or a folder, unless a process holds its lock."""
+    if not _HAS_LOCKS:
+        return
     with suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

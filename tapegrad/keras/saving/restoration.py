@@ -156,7 +156,11 @@ class Restoration:
         """Restore what appears later, as long as the checkpoint or one of its objects lives."""
         self._checkpoint = weakref.ref(checkpoint)
         objects = vars(checkpoint).items()
-        self._roots = {n: weakref.ref(v) for n, v in objects if isinstance(v, HasVariables)}
+        self._roots = {
+            name: weakref.ref(value)
+            for name, value in objects
+            if isinstance(value, HasVariables) and hasattr(value, "__weakref__")
+        }
         if self.unused and self.notice not in ON_WRITE:
             ON_WRITE.append(self.notice)
 
