@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.recorder import EMPTY, Node, Stack, using_stack
 from tapegrad.core.values import nest
@@ -18,7 +20,7 @@ from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
 from tapegrad.program.graph.graph import Graph, Value
-from tapegrad.program.graph.initial_draws import without_initial_draws
+from tapegrad.program.graph.initial_draws import count_initial_draws, without_initial_draws
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
@@ -87,7 +89,10 @@ class BackwardProgram:
 
 
 class NoProgram(Exception):  # noqa: N818  # it never leaves the package
-    """A recording cannot be turned into a program, e.g. because a compiler fails."""
+    """A recording cannot be turned into a program, e.g. because a compiler fails.
+
+    The argument is the first call.
+    """
 
 
 class ForwardBackward(NamedTuple):
@@ -110,6 +115,18 @@ class FirstCall(NamedTuple):
     """
     commit: Callable[[], None]
     """Gives variables the values that the recording computed."""
+    draws: list[tuple[Variable, int]]
+    """The states of random generators, and how many initial values were drawn from them."""
+
+    def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
+        """Run the Python code eagerly, because the programs cannot be used.
+
+        Variables that the recording has created exist now. The eager code does not draw for them.
+        """
+        for state, count in self.draws:
+            state.assign_add(np.array([0, count], np.uint64), read_value=False)
+        with silence():  # effects happened while it was recorded
+            return python_function(*args, **kwargs)
 
     def run(self, entry: Entry, arrays: list[Any]) -> tuple[Any, list[Any]]:
         """Return the result and the saved arrays, and assign the variables."""
@@ -169,6 +186,9 @@ def record_forward_backward(
     whole = without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
+    counts = count_initial_draws(everything, recording.initial)
+    draws = [(variables[number], count) for number, count in counts.items()]
+    first = FirstCall(None, recording.commit, draws)
     try:
         guards = Guards(recording)
         entry = Entry(program_of(split.forward, variables), result, flat, variables, guards)
@@ -176,12 +196,12 @@ def record_forward_backward(
         if pulled is not None:
             backward = split.backward_program(pulled, list(flags), entry.variables)
     except Exception as error:
-        raise NoProgram from error
+        raise NoProgram(first) from error
     empty = nest.pack_sequence_as(structure, [None] * len(leaves))
     programs = ForwardBackward(entry, backward, empty, guards)
     if whole is everything:
         recording.let_go()
-        return programs, FirstCall(None, recording.commit)
+        return programs, first
     real = iter([array.array if type(array) is Recorded else array for array in outputs])
     result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
     saved = [kept[value.number] for value in split.saved_values]
@@ -190,7 +210,7 @@ def record_forward_backward(
         recording.commit()
         recording.let_go()
 
-    return programs, FirstCall((result, saved), commit)
+    return programs, FirstCall((result, saved), commit, draws)
 
 
 def _pull_back(

@@ -264,19 +264,19 @@ class Function:
                     )
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
-                    return self.python_function(*args, **kwargs)
-            if noting.has_written:  # the tapes record each write to an argument
+                    return error.args[0].run_again(self.python_function, args, kwargs)
+            # The tapes record each write to an argument. A tensor from outside that they track is
+            # usually another one at the next call.
+            if noting.has_written or programs.guards.track(stack):
                 self._eager_keys.add(tape_key)
-                return self.python_function(*args, **kwargs)
-            if programs.guards.track(stack):
-                # Such a tensor is usually another one at the next call.
-                self._eager_keys.add(tape_key)
-                return self.python_function(*args, **kwargs)
+                return first.run_again(self.python_function, args, kwargs)
             self._forward_backward.add(tape_key, programs)
         elif programs.guards.track(stack):
             return self.python_function(*args, **kwargs)
         tracked = TrackedOperands(programs.entry, leaves)
         if tracked.needs_eager_run:
+            if first is not None:
+                return first.run_again(self.python_function, args, kwargs)
             return self.python_function(*args, **kwargs)
         if first is None:
             result, rest = programs.entry.run_all(_arrays(leaves))

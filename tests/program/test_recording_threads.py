@@ -239,3 +239,28 @@ def test_variables_that_end_with_the_call_are_drawn_at_each_call() -> None:
         return [f().numpy() for _ in range(3)]
 
     np.testing.assert_allclose(run(tf.function), run(lambda f: f), rtol=1e-6)
+
+
+def test_a_first_call_that_ends_in_eager_code_draws_initial_values_once() -> None:
+    """The tape follows a captured tensor, so that the programs of the recording are not used."""
+
+    def run(wrapper: Callable[[Any], Any]) -> list[Any]:
+        tf.random.set_seed(11)
+        made: list[Any] = []
+        w = tf.Variable(2.0)
+        held: dict[str, Any] = {}
+
+        def body(x: Any) -> Any:
+            if not made:
+                made.append(tf.Variable(tf.random.normal([2])))
+            return x * made[0] * held["c"] + tf.random.normal([2])
+
+        f, found = wrapper(body), []
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                held["c"] = w * w
+                y = f(tf.ones([2]))
+            found += [y.numpy(), tape.gradient(y, made[0]).numpy()]
+        return found
+
+    np.testing.assert_allclose(run(tf.function), run(lambda f: f), rtol=1e-5)

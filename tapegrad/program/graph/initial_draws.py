@@ -21,8 +21,29 @@ def without_initial_draws(graph: Graph, initial: Sequence[Value]) -> Graph:
 
     If nothing was drawn for them, it is the given graph.
     """
+    instead = _states_instead(graph, initial)
+    return _reading_instead(graph, instead) if instead else graph
+
+
+def count_initial_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, int]:
+    """Return how often the call drew for initial values, by the numbers of generators' states."""
+    instead = _states_instead(graph, initial)
+    before = {after.number: value for value, after in _steps_by_state(graph).values()}
+    variables = {value.number: number for number, value in graph.variables.items()}
+    found: dict[int, int] = {}
+    for state in instead.values():
+        while state.number in before:
+            state = before[state.number]
+        if state.number in variables:
+            number = variables[state.number]
+            found[number] = found.get(number, 0) + 1
+    return found
+
+
+def _states_instead(graph: Graph, initial: Sequence[Value]) -> dict[int, Value]:
+    """Return the states before draws for initial values by the numbers of the states after them."""
     if not initial:
-        return graph
+        return {}
     makers = {value.number: call for call in graph.calls for value in call.results}
     needed = {id(call) for call in without_dead_calls(graph).calls}
     steps = _steps_by_state(graph)
@@ -30,14 +51,14 @@ def without_initial_draws(graph: Graph, initial: Sequence[Value]) -> Graph:
     for call in _calls_before(initial, makers):
         state = None if id(call) in needed else _state_of(call, makers)
         if state is not None and state.number in steps:
-            instead[steps[state.number].number] = state
-    return _reading_instead(graph, instead) if instead else graph
+            instead[steps[state.number][1].number] = state
+    return instead
 
 
-def _steps_by_state(graph: Graph) -> dict[int, Value]:
-    """Return the states after a draw by the numbers of the states before it."""
+def _steps_by_state(graph: Graph) -> dict[int, tuple[Value, Value]]:
+    """Return the states before and after a draw by the numbers of the former."""
     return {
-        call.operands[0].number: call.results[0]
+        call.operands[0].number: (call.operands[0], call.results[0])
         for call in graph.calls
         if call.primitive.name == "add" and call.reads and _is_state(call.operands[0])
     }
