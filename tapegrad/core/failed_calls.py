@@ -43,16 +43,19 @@ def explained(
     title: str | None = None,
 ) -> Exception | None:
     """Return the error to raise instead of one that an inner line raised, or None to keep it."""
-    is_conversion = type(error) is ArgumentTypeError and str(error).startswith(_CONVERSIONS)
+    text = str(error)
+    is_conversion = type(error) is ArgumentTypeError and any(part in text for part in _CONVERSIONS)
     if not is_conversion and not _is_of_a_library(error):
         return None
     if _is_in_code_of_the_caller(error.__traceback__):
         return None
     arguments = _named(function, args, kwargs)
-    suspect = _suspect(function, arguments, str(error))
-    if is_conversion and suspect is None:
-        return None
-    if isinstance(error, IndexError) and str(error) == "tuple index out of range":
+    suspect = _suspect(arguments, text)
+    if is_conversion:
+        if suspect is None:
+            return None
+        text = text[max(text.find(part) for part in _CONVERSIONS) :]  # without inner arguments
+    if isinstance(error, IndexError) and text == "tuple index out of range":
         flattest = _with_fewest_axes(arguments)
         if flattest is not None:
             return _too_few_axes(title or _title(function, args), *flattest)
@@ -62,9 +65,9 @@ def explained(
     title = title or _title(function, args)
     if suspect is None:
         got = ", ".join(f"{name}={described(value)}" for name, value in arguments.items())
-        return found(f"{title} cannot take these arguments together: {error}. Got {got}.")
+        return found(f"{title} cannot take these arguments together: {text}. Got {got}.")
     name, value = suspect
-    return found(f"{title} cannot take {described(value)} as the argument {name}: {error}")
+    return found(f"{title} cannot take {described(value)} as the argument {name}: {text}")
 
 
 def _is_of_a_library(error: Exception) -> bool:
@@ -143,10 +146,10 @@ def _too_few_axes(title: str, name: str, value: Any) -> ShapeError:
     return ShapeError(f"{title} needs more dimensions of {name}. Got {described(value)}.")
 
 
-def _suspect(function: Any, arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
+def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     """Return the argument that an error is about, if there is one."""
-    words = [*re.findall(r"'([\w.]+)'", text), *re.findall(r"\b(\w+) object", text)]
-    quoted = {word.rpartition(".")[2] for word in words}
+    words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)", text)
+    quoted = {word.rpartition(".")[2] for found in words for word in found if word}
     quoted |= {"NoneType"} if "Got None" in text else set()
     by_type = [
         (name, value)
