@@ -32,6 +32,7 @@ _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
 _CONVERSIONS = ("Expected numbers.", "Cannot turn ")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
+_OF_A_PRIMITIVE = re.compile(r"\w+ cannot take \w+\[")
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
 
@@ -45,11 +46,15 @@ def explained(
     """Return the error to raise instead of one that an inner line raised, or None to keep it."""
     text = str(error)
     is_conversion = type(error) is ArgumentTypeError and any(part in text for part in _CONVERSIONS)
-    if not is_conversion and not _is_of_a_library(error):
+    is_inner = type(error) is ShapeError and _OF_A_PRIMITIVE.match(text) is not None
+    if not is_conversion and not is_inner and not _is_of_a_library(error):
         return None
     if _is_in_code_of_the_caller(error.__traceback__):
         return None
     arguments = _named(function, args, kwargs)
+    if is_inner:
+        title = title or _title(function, args)
+        return None if text.startswith(f"{title} ") else _of_shapes(title, arguments, text)
     suspect = _suspect(arguments, text)
     if is_conversion:
         if suspect is None:
@@ -64,10 +69,19 @@ def explained(
         return None
     title = title or _title(function, args)
     if suspect is None:
-        got = ", ".join(f"{name}={described(value)}" for name, value in arguments.items())
+        got = _listed(arguments)
         return found(f"{title} cannot take these arguments together: {text}. Got {got}.")
     name, value = suspect
     return found(f"{title} cannot take {described(value)} as the argument {name}: {text}")
+
+
+def _listed(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={described(value)}" for name, value in arguments.items())
+
+
+def _of_shapes(title: str, arguments: Mapping[str, Any], text: str) -> ShapeError:
+    """Return the error of a primitive inside a function, with the arguments of the function."""
+    return ShapeError(f"{title} got {_listed(arguments)}: {text}")
 
 
 def _is_of_a_library(error: Exception) -> bool:
