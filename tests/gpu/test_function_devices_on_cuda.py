@@ -1,4 +1,4 @@
-"""Functions with tensors on the host and on the GPU do what eager code does, or refuse as it does."""
+"""Functions with tensors on host and GPU do what eager code does, or refuse as it does."""
 
 from __future__ import annotations
 
