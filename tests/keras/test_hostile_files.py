@@ -107,7 +107,7 @@ def test_work_that_a_file_asks_for_is_refused_before_it_begins(
 ) -> None:
     path = tmp_path / "a.keras"
     path.write_bytes(with_operation(saved, name, ENDLESS[name]))
-    before = time.monotonic()
+    before = time.process_time()
     tracemalloc.start()
     try:
         with pytest.raises(FileFormatError, match=r"a\.keras' asks for .*safe_mode=False"):
@@ -116,7 +116,7 @@ def test_work_that_a_file_asks_for_is_refused_before_it_begins(
     finally:
         tracemalloc.stop()
 
-    assert time.monotonic() - before < 5
+    assert time.process_time() - before < 20  # with all imports
     assert peak < 2**26
 
 
