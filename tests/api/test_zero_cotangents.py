@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -301,7 +302,7 @@ def operands_of(primitive: Primitive, count: int, values: Any) -> list[Any]:
     else:
         rng = np.random.default_rng(0)
         grids = [rng.choice(values, 500) for _ in range(count)]
-    if primitive.name in ("where", "keep"):
+    if primitive.name in ("where", "keep", "live_with"):
         mask = 0 if primitive.name == "where" else 1
         grids[mask] = grids[mask] > 0
     return [tf.constant(grid) for grid in grids]
@@ -334,3 +335,30 @@ def test_a_product_with_a_number_is_not_guarded() -> None:
     assert rule.guarded(t, (2.0,), {}).numpy().tolist() == [0.0, 0.0]
     assert np.isnan(rule(t, (INF,), {}).numpy()).all()
     assert rule.guarded(t, (INF,), {}).numpy().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+def test_zeros_on_the_way_do_not_end_higher_derivatives(order: int) -> None:
+    # At 0 the cotangents of inner operations are 0, and their derivatives are not.
+    x = tf.constant([0.0, 0.5], "float64")
+
+    def f(x: Any) -> Any:
+        small = tf.exp(-2.0 * x)
+        return tf.where(x > -1.0, (1.0 - small) / (1.0 + small), 0.0)
+
+    derivative: Any = f
+    for _ in range(order):
+        derivative = partial(summed_gradient, derivative)
+
+    t = np.polynomial.Polynomial([0.0, 1.0])
+    right = t
+    for _ in range(order):  # d/dx p(tanh x) = p'(t) (1 - t**2)
+        right = right.deriv() * (1 - t**2)
+    np.testing.assert_allclose(derivative(x).numpy(), right(np.tanh(x.numpy())), atol=1e-9)
+
+
+def summed_gradient(f: Callable[..., Any], x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x)

@@ -87,12 +87,18 @@ class Rule:
         if self.keeps_zero or has_finite_slope(saved):
             return self(t, saved, params)
         guard = _guards[0]
-        # The rule is linear in t: where t is 0, its derivative by other values is 0, too.
-        saved = tuple([
-            guard.read(value, t) if getattr(value, "node", None) is not None else value
-            for value in saved
-        ])  # fmt: skip
-        return guard.result(self(t, saved, params), t)
+        found = self(t, saved, params)
+        tracked = [getattr(value, "node", None) is not None for value in saved]
+        if any(tracked):
+            # Inside the rule there are NaN where its result is NaN. Derivatives must not meet them.
+            lost = guard.lost(found, t)
+            if lost is not None:
+                saved = tuple([
+                    guard.read(value, lost) if flag else value
+                    for value, flag in zip(saved, tracked, strict=True)
+                ])  # fmt: skip
+                found = self(t, saved, params)
+        return guard.result(found, t)
 
     def guarded_function(self) -> Callable[..., Any]:
         """Return a function that is called like the rule's and guards zero cotangents."""
@@ -131,8 +137,10 @@ class Guard(NamedTuple):
 
     result: Callable[[Any, Any], Any]
     """Takes the result of a rule and the cotangent t; returns the result, and 0 where t is 0."""
+    lost: Callable[[Any, Any], Any]
+    """Takes the same; returns where t is 0 and the result NaN, or None if it is so nowhere."""
     read: Callable[[Any, Any], Any]
-    """Takes a value that a rule reads and t; returns the value, without gradient where t is 0."""
+    """Takes a value that a rule reads and a mask; returns the value, without gradient there."""
 
 
 _guards: list[Guard] = []

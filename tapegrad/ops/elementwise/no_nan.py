@@ -11,6 +11,7 @@ import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary
 from tapegrad.core.primitive.rule import Guard, set_guard
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.selection import keep
 from tapegrad.ops.kinds import as_arrays
@@ -63,9 +64,8 @@ xdivy: Function = binary(
 )
 
 
-# The result of a rule is 0 where the cotangent is 0. A rule is linear in the cotangent. At a zero
-# cotangent its derivative by the cotangent is therefore still the slope, and its derivative by the
-# values that it reads is 0.
+# The result of a rule is 0 where the cotangent is 0. A rule is linear in the cotangent, so its
+# derivative by a zero cotangent is still the slope.
 zero_with: Function = binary(
     "zero_with",
     lambda t: t,
@@ -77,32 +77,39 @@ zero_with: Function = binary(
 )
 live_with: Function = binary(
     "live_with",
-    lambda t, x2: keep(t, x2 != 0),
+    lambda t, x2: keep(t, ~x2),
     None,
-    forward=lambda xp, x, y: xp.where(y == 0, x, x),  # broadcasts, and changes nothing
+    forward=lambda xp, x, y: xp.where(y, x, x),  # broadcasts, and changes nothing
     conjugates=False,
     selects=True,
-    doc="Return x; its derivative is 0 where y is 0.",
+    doc="Return x; its derivative is 0 where y is true.",
 )
 
 
 def guard(cotangent: Any, t: Any) -> Any:
     """Return the result of an elementwise rule for the cotangent `t`, with 0 where t is 0."""
+    return zero_with(cotangent, t) if _may_have_nan(cotangent) else cotangent
+
+
+def lost_in(cotangent: Any, t: Any) -> Any:
+    """Return where the result of a rule is NaN although `t` is 0; None if it is so nowhere."""
+    if not _may_have_nan(cotangent.array if type(cotangent) is Tensor else cotangent):
+        return None
+    return isnan(cotangent) & (t == 0)
+
+
+def _may_have_nan(cotangent: Any) -> bool:
+    """Whether an array has a NaN; true where that is not known, as on a device."""
     if type(cotangent) is np.ndarray:
         # The fastest ways to find a NaN: it counts as the largest number, and sums keep it.
         if cotangent.dtype.char not in "fd":
-            has_nan = bool(np.isnan(cotangent).any())
-        elif 0 < cotangent.size < _FEW:
+            return bool(np.isnan(cotangent).any())
+        if 0 < cotangent.size < _FEW:
             largest = cotangent.item(cotangent.argmax())
-            has_nan = largest != largest
-        else:
-            total = np.vdot(cotangent, cotangent)
-            has_nan = bool(total != total)
-        if not has_nan:
-            return cotangent
-    elif isinstance(cotangent, np.generic) and cotangent == cotangent:
-        return cotangent
-    return zero_with(cotangent, t)
+            return bool(largest != largest)
+        total = np.vdot(cotangent, cotangent)
+        return bool(total != total)
+    return not isinstance(cotangent, np.generic) or bool(cotangent != cotangent)
 
 
-set_guard(Guard(guard, live_with))
+set_guard(Guard(guard, lost_in, live_with))
