@@ -1,6 +1,7 @@
 """Activation functions with one or two buffers.
 
 Operands may be NumPy scalars, which augmented assignment replaces instead of changing them.
+Functions of real numbers use `np.fabs`, which raises for complex numbers.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _sigmoid_with_overflow(x: Any) -> Any:
 
 def softplus(x: Any) -> Any:
     x = _floats(x)
-    result = -np.abs(x)
+    result = -np.fabs(x)
     result = np.log1p(np.exp(result))
     result += np.maximum(x, 0)
     return result
@@ -82,7 +83,7 @@ def softplus(x: Any) -> Any:
 
 def log_sigmoid(x: Any) -> Any:
     x = _floats(x)
-    result = -np.abs(x)
+    result = -np.fabs(x)
     result = np.log1p(np.exp(result))
     return np.minimum(x, 0) - result
 
@@ -147,7 +148,7 @@ def _gelu_gate(squared: Any, x: Any) -> Any:
 
 
 def softsign(x: Any) -> Any:
-    result = np.abs(x)
+    result = np.fabs(x)
     result += 1
     return x / result
 

@@ -111,6 +111,8 @@ def squared_difference(x: Any, y: Any) -> Any:
 
 
 def complex_(real: Any, imag: Any) -> Any:
+    if np.iscomplexobj(real) or np.iscomplexobj(imag):
+        raise TypeError("complex takes real arrays.")
     dtype = np.result_type(real, imag, np.complex64)
     result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
     result.real = real

@@ -233,9 +233,7 @@ class Primitive:
             backend = find_backend(array_type)
             if backend is None:
                 raise ArgumentTypeError(f"{self.name} cannot compute with {array_type.__name__}.")
-            found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
-            if self.real_only:
-                found = real_kernel(self.name, found)
+            found = backend.kernels.get(self.name) or self.generic_kernel(backend.xp)
             self.kernels[array_type] = found
         return found
 
@@ -249,9 +247,12 @@ class Primitive:
             self.vjp_kernels[array_type] = found
             return found
 
-    def _generic_kernel(self, xp: Any) -> Callable[..., Any]:
+    def generic_kernel(self, xp: Any) -> Callable[..., Any]:
+        """Return the kernel in terms of an Array API namespace."""
         if self.forward is not None:
-            return partial(self.forward, xp)
+            generic = partial(self.forward, xp)
+            # Kernels of a backend raise by themselves, so that this check costs them nothing.
+            return real_kernel(self.name, generic) if self.real_only else generic
         kernel = getattr(xp, self.name, None)
         if kernel is None:
             raise MissingRuleError(

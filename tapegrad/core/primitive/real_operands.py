@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from tapegrad.core.backend.capabilities import BindableKernel
 from tapegrad.errors import DTypeError
 
 Kernel = Callable[..., Any]
@@ -27,6 +26,15 @@ def refuse_complex(name: str, dtype: Any) -> NoReturn:
 
 def require_real(name: str, *values: Any) -> None:
     """Raise if an operand has a complex dtype; values without a dtype are ignored."""
+    try:  # the fastest way for tensors and variables
+        for value in values:
+            if value.array.dtype.kind == "c":
+                refuse_complex(name, value.dtype)
+    except AttributeError:
+        _require_any_real(name, values)
+
+
+def _require_any_real(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         dtype = getattr(value, "dtype", None)
         if dtype is not None:
@@ -39,15 +47,17 @@ def require_real(name: str, *values: Any) -> None:
 def real_kernel(name: str, kernel: Kernel) -> Kernel:
     """Return a kernel that refuses complex operands.
 
-    A formula that silently treats complex numbers as real ones returns plausible wrong values, and
-    backends differ in which formulas fail by themselves.
+    A generic formula that treats complex numbers as real ones returns plausible wrong values.
     """
 
     def run(*operands: Any, **params: Any) -> Any:
-        require_real(name, *operands)
+        try:
+            for operand in operands:
+                if operand.dtype.kind == "c":
+                    refuse_complex(name, operand.dtype)
+        except AttributeError:  # a Python number, or a dtype that is not NumPy's
+            _require_any_real(name, operands)
         return kernel(*operands, **params)
 
-    if isinstance(kernel, BindableKernel):
-        bindable = kernel
-        run.bound = lambda params: real_kernel(name, bindable.bound(params))  # type: ignore[attr-defined]
+    run.func = getattr(kernel, "func", kernel)  # type: ignore[attr-defined]  # for messages
     return run
