@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tapegrad.core.backend.capabilities import GroupKernel
 from tapegrad.core.backend.protocol import Array
@@ -117,10 +117,19 @@ BATCH = 1 << 24
 """The most bytes of old and new arrays of single variables that a step keeps at the same time."""
 
 
+class Batch(NamedTuple):
+    """Single variables that are computed one by one and stored together."""
+
+    singles: list[tuple[int, str]]
+    """Positions and devices."""
+    places: list[Variable] | None
+    """The variables, each with its slots behind it; None if one has a constraint."""
+
+
 class UpdatePlan:
     """How the pairs of a step are updated: in groups, and singly with the device of each.
 
-    `batches` are the singles that are computed before they are stored together.
+    `batches` are the singles in parts of limited size.
     """
 
     __slots__ = ("batches", "can_fail", "devices", "groups", "is_one_group", "key", "singles")
@@ -130,7 +139,7 @@ class UpdatePlan:
         key: tuple[Any, ...],
         groups: list[Group],
         singles: list[tuple[int, str]],
-        batches: list[list[tuple[int, str]]],
+        batches: list[Batch],
     ) -> None:
         self.key = key
         self.can_fail = False
@@ -187,9 +196,8 @@ def make_plan(
         else:
             groups.append(group)
     rest = [(position, pairs[position][1].device) for position in sorted(singles)]
-    sizes = [sum(map(_size_of, (pairs[k][1], *slots_of(pairs[k][1])))) for k, _ in rest]
-    batches = _batches(rest, sizes, [pairs[position][1].number for position, _ in rest])
-    return UpdatePlan(key_of(pairs), groups, rest, batches)
+    places = [[pairs[position][1], *slots_of(pairs[position][1])] for position, _ in rest]
+    return UpdatePlan(key_of(pairs), groups, rest, _batches(rest, places))
 
 
 def _size_of(variable: Variable) -> int:
@@ -197,19 +205,22 @@ def _size_of(variable: Variable) -> int:
     return int(prod(array.shape)) * backend_of(array).dtype_of(array).itemsize
 
 
-def _batches(
-    singles: list[tuple[int, str]], sizes: list[int], numbers: list[int]
-) -> list[list[tuple[int, str]]]:
+def _batches(singles: list[tuple[int, str]], places: list[list[Variable]]) -> list[Batch]:
     """Divide variables into batches of few bytes, in order; none has a variable twice."""
-    batches: list[list[tuple[int, str]]] = []
+    batches: list[Batch] = []
     used, seen = 0, set[int]()
-    for single, size, number in zip(singles, sizes, numbers, strict=True):
-        if not batches or used + size > BATCH or number in seen:
-            batches.append([])
+    for single, (variable, *slots) in zip(singles, places, strict=True):
+        size = sum(map(_size_of, (variable, *slots)))
+        is_plain = variable.constraint is None
+        is_full = used + size > BATCH or variable.number in seen
+        if not batches or is_full or is_plain != (batches[-1].places is not None):
+            batches.append(Batch([], [] if is_plain else None))
             used, seen = 0, set()
-        batches[-1].append(single)
+        batches[-1].singles.append(single)
+        if (known := batches[-1].places) is not None:
+            known += (variable, *slots)
         used += size
-        seen.add(number)
+        seen.add(variable.number)
     return batches
 
 

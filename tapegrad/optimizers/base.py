@@ -19,7 +19,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable, live_variables
-from tapegrad.engine.grouped_updates import Group, UpdatePlan, key_of, make_plan
+from tapegrad.engine.grouped_updates import Batch, Group, UpdatePlan, key_of, make_plan
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting.cast import cast
@@ -335,16 +335,25 @@ class Optimizer(Observed):
 
     def _batch_part(
         self,
-        batch: list[tuple[int, str]],
+        batch: Batch,
         pairs: list[tuple[Any, Variable]],
         gradients: list[Any],
         scalars: dict[str, Scalars],
         rule: Rule | None,
     ) -> tuple[list[Variable], list[Any]]:
         """Return variables with their slots and averages, and their arrays after a step."""
-        places: list[Variable] = []
         arrays: list[Any] = []
-        for k, device in batch:
+        if batch.places is not None and rule is not None and self.ema_momentum is None:
+            try:
+                for k, device in batch.singles:
+                    variable = pairs[k][1]
+                    slots = self._slots[variable.number]
+                    arrays += self._updated(gradients[k], variable, slots, scalars[device], rule)
+                return batch.places, arrays
+            except MemoryError:  # the way below frees memory and tries again
+                arrays.clear()
+        places: list[Variable] = []
+        for k, device in batch.singles:
             one, new = self._single_part(gradients[k], pairs[k][1], scalars[device], rule)
             places += one
             arrays += new

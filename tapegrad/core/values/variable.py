@@ -148,7 +148,7 @@ class Variable(HasArray):
                 self.array = new
         else:
             self.array = new
-        return self._after_assign(read_value)
+        return self._after_assign(True) if read_value else None
 
     def assign_add(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Add `delta` to the value."""
@@ -160,7 +160,7 @@ class Variable(HasArray):
                 self.array = self.array + change
         else:
             self.array = self.array + change
-        return self._after_assign(read_value)
+        return self._after_assign(True) if read_value else None
 
     def assign_sub(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Subtract `delta` from the value."""
@@ -172,7 +172,7 @@ class Variable(HasArray):
                 self.array = self.array - change
         else:
             self.array = self.array - change
-        return self._after_assign(read_value)
+        return self._after_assign(True) if read_value else None
 
     def _after_assign(self, read_value: bool) -> Variable | None:
         if not read_value:
