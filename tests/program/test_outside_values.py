@@ -416,3 +416,35 @@ def test_a_layer_that_is_added_to_or_removed_from_a_sequential_model() -> None:
     assert f(x).numpy().tolist() == [[4.0]]
     model.pop()
     assert f(x).numpy().tolist() == [[2.0, 2.0]]
+
+
+def test_training_loops_record_each_step_once() -> None:
+    layers, runs = tf.keras.layers, []
+    generator = tf.keras.Sequential([layers.Dense(4), layers.Dropout(0.5)])
+    critic = tf.keras.Sequential([layers.BatchNormalization(), layers.Dense(1)])
+    optimizers = [tf.keras.optimizers.Adam(0.01, clipnorm=1.0) for _ in range(2)]
+    mean, x = tf.keras.metrics.Mean(), tf.ones([8, 4])
+
+    @tf.function
+    def improve(name: str) -> None:
+        runs.append(name)
+        model, optimizer = (
+            (critic, optimizers[0]) if name == "critic" else (generator, optimizers[1])
+        )
+        with tf.GradientTape() as tape:
+            made = generator(tf.random.normal([8, 2]), training=True)
+            loss = tf.reduce_mean(critic(made, training=True)) - tf.reduce_mean(critic(x))
+        weights = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        mean.update_state(loss)
+
+    for _ in range(4):
+        mean.reset_state()
+        critic.trainable = True
+        improve("critic")
+        critic.trainable = False
+        improve("generator")
+        optimizers[0].learning_rate = 0.5 * float(optimizers[0].learning_rate)
+        generator(x[:, :2])
+        assert np.isfinite(float(mean.result()))
+    assert runs == ["critic", "generator"]
