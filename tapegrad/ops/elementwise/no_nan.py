@@ -11,6 +11,7 @@ import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary
 from tapegrad.core.primitive.rule import Guard, set_guard
+from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.selection import keep
@@ -88,14 +89,24 @@ live_with: Function = binary(
 
 def guard(cotangent: Any, t: Any) -> Any:
     """Return the result of an elementwise rule for the cotangent `t`, with 0 where t is 0."""
-    return zero_with(cotangent, t) if _may_have_nan(cotangent) else cotangent
+    array = cotangent
+    if type(array) is not np.ndarray and not active_stack().tokens:
+        array = _array_of(cotangent)  # no recorder needs the derivative of `zero_with`
+    return zero_with(cotangent, t) if _may_have_nan(array) else cotangent
 
 
 def lost_in(cotangent: Any, t: Any) -> Any:
     """Return where the result of a rule is NaN although `t` is 0; None if it is so nowhere."""
-    if not _may_have_nan(cotangent.array if type(cotangent) is Tensor else cotangent):
+    if not _may_have_nan(_array_of(cotangent)):
         return None
     return isnan(cotangent) & (t == 0)
+
+
+def _array_of(value: Any) -> Any:
+    """Return the array in a tensor or a batch of tensors; others as they are."""
+    while hasattr(value, "tensor"):  # a batch
+        value = value.tensor
+    return value.array if type(value) is Tensor else value
 
 
 def _may_have_nan(cotangent: Any) -> bool:
