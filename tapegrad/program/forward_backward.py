@@ -19,8 +19,9 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
+from tapegrad.ops.random.generator import skipping_draws
 from tapegrad.program.graph.graph import Graph, Value
-from tapegrad.program.graph.initial_draws import count_initial_draws, without_initial_draws
+from tapegrad.program.graph.initial_draws import skipped_draws, without_initial_draws
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
@@ -115,17 +116,18 @@ class FirstCall(NamedTuple):
     """
     commit: Callable[[], None]
     """Gives variables the values that the recording computed."""
-    draws: list[tuple[Variable, int]]
-    """The states of random generators, and how many initial values were drawn from them."""
+    draws: list[tuple[Variable, list[int]]]
+    """The states of random generators, and how many initial values were drawn between draws."""
 
     def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
         """Run the Python code eagerly, because the programs cannot be used.
 
         Variables that the recording has created exist now. The eager code does not draw for them.
         """
-        for state, count in self.draws:
-            state.assign_add(np.array([0, count], np.uint64), read_value=False)
-        with silence():  # effects happened while it was recorded
+        for state, counts in self.draws:
+            state.assign_add(np.array([0, counts[0]], np.uint64), read_value=False)
+        later = {state.number: counts[1:] for state, counts in self.draws}
+        with silence(), skipping_draws(later):  # effects happened while it was recorded
             return python_function(*args, **kwargs)
 
     def run(self, entry: Entry, arrays: list[Any]) -> tuple[Any, list[Any]]:
@@ -186,8 +188,8 @@ def record_forward_backward(
     whole = without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
-    counts = count_initial_draws(everything, recording.initial)
-    draws = [(variables[number], count) for number, count in counts.items()]
+    skipped = skipped_draws(everything, recording.initial)
+    draws = [(variables[number], counts) for number, counts in skipped.items()]
     first = FirstCall(None, recording.commit, draws)
     try:
         guards = Guards(recording)

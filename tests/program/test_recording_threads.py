@@ -251,9 +251,11 @@ def test_a_first_call_that_ends_in_eager_code_draws_initial_values_once() -> Non
         held: dict[str, Any] = {}
 
         def body(x: Any) -> Any:
+            y = x * tf.random.uniform([2])
             if not made:
                 made.append(tf.Variable(tf.random.normal([2])))
-            return x * made[0] * held["c"] + tf.random.normal([2])
+                made.append(tf.Variable(tf.random.normal([2])))
+            return y * made[0] * held["c"] + tf.random.normal([2]) * made[1]
 
         f, found = wrapper(body), []
         for _ in range(3):

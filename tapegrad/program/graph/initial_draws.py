@@ -25,18 +25,31 @@ def without_initial_draws(graph: Graph, initial: Sequence[Value]) -> Graph:
     return _reading_instead(graph, instead) if instead else graph
 
 
-def count_initial_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, int]:
-    """Return how often the call drew for initial values, by the numbers of generators' states."""
+def skipped_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, list[int]]:
+    """Return where the call drew for initial values, by the numbers of generators' states.
+
+    The list says how many such draws came before the first other draw, after it, after the second
+    one, and so on.
+    """
     instead = _states_instead(graph, initial)
-    before = {after.number: value for value, after in _steps_by_state(graph).values()}
-    variables = {value.number: number for number, value in graph.variables.items()}
-    found: dict[int, int] = {}
-    for state in instead.values():
-        while state.number in before:
-            state = before[state.number]
-        if state.number in variables:
-            number = variables[state.number]
-            found[number] = found.get(number, 0) + 1
+    if not instead:
+        return {}
+    steps = _steps_by_state(graph)
+    drawn = {
+        call.operands[0].number for call in graph.calls if call.primitive.name.startswith("random_")
+    }
+    found: dict[int, list[int]] = {}
+    for number, state in graph.variables.items():
+        counts = [0]
+        while state.number in steps:
+            after = steps[state.number][1]
+            if after.number in instead:
+                counts[-1] += 1
+            elif state.number in drawn:
+                counts.append(0)
+            state = after
+        if any(counts):
+            found[number] = counts
     return found
 
 
