@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from _thread import _count as other_threads
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-__all__ = ["other_threads", "updating", "updating_alone"]
+__all__ = ["letting_others_update", "other_threads", "updating", "updating_alone"]
 
 updating: Any = threading.RLock()
 """Held while a thread replaces the value of a variable by one that depends on the old value.
@@ -28,6 +29,24 @@ def updating_alone() -> Any:
 
 
 _NO_LOCK = nullcontext()
+
+
+@contextmanager
+def letting_others_update() -> Iterator[None]:
+    """Give the lock to other threads inside the block, which may wait for one of them.
+
+    >>> with updating, letting_others_update():
+    ...     updating._is_owned()
+    False
+    """
+    if not updating._is_owned():
+        yield
+        return
+    state = updating._release_save()
+    try:
+        yield
+    finally:
+        updating._acquire_restore(state)
 
 
 def _forget() -> None:

@@ -47,7 +47,13 @@ def together(*functions: Callable[[], None]) -> None:
         raise errors[0]
 
 
-def counted(times: int) -> dict[str, tuple[Any, Callable[[], None]]]:
+UPDATES = [
+    *("assign_add", "assign_sub", "slice", "scatter", "in place", "in place and eager"),
+    *("replaced", "optimizer", "metric"),
+]
+
+
+def counted() -> dict[str, tuple[Any, Callable[[], None]]]:
     """Variables, and updates that add 1 to their elements."""
     v = {name: tf.Variable(np.zeros(3)) for name in ("add", "sub", "slice", "item", "scatter")}
     program, other, momentum = (tf.Variable(np.zeros(3)) for _ in range(3))
@@ -81,9 +87,9 @@ def counted(times: int) -> dict[str, tuple[Any, Callable[[], None]]]:
     }
 
 
-@pytest.mark.parametrize("name", list(counted(0)))
+@pytest.mark.parametrize("name", UPDATES)
 def test_no_update_is_lost(name: str) -> None:
-    everything = counted(TIMES)
+    everything = counted()
     variable, update = everything[name]
     updates = [update] * 4
     if name == "in place and eager":
@@ -181,3 +187,33 @@ def test_a_program_ends_although_others_keep_assigning() -> None:
         ended.set()
 
     together(run, assign)
+
+
+def test_a_recording_inside_an_update_waits_for_no_thread_that_waits_for_it() -> None:
+    """One thread records a step; another one records inside the update of a metric."""
+    v = tf.Variable(0.0)
+    ready = threading.Barrier(2)
+
+    class Recording(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = self.add_variable()
+
+        def update_state(self, x: Any) -> None:
+            ready.wait(10)
+            self.total.assign_add(tf.function(lambda y: y + 1.0)(x))
+
+        def result(self) -> Any:
+            return self.total.value()
+
+    @tf.function
+    def step() -> None:
+        ready.wait(10)
+        for _ in range(200):
+            v.assign_add(1.0)
+
+    metric = Recording()
+    together(step, lambda: metric.update_state(tf.constant(1.0)))
+
+    assert float(v) == 200.0
+    assert float(metric.result()) == 2.0

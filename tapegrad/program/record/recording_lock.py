@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tapegrad.core.recorder import active_stack, restore_stack
+from tapegrad.core.update_lock import letting_others_update
 
 PATIENCE = 5.0
 """Seconds after which a recording starts even if a worker is active, to avoid a deadlock."""
@@ -73,7 +74,8 @@ def recording_alone() -> Iterator[None]:
     >>> with recording_alone(), recording_alone():
     ...     pass
     """
-    with without_workers(), _lock:  # in this order: a worker may wait for the lock
+    # In this order: other threads may wait for the lock of updates, and a worker for this one.
+    with letting_others_update(), without_workers(), _lock:
         before = active_stack()
         try:
             yield
