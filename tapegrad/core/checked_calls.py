@@ -140,7 +140,7 @@ def check_function(function: Any) -> Any:
     Traceback (most recent call last):
     tapegrad.errors.ArgumentKindError: double needs an integer for the argument times. Got 1.5.
     """
-    if not _can_be_checked(function):
+    if not can_be_checked(function):
         return function
     number = next(_numbers)
     inner = FunctionType(
@@ -161,7 +161,8 @@ _FUNCTIONS: dict[int, FunctionType] = {}
 _checked: set[FunctionType] = set()
 
 
-def _can_be_checked(function: Any) -> bool:
+def can_be_checked(function: Any) -> bool:
+    """Return whether a function has no checks yet, and `check_function` can add them."""
     if not isinstance(function, FunctionType) or function in _checked:
         return False
     # The fast path of elementwise primitives names the primitive and its operands itself.

@@ -10,11 +10,13 @@ import json
 import os
 import subprocess
 import sys
+from types import FunctionType
 from typing import Any
 
 import pytest
 
-from tests.api.wrong_calls import FACES, Call, all_names, outcome, valid_calls
+from tapegrad.core.checked_calls import can_be_checked
+from tests.api.wrong_calls import FACES, Call, all_names, outcome, public_names, valid_calls
 from tests.house.sources import ROOT
 from tests.seeds import LONG, chosen
 
@@ -78,3 +80,26 @@ def test_bad_ends_are_noticed(function: Any, result: str) -> None:
     found = outcome(Call("made up", function, (1.5,), {}), "x", "1.5", (1.5,), {})
 
     assert found.result == result
+
+
+def test_every_public_function_of_a_face_is_checked() -> None:
+    named = {name: target for face in FACES for name, target in public_names(face)}
+    functions = {name: f for name, f in named.items() if isinstance(f, FunctionType)}
+    # The first check their arguments themselves, and the second wrap functions that are checked.
+    own = (
+        "tapegrad.autodiff",
+        "tapegrad.core",
+        "tapegrad.program",
+        "tapegrad.debug",
+        "tapegrad.data",
+    )
+    left = [
+        name
+        for name, function in functions.items()
+        if can_be_checked(function)
+        and not function.__module__.startswith(own)
+        and not name.startswith("tapegrad.keras.ops")
+    ]
+
+    assert len(functions) > 1000
+    assert left == []
