@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.explain import where_left
 from tapegrad.core.backend.registry import capabilities_of
@@ -96,6 +98,17 @@ def seeds_for(targets: list[Any], output_gradients: Any) -> list[Any]:
         creation.ones_like(target) if seed is None else _fit_seed(seed, target, position)
         for position, (seed, target) in enumerate(zip(given, targets, strict=True))
     ]
+
+
+def may_have_zeros(seeds: list[Any]) -> bool:
+    """Whether a seed contains zeros; true where that cannot be read at once, as on a device."""
+    for seed in seeds:
+        array = seed.array if type(seed) is Tensor else None
+        if not isinstance(array, np.ndarray | np.generic):
+            return True
+        if np.count_nonzero(array) < array.size:
+            return True
+    return False
 
 
 def _fit_seed(seed: Any, target: Any, position: int) -> Any:

@@ -9,6 +9,7 @@ from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
     as_unconnected,
     check_tensors,
+    may_have_zeros,
     seeds_for,
 )
 from tapegrad.autodiff.plan import Plan
@@ -75,7 +76,8 @@ class GradientTape(Recording):
         seeds = seeds_for(targets, output_gradients)
         reasons = None if self._on_none is None else [self.explain(targets, s) for s in flat]
         self._begin()
-        grads = self._gradients(targets, seeds, flat, output_gradients is not None)
+        any_seed = output_gradients is not None and may_have_zeros(seeds)
+        grads = self._gradients(targets, seeds, flat, any_seed)
         results = [
             grad
             if self.frame is None and is_finished(source, grad)

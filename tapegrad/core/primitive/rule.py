@@ -88,8 +88,10 @@ class Rule:
             return self(t, saved, params)
         guard = _guards[0]
         found = self(t, saved, params)
+        if not active_stack().tokens:
+            return guard.result(found, t)
         tracked = [getattr(value, "node", None) is not None for value in saved]
-        if any(tracked) and active_stack().tokens:
+        if any(tracked):
             # Inside the rule there are NaN where its result is NaN. Derivatives must not meet them.
             lost = guard.lost(found, t)
             if lost is not None:
