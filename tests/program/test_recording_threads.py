@@ -266,3 +266,20 @@ def test_a_first_call_that_ends_in_eager_code_draws_initial_values_once() -> Non
         return found
 
     np.testing.assert_allclose(run(tf.function), run(lambda f: f), rtol=1e-5)
+
+
+def test_attributes_are_plain_again_after_recordings_that_fail() -> None:
+    plain = vars(tf.Variable)["array"]
+    v = tf.Variable(1.0)
+
+    def body(x: Any) -> Any:
+        assert vars(tf.Variable)["array"] is not plain
+        v.assign(5.0)
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            tf.function(body)(tf.constant(1.0))
+        assert vars(tf.Variable)["array"] is plain
+        assert "__getattribute__" not in vars(tf.Module.__mro__[1])
+        assert float(v) == 1.0

@@ -31,8 +31,8 @@ from tapegrad.program.record.recording import Recorded, Recording, current_recor
 _variable_array: Any = Variable.__dict__["array"]
 _tensor_array: Any = Tensor.__dict__["array"]
 _lock = threading.Lock()
-_installed = [0]
-"""How many recordings are active."""
+_active: set[Recording] = set()
+"""The recordings of all threads."""
 
 
 class _VariableArray:
@@ -78,20 +78,29 @@ class _TensorArray:
 @contextmanager
 def recorded_by(recording: Recording) -> Iterator[None]:
     """Record what this thread computes inside the block."""
-    with _lock:
-        _installed[0] += 1
-        if _installed[0] == 1:
-            _set_attributes(_VariableArray(), _TensorArray(), _OBSERVED)
     try:
+        _active.add(recording)
+        _update_attributes()
         set_recording(recording)
         yield
     finally:
         if current_recording() is recording:
             set_recording(None)
-        with _lock:
-            _installed[0] -= 1
-            if not _installed[0]:
-                _set_attributes(_variable_array, _tensor_array, {})
+        _active.discard(recording)
+        _update_attributes()
+
+
+def _update_attributes() -> None:
+    """Set the attributes that fit the active recordings.
+
+    An interrupt at the end of a recording leaves properties, which the next recording removes.
+    """
+    with _lock:
+        _active.difference_update([one for one in [*_active] if one.closed])
+        if not _active:
+            _set_attributes(_variable_array, _tensor_array, {})
+        elif vars(Variable)["array"] is _variable_array:
+            _set_attributes(_VariableArray(), _TensorArray(), _OBSERVED)
 
 
 def _set_attributes(of_variables: Any, of_tensors: Any, of_observed: dict[str, Any]) -> None:
@@ -154,9 +163,9 @@ def _start_child() -> None:
     """Forget the recordings of the parent's other threads, which do not exist in a forked child."""
     global _lock
     _lock = threading.Lock()
-    _installed[0] = 0 if current_recording() is None else 1
-    if not _installed[0]:
-        _set_attributes(_variable_array, _tensor_array, {})
+    own = current_recording()
+    _active.intersection_update([] if own is None else [own])
+    _update_attributes()
 
 
 if hasattr(os, "register_at_fork"):
