@@ -12,7 +12,6 @@ that look functions up by identity (activations, recorded operations, pickles) w
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -297,14 +296,20 @@ def _template(
     ]
     if cells:
         lines = [f"def outer({', '.join(cells)}):", *[f"  {line}" for line in lines]]
-    tree = ast.parse("\n".join(lines))
-    for node in ast.walk(tree):  # tracebacks show the line of the definition
-        if hasattr(node, "lineno"):
-            node.lineno = node.end_lineno = 1  # type: ignore[attr-defined]
-    found = compile(tree, "<checks>", "exec", dont_inherit=True)
+    found = compile("\n".join(lines), "<checks>", "exec", dont_inherit=True)
     for _ in range(2 if cells else 1):
         found = next(constant for constant in found.co_consts if isinstance(constant, CodeType))
-    return found
+    return found.replace(co_linetable=_on_one_line(len(found.co_code) // 2))
+
+
+def _on_one_line(units: int) -> bytes:
+    """Return a table of locations in which all instructions are on the line of the definition.
+
+    An entry covers up to 8 code units. Its first byte has the kind 13, a line without columns, and
+    the number of units less 1; its second is the difference to the line before. Tracebacks read it.
+    """
+    full, rest = divmod(units, 8)
+    return b"\xef\x00" * full + (bytes((0xE8 + rest - 1, 0)) if rest else b"")
 
 
 def _test_of(function: FunctionType, name: str) -> str | None:
