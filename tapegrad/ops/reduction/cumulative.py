@@ -9,9 +9,12 @@ from tapegrad.core.primitive.families import linear, nondifferentiable
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.casting.cast import cast, cast_like
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import full_like, ones_like, zeros_like
+from tapegrad.ops.elementwise.comparison import isfinite
 from tapegrad.ops.elementwise.exponential import exp_difference
-from tapegrad.ops.elementwise.no_nan import divide_no_nan
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.half import in_single
 from tapegrad.ops.indexing.along_axis import take_along_axis_p
 from tapegrad.ops.indexing.primitives import slice_p
@@ -99,28 +102,49 @@ def _cumulative_logsumexp(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     return xp.flip(y, axis=axis) if reverse else y
 
 
-# dy[i] = exp(y[i-1] - y[i]) dy[i-1] + exp(x[i] - y[i]) dx[i]; the factors add up to 1.
+# dy[i] = exp(y[i-1] - y[i]) dy[i-1] + exp(x[i] - y[i]) dx[i]; both factors lie in [0, 1].
 cumulative_logsumexp_p = Primitive("cumulative_logsumexp", _cumulative_logsumexp)
 cumulative_logsumexp_p.real_only = True
 cumulative_logsumexp_p.batch(_batch(cumulative_logsumexp_p))
 
 
-def _factors(x: Any, y: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
-    """Return both factors, divided by their sum to remove the rounding error of y."""
-    before = shift(y, axis, -1 if reverse else 1, full_like(first_along(y, axis), -math.inf))
-    decay, weight = exp_difference(before, y), exp_difference(x, y)
-    total = decay + weight
-    return divide_no_nan(decay, total), divide_no_nan(weight, total)
+def _shifted(x: Any, y: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
+    """Return x minus the sum over the whole axis, and its running sums.
+
+    y is rounded to the precision of its own size, by 3e-5 for 1000 in single precision; running
+    sums of shifted numbers are small. The factors must be differences of them, because the errors
+    of a product of such factors cancel. In half precision the shift itself would lose digits.
+    """
+    end = slice(0, 1) if reverse else slice(y.shape[axis] - 1, y.shape[axis])
+    index = tuple(end if i == axis else slice(None) for i in range(len(y.shape)))
+    total = _in_single(stop_gradient(slice_p(y, index=index)))
+    moved = _in_single(x) - where(isfinite(total), total, 0)
+    return moved, cumulative_logsumexp_p(moved, axis=axis, reverse=reverse)
+
+
+def _in_single(x: Any) -> Any:
+    return cast(x, "float32") if str(x.dtype.name) in ("float16", "bfloat16") else x
+
+
+def _decay(y: Any, axis: int, reverse: bool) -> Any:
+    return exp_difference(shift(y, axis, -1 if reverse else 1, first_along(y, axis)), y)
 
 
 def _cumulative_logsumexp_vjp(t: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
-    decay, weight = _factors(x, y, axis, reverse)
-    return recurrence_transpose(t, decay, axis, reverse) * weight
+    if not y.shape[axis]:
+        return t
+    wide, sums = _shifted(x, y, axis, reverse)
+    inner = recurrence_transpose(_in_single(t), _decay(sums, axis, reverse), axis, reverse)
+    return cast_like(inner * exp_difference(wide, sums), x.dtype)
 
 
 def _cumulative_logsumexp_jvp(t: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
-    decay, weight = _factors(x, y, axis, reverse)
-    return recurrence_p(decay, t * weight, axis=axis, reverse=reverse)
+    if not y.shape[axis]:
+        return t
+    wide, sums = _shifted(x, y, axis, reverse)
+    scaled = _in_single(t) * exp_difference(wide, sums)
+    result = recurrence_p(_decay(sums, axis, reverse), scaled, axis=axis, reverse=reverse)
+    return cast_like(result, x.dtype)
 
 
 cumulative_logsumexp_p.vjps(_cumulative_logsumexp_vjp)
