@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,9 @@ def _layout(x: Any) -> np.ndarray:
 
 # Writing
 
+WRITE_GUARDS: list[Callable[[Any], None]] = []
+"""Functions that are called with each tensor before it is written, and may raise."""
+
 
 def write(target: Any, value: Any) -> None:
     """Give a tensor a new value, and all tensors that share elements with it theirs."""
@@ -231,6 +235,8 @@ def _check_storable(handle: Any, value: Any) -> None:
         )
     if why := getattr(handle, "why_read_only", ""):
         raise ArgumentError(why)
+    for guard in WRITE_GUARDS:
+        guard(handle)
 
 
 def _store(handle: Any, value: Any) -> None:
