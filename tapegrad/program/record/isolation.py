@@ -30,7 +30,8 @@ from tapegrad.program.record.recording import Recorded, Recording, current_recor
 
 _variable_array: Any = Variable.__dict__["array"]
 _tensor_array: Any = Tensor.__dict__["array"]
-_lock = threading.Lock()
+# A finalizer may end an abandoned recording while this thread holds it.
+_lock = threading.RLock()
 _active: set[Recording] = set()
 """The recordings of all threads."""
 
@@ -99,7 +100,7 @@ def _update_attributes() -> None:
         _active.difference_update([one for one in [*_active] if one.closed])
         if not _active:
             _set_attributes(_variable_array, _tensor_array, {})
-        elif vars(Variable)["array"] is _variable_array:
+        else:  # also those that are set, since an interrupt may have left some of them unset
             _set_attributes(_VariableArray(), _TensorArray(), _OBSERVED)
 
 
@@ -162,7 +163,7 @@ _OBSERVED = {"__getattribute__": _get_noted, "__setattr__": _set_noted}
 def _start_child() -> None:
     """Forget the recordings of the parent's other threads, which do not exist in a forked child."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     own = current_recording()
     _active.intersection_update([] if own is None else [own])
     _update_attributes()
