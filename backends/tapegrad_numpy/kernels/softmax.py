@@ -20,9 +20,6 @@ _add: Callable[..., Any] = np.add.reduce
 _maximum: Callable[..., Any] = np.maximum.reduce
 _lowest: Callable[..., Any] = np.fmin.reduce
 
-_LARGE = 8.0
-"""The rounding error of a larger logarithm is visible in its exponential."""
-
 
 def _shift(x: Array, axis: int) -> tuple[Array, Array, bool]:
     """Return x - max(x), the maximum (0 for -inf), and whether a row is all -inf."""
@@ -139,14 +136,10 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    scale = _add(widened(labels), -1, None, None, True)
-    if log_total.size and _maximum(np.fabs(log_total), None) > _LARGE:
-        # The sum of the weights is close to 1; dividing by it removes the rounding error of
-        # log_total.
-        total = _add(g, -1, None, None, True)
-        total[total == 0] = 1
-        scale = scale / total
-    g *= scale
+    # The sum of the weights is close to 1; dividing by it removes the rounding error of log_total.
+    total = _add(g, -1, None, None, True)
+    total[total == 0] = 1
+    g *= _add(widened(labels), -1, None, None, True) / total
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)
