@@ -12,7 +12,7 @@
     ├── ArgumentTypeError (TypeError)         a value of the wrong type
     │   ├── DTypeError (also ArgumentError)   a dtype that does not fit
     │   ├── ArgumentKindError (also ArgumentError) text, a fraction, ... where a size is meant
-    │   └── TapeExitError                     a value left the tape, and debug.tape_exits("raise") is on
+    │   └── TapeExitError                     a value left the tape (debug.tape_exits("raise"))
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) the backend's library or driver is missing
@@ -85,7 +85,7 @@ class TapeError(TapegradError, RuntimeError):
 
 
 class TapeExitError(ArgumentTypeError):
-    """A value left the tape, its derivative would be lost, and `debug.tape_exits("raise")` is on."""
+    """A value left the tape, so that its derivative would be lost: `debug.tape_exits("raise")`."""
 
 
 class TapeExitWarning(UserWarning):

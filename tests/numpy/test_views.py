@@ -219,11 +219,8 @@ def test_writes_through_views_inside_vmap(seed):
     starts = np.stack([program.start, program.start + 0.5])
     mapped = tapegrad.vmap(lambda x: program.result(tnp, x * 1.0))
 
-    try:
-        result = mapped(tapegrad.constant(starts))
-    except (tapegrad.errors.ArgumentTypeError, tapegrad.errors.ShapeError) as error:
-        assert "mask" in str(error) or "vmap" in str(error)
-        return
+    result = mapped(tapegrad.constant(starts))
+
     np.testing.assert_allclose(
         result.numpy(), [program.result(np, start.copy()) for start in starts], atol=1e-12
     )

@@ -231,5 +231,7 @@ class Guard:
             )
 
 
-_FORBIDDEN = ("float()", "int()", "complex()", "index()", "__array__", "item()", "tolist()")
-_FORBIDDEN += ("math.trunc()", "bytes()", "__dlpack__")
+_FORBIDDEN = (
+    *("float()", "int()", "complex()", "index()", "__array__", "item()", "tolist()"),
+    *("math.trunc()", "bytes()", "__dlpack__"),
+)

@@ -250,7 +250,9 @@ def setitem(x: Any, index: Any, value: Any) -> None:
 
 def _is_view_of(value: Any, x: Any, index: Any) -> bool:
     """Whether `value` is `x[index]`: Python ends `x[index] += v` by assigning that view."""
-    base, kind, how = getattr(value, "view_of", (None, None, None))
+    if not hasattr(value, "view_of"):
+        return False
+    base, kind, how = value.view_of
     return base is x and kind is SLICED and how == parse_basic(index, x.shape)
 
 

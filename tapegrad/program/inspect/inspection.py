@@ -161,4 +161,6 @@ class Inspectable(ABC):
         if self._backend is None:
             return "runs on several backends" if self.steps else "nothing runs"
         name = _KNOWN_AS.get(self._backend.name, self._backend.name)
-        return f"runs on {name}" + (f", {_LOOPS_AS.get(self._backend.name, 'fused loops')}" if loops else "")
+        return f"runs on {name}" + (
+            f", {_LOOPS_AS.get(self._backend.name, 'fused loops')}" if loops else ""
+        )
