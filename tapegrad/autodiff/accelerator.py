@@ -16,7 +16,7 @@ from tapegrad.autodiff.pullback import add_cotangents, input_cotangents
 from tapegrad.core.backend.capabilities import Adoption
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.out_of_memory import recover
-from tapegrad.core.recorder import Node, make_node
+from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
 from tapegrad.ops.indexing.gather import RowGradient
 
@@ -53,7 +53,7 @@ class PlainAccelerator:
 
     def __init__(self, plan: Plan, cotangents: Cotangents, on_tensors: bool = False) -> None:
         self.needed = plan.needed
-        self.guards = plan.guards
+        self.guards_before = plan.guards_before
         self.cotangents = cotangents
         self.on_tensors = on_tensors
         self.owned: set[Node] = set()
@@ -61,8 +61,8 @@ class PlainAccelerator:
 
     def pull_back(self, node: Node, cotangent: Any) -> Sequence[Any]:
         if self.on_tensors:  # operations on tensors recover by themselves when memory runs out
-            return input_cotangents(node, cotangent, self.needed, True, self.guards)
-        given = node, cotangent, self.needed, False, self.guards
+            return input_cotangents(node, cotangent, self.needed, True, self.guards_before)
+        given = node, cotangent, self.needed, False, self.guards_before
         return attempt_at(node, input_cotangents, *given)  # type: ignore[no-any-return]
 
     def accumulate(self, node: Node, total: Any, contribution: Any) -> Any:
@@ -117,7 +117,7 @@ class _AdoptingAccelerator:
             saved = [None if part is None else tuple(self._adopt(part)) for part in saved]
         else:
             saved = tuple(self._adopt(saved))
-        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.specs)
+        return with_saved(node, saved)
 
     def _adopt(self, values: Any) -> list[Any]:
         return self._adoption.adopt(self._recorded, list(values))

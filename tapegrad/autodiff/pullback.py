@@ -20,7 +20,7 @@ Needed = AbstractSet[Node | None] | None
 
 
 def input_cotangents(
-    node: Node, t: Any, needed: Needed, on_tensors: bool, guards: bool
+    node: Node, t: Any, needed: Needed, on_tensors: bool, guards_before: float
 ) -> Sequence[Any]:
     """Return the cotangent of each input of a node, None for inputs that need none.
 
@@ -37,7 +37,7 @@ def input_cotangents(
         return _joint_cotangents(node, t, needed, on_tensors)
     saved, specs, params = node.saved, node.specs, node.params
     conjugate = primitive.conjugates and is_complex(t)
-    guards = primitive.broadcasts and (guards or primitive.poles)
+    guards = primitive.broadcasts and (node.order < guards_before or primitive.poles)
     found: list[Any] = []
     for i, source in enumerate(node.inputs):
         rule = primitive.vjp_rules[i]

@@ -244,6 +244,13 @@ def make_node(
     return node
 
 
+def with_saved(node: Node, saved: Any) -> Node:
+    """Return a node that differs only in what its rules read."""
+    twin = make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.specs)
+    twin.order = node.order
+    return twin
+
+
 def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ...]:
     """Return the tokens of the active recorders that track at least one of the nodes.
 

@@ -66,7 +66,7 @@ class ArrayAccelerator(ReusingAccelerator):
         rules = primitive.plain_rules
         if rules is None or (primitive.conjugates and cotangent.dtype.kind == "c"):
             return super().pull_back(node, cotangent)
-        if self.guards:
+        if node.order < self.guards_before:
             rules = primitive.guarded_rules()
         saved, specs, needed, cotangents = node.saved, node.specs, self.needed, self.cotangents
         wants = primitive.rule_wants

@@ -12,7 +12,7 @@ from tapegrad.autodiff.pullback import fitted, is_complex
 from tapegrad.core.backend.registry import backend_of, capabilities_of
 from tapegrad.core.out_of_memory import attempt
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.core.recorder import Node, make_node
+from tapegrad.core.recorder import Node, with_saved
 from tapegrad.engine.array_sweep import ArrayAccelerator, ReusingAccelerator, apply_rule
 from tapegrad.engine.bias_sums import Deferred, product_of_bias
 from tapegrad.engine.single_call import single_call
@@ -119,7 +119,7 @@ class DeviceAccelerator(ArrayAccelerator):
         self.owned.add(weight)  # the call has made a new array
         self._add(source, sums)
         saved = node.saved[0], None
-        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.specs)
+        return with_saved(node, saved)
 
     def _accumulating_kernel(self, primitive: Primitive) -> Callable[..., bool] | None:
         """Return the kernel that adds a call of a primitive to an array in place."""

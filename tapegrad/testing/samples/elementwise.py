@@ -236,6 +236,7 @@ _SELECTION = [
         np.where,
     ),
     named(selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
+    named(no_nan.live_with, [normal(2, 3), fixed([False, False, False])], lambda x, m: x),
     like_numpy(selection.maximum, [normal(4)], 0.0, case="number"),
     ValueSample(
         "fmax-nan", selection.fmax, [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])], np.fmax
