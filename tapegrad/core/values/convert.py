@@ -134,6 +134,7 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: {str(error).rstrip('.')}."
         ) from error
+    array = with_usual_dtype(array)
     if array.dtype.kind in _NO_NUMBERS:
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: it {_what_it_holds(value, array)}."
@@ -169,6 +170,16 @@ def _has_dtype(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def with_usual_dtype(array: np.ndarray) -> np.ndarray:
+    """Return an array with NumPy's own object for its dtype.
+
+    Arrays from files and other processes may have an equal dtype that is another object. Compiled
+    loops know the usual object only, and leave other arrays to kernels that round differently.
+    """
+    usual: np.dtype[Any] = np.dtype(array.dtype.type)
+    return array if usual is array.dtype or usual != array.dtype else array.view(usual)
 
 
 def _what_it_holds(value: Any, array: np.ndarray) -> str:

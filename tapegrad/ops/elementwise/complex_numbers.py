@@ -8,6 +8,7 @@ import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary, unary
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.trigonometric import atan2
 from tapegrad.ops.kinds import as_arrays, is_complex
@@ -88,4 +89,5 @@ def real_if_close(x: Any, tol: float = 100) -> Any:
     if not is_complex(x):
         return x
     limit = tol if tol <= 1 else tol * float(np.finfo(x.dtype.dtype).eps)
-    return real(x) if bool((np.abs(imag(x).numpy()) < limit).all()) else x
+    values = imag(stop_gradient(x)).numpy()  # a branch on values has no derivative
+    return real(x) if bool((np.abs(values) < limit).all()) else x

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -344,7 +345,7 @@ class Recording:
         self.closed = True
         self._settle_made()
         read, written = {}, {}
-        for number, first in self._first.items():
+        for number, first in sorted(self._first.items(), key=itemgetter(0)):  # as they were made
             now = self._now[number]
             read[number] = first.value
             if type(now) is not Recorded:
