@@ -199,6 +199,7 @@ class deferring_signals:  # noqa: N801  # used like a function
 
     Python runs handlers in the main thread, so other threads are never interrupted by them.
 
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> try:
     ...     with deferring_signals():
     ...         signal.raise_signal(signal.SIGINT)
@@ -207,6 +208,7 @@ class deferring_signals:  # noqa: N801  # used like a function
     ...     print("the interrupt")
     all of the step
     the interrupt
+    >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     __slots__ = ("_handlers", "_seen")

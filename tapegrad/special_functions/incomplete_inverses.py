@@ -168,10 +168,8 @@ def _gamma_inverse(a: Any, y: Any, is_upper: bool) -> Any:
         x = _implicit(_solve_lower, _gamma_parameter_derivatives, gamma_density, inner, a)
     lowest, highest = (1, 0) if is_upper else (0, 1)
     x = where(is_inner, x, where(y == lowest, 0.0, where(y == highest, math.inf, math.nan)))
-    # With a = 0, all of the distribution is at 0.
-    is_point = (a_given == 0) & (y >= 0) & (y <= 1)
-    ends = where(is_point, where(y == highest, math.inf, 0.0), math.nan)
-    return where(is_valid, x, ends)
+    # With a = 0 only the ends are defined, as in SciPy.
+    return where(is_valid | ((a_given == 0) & ~is_inner), x, math.nan)
 
 
 def _gamma_parameter_derivatives(a: Any, x: Any) -> tuple[Any]:
@@ -197,7 +195,8 @@ def _solve_gamma(rise: Function, lower: Any, upper: Any, a: Any) -> Any:
         return where(lower <= 0.5, below, upper - primitives.igammac(a, exp(s)))
 
     # gammainc is x^a / Γ(a + 1) for tiny x, which may underflow.
-    log_lower = where(lower < 0.5, log(lower), log1p(-upper))
+    is_low = lower < 0.5
+    log_lower = where(is_low, log(where(is_low, lower, 1.0)), log1p(-where(is_low, 0.0, upper)))
     log_x = (log_lower + lgamma(a + 1)) / a
     is_tiny = log_x < _TINY
     s = _solve(

@@ -31,7 +31,7 @@ POINTS: list[tuple[str, tuple[Any, ...], float]] = [
     ("gammaincc", (0.0, 2.0), 0.0),
     ("chdtr", (0.0, 2.0), 1.0),
     ("gammaincinv", (1e-10, 0.5), 0.0),
-    ("gammaincinv", (0.0, 0.5), 0.0),
+    ("gammaincinv", (0.0, 0.5), NAN),
     ("betainc", (0.0, 2.0, 0.3), 1.0),
     ("betainc", (2.0, 0.0, 0.3), 0.0),
     ("betainc", (INF, 2.0, 0.3), 0.0),

@@ -123,7 +123,7 @@ def _shifted(x: Any, y: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
 
 
 def _in_single(x: Any) -> Any:
-    return cast(x, "float32") if str(x.dtype.name) in ("float16", "bfloat16") else x
+    return cast(x, "float32") if "float16" in str(x.dtype) else x  # also bfloat16
 
 
 def _decay(y: Any, axis: int, reverse: bool) -> Any:
