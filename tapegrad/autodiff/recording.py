@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
-from tapegrad.autodiff import batching
+from tapegrad.autodiff import batching, explain
 from tapegrad.autodiff.arguments import check_watchable, warn_few_times, warn_once
-from tapegrad.autodiff.explain import FAILED, USED_UP
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.sweep import release
 from tapegrad.autodiff.watch import follow
-from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -32,15 +31,11 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 
-_NONE: frozenset[int] = frozenset()
 
-
-class Recording(CutLog):
+class Recording:
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
-    # The targets and sources of the last sweep, and the sources that it reached, by the ids of
-    # their nodes.
-    _swept = _asked = _found = _NONE
+    notes_cuts = True
 
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
         self.token = Token(keeps_history=True)
@@ -51,10 +46,10 @@ class Recording(CutLog):
         self._levels = [frame.level for frame in around]
         self._persistent = persistent
         self._recording = False
-        self._was_entered = False
         self._used_up = ""
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
         self._per_example: dict[Any, Tensor] = {}
+        self.cuts: deque[explain.Cut] = deque(maxlen=256)
         if persistent:
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -65,11 +60,11 @@ class Recording(CutLog):
             raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
         if self._used_up:
             self._start_anew()
-        self._recording = self._was_entered = True
+        self._recording = True
         enter_recorder(self)
         return self
 
-    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._recording:
             self._stop()
 
@@ -82,10 +77,9 @@ class Recording(CutLog):
         self.token.open = False
         self.token = Token(keeps_history=True)
         self._used_up = ""
-        self._swept = self._asked = self._found = _NONE
         self._variables.clear()
         self._per_example.clear()
-        self.forget_cuts()
+        self.cuts.clear()
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -140,7 +134,7 @@ class Recording(CutLog):
 
     # The interface to the recorder stack
 
-    def on_operation(self, operation: Operation) -> None:
+    def hear(self, operation: Operation) -> None:
         """Remember weakly which nodes a persistent tape must release at its end."""
         for node in operation.outputs:
             if node is not None:
@@ -158,24 +152,24 @@ class Recording(CutLog):
             return False
         return variable.dtype.is_differentiable
 
-    def read_per_example(self, variable: Variable, is_own: bool = False) -> Any:
-        """Read a variable for a tape inside vmap: one copy (a view) per example.
-
-        With `is_own`, the result is a source of its own; otherwise reads share one.
-        """
+    def read_per_example(self, variable: Variable) -> Any:
+        """Read a variable for a tape inside vmap: one copy (a view) per example."""
         stack = active_stack()
         key = (variable.number, id(variable.array), stack.tokens)
-        known = None if is_own else self._per_example.get(key)
+        known = self._per_example.get(key)
         if known is None:
             inside = [r for r in stack.recorders if r.frame is self.frame]
             with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
-                known = batching.per_example(variable.shared_value(), self.frame)
+                known = batching.per_example(variable.value(), self.frame)
             for recorder in inside:
                 node = follow(batching.unwrap(known)[0], recorder.token)
                 recorder.follows_variable(variable, node)
-            if not is_own:
-                self._per_example[key] = known
+            self._per_example[key] = known
         return known
+
+    def note_cut(self, reason: str, node: Node, where: str) -> None:
+        """Remember where the tape lost a value, for `explain`."""
+        self.cuts.append(explain.Cut(reason, weakref.ref(node), where))
 
     # Watching
 
@@ -223,12 +217,7 @@ class Recording(CutLog):
         """Return the variables that the tape watches, in the order of their creation."""
         return tuple(self._variables[number][0] for number in sorted(self._variables))
 
-    def _check_usable(self, method: str) -> None:
-        if not self._was_entered:
-            raise TapeError(
-                f"{method}() needs a tape that has recorded something: enter the tape first, and "
-                "compute the target inside `with tape:`."
-            )
+    def _check_usable(self) -> None:
         if self._used_up:
             raise TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients "
@@ -238,11 +227,10 @@ class Recording(CutLog):
 
     def _begin(self) -> None:
         """Stop a one-shot tape before a differentiation; warn that a persistent tape records it."""
-        self._swept = self._asked = self._found = _NONE
         if not self._persistent:
             if self._recording:
                 self._stop()
-            self._used_up = FAILED
+            self._used_up = "An earlier call failed half-way."
         elif self._recording:
             warn_once(
                 "Calling gradient() on a persistent tape inside its block records the backward "
@@ -251,10 +239,8 @@ class Recording(CutLog):
 
     def _end(self) -> None:
         """Mark a one-shot tape as used up after a differentiation."""
-        if self._persistent:
-            self._swept = self._asked = self._found = _NONE  # ids of nodes that will die
-        else:
-            self._used_up = USED_UP
+        if not self._persistent:
+            self._used_up = "It was used up by an earlier call."
             self.token.open = False
 
     def _release_history_of(self, targets: list[Any]) -> None:
@@ -283,8 +269,7 @@ class Recording(CutLog):
             return None
         nodes = self._source_nodes(target)
         if isinstance(target, Variable):
-            # Neither the leaves of its casts nor those of tensors from `value()`.
-            nodes = [leaf for leaf in nodes if leaf.specs is None and "own" not in leaf.params]
+            nodes = [leaf for leaf in nodes if leaf.fit is None]  # not those of its casts
         if nodes:
             return nodes[0]
         if not any(target is source for source in sources):

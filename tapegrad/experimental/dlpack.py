@@ -6,8 +6,7 @@ from typing import Any
 
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dlpack import import_array
-from tapegrad.core.values.shared import share
-from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor import Tensor, wrap
 
 __all__ = ["from_dlpack", "to_dlpack"]
 
@@ -39,4 +38,4 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
     >>> x.numpy().tolist()
     [5.0, 2.0]
     """
-    return share(import_array(dlcapsule))
+    return wrap(import_array(dlcapsule))

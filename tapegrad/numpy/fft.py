@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_wholes
-from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
@@ -29,7 +27,7 @@ def _lengths(s: Any, axes: Any) -> tuple[Any, Any]:
     """Return lengths and axes; lengths without axes refer to the last axes."""
     if s is None:
         return None, axes
-    lengths = check_wholes("s", s)
+    lengths = tuple(int(n) for n in s)
     return lengths, tuple(range(-len(lengths), 0)) if axes is None else axes
 
 
@@ -221,5 +219,3 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
-
-_check_calls(globals(), __all__)

@@ -51,8 +51,7 @@ def test_L2_constructing_does_not_record():
     tape = tf.GradientTape()
 
     assert active_recorders() == ()
-    with pytest.raises(RuntimeError, match="enter the tape first"):
-        tape.gradient(v * v, v)
+    assert tape.gradient(v * v, v) is None
 
 
 def test_L2_enter_returns_the_tape():

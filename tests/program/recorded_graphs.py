@@ -10,7 +10,6 @@ import numpy as np
 from tapegrad.core.values.tensor import wrap
 from tapegrad.program.emit.lowering import to_python
 from tapegrad.program.graph.graph import Graph, without_dead_calls, without_repeated_calls
-from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recording
 
 Arrays = Sequence[Any]
@@ -20,11 +19,10 @@ def recorded(function: Callable[..., Any], arrays: Arrays, variables: Sequence[A
     """The graph of a function that returns a tuple of tensors, called with arrays."""
     recording = Recording()
     inputs = [wrap(recording.take_input(array)) for array in arrays]
-    with recorded_by(recording):
-        for variable in variables:
-            _ = variable.array  # the graph has its variables in the order of their first reads
-        results = function(*inputs)
-    read, written = recording.finish()
+    for variable in variables:
+        recording.take_variable(variable)
+    results = function(*inputs)
+    read, written = recording.give_back_variables()
     graph = recording.graph([result.array for result in results], read, written)
     return without_dead_calls(without_repeated_calls(graph))
 

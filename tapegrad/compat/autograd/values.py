@@ -209,8 +209,7 @@ class Guard:
 
     listens = False
     watches_variables = False
-    tracks_exits = True
-    allows_exits = warns_of_numbers = False
+    notes_cuts = True
     frame = None
 
     def __init__(self) -> None:
@@ -220,10 +219,10 @@ class Guard:
         """Ignore variables: they are not arguments."""
         return False
 
-    def note_cut(self, reason: str, node: Any, where: str, *_: bool) -> None:
+    def note_cut(self, reason: str, node: Any, where: str) -> None:
         """Raise where HIPS autograd raises too."""
         way = reason.removeprefix("left the tape through ")
-        if way.startswith(_FORBIDDEN):
+        if way in _FORBIDDEN or way.startswith("__array__"):
             raise ArgumentTypeError(
                 f"A traced value would become a constant through {way} at {where}, and its "
                 "derivative would be lost. Use this package's numpy; to write it into an array, "
@@ -231,7 +230,4 @@ class Guard:
             )
 
 
-_FORBIDDEN = (
-    *("float()", "int()", "complex()", "index()", "__array__", "item()", "tolist()"),
-    *("math.trunc()", "bytes()", "__dlpack__"),
-)
+_FORBIDDEN = {"float()", "int()", "complex()", "index()"}

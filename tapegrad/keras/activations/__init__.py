@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.activations.corners import (
     hard_silu,
@@ -92,5 +91,3 @@ __all__ = [
 ]  # fmt: skip
 
 ACTIVATIONS = Table("activation", in_small_letters(__all__, globals()))
-
-_check_calls(globals(), __all__)

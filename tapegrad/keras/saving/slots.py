@@ -31,14 +31,6 @@ def labels_of(optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, 
     return {"known": list(known), "averages": with_average}
 
 
-def are_labels(value: Any) -> bool:
-    """Return whether a value from a file is a result of `labels_of`."""
-    return isinstance(value, dict) and all(
-        isinstance(value.get(key), list) and all(isinstance(one, str) for one in value[key])
-        for key in ("known", "averages")
-    )
-
-
 def slots_of(name: str, optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, Variable]:
     """Return the current state of an optimizer called `name` by name.
 
@@ -94,33 +86,36 @@ def tables_of(optimizer: Optimizer) -> list[tuple[dict[Any, Any], dict[Any, Any]
     return [(table, dict(table)) for table in vars(optimizer).values() if isinstance(table, dict)]
 
 
-def cleared_slots(
+def clear_slots(
     name: str, optimizer: Optimizer, named: Mapping[str, Variable], saved: Collection[str]
-) -> dict[str, tuple[Variable, Any]]:
-    """Return slots that are not among the `saved` ones, with their initial values, by name.
+) -> list[str]:
+    """Reset slots that are not among the `saved` ones to their initial values.
 
-    The checkpoint is older than these slots.
+    The checkpoint is older than these slots. Returns their names.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
     >>> _ = optimizer.apply_gradients([(1.0, w)])
-    >>> found = cleared_slots("optimizer", optimizer, {"w": w}, saved=["w"])
-    >>> [(name, float(value)) for name, (_, value) in found.items()]
-    [('optimizer/~slots/w/momentum', 0.0)]
+    >>> clear_slots("optimizer", optimizer, {"w": w}, saved=["w"])
+    ['optimizer/~slots/w/momentum']
+    >>> float(optimizer.variables[2])
+    0.0
     """
-    cleared: dict[str, tuple[Variable, Any]] = {}
+    cleared: list[str] = []
     for label, variable in _known(optimizer, named).items():
         slots = dict(_named_slots(name, optimizer, label, variable))
         if not slots or not slots.keys().isdisjoint(saved):
             continue
-        # The same variables get these values, because recorded steps refer to them.
-        for label, new in zip(slots, optimizer._new_slots(variable), strict=True):
-            cleared[label] = slots[label], new.value()
+        # Assign to the same variables, because recorded steps refer to them.
+        for slot, new in zip(slots.values(), optimizer._new_slots(variable), strict=True):
+            slot.assign(new.value(), read_value=False)
+        cleared += slots
     shared = _shared(name, optimizer)
     if shared.keys().isdisjoint(saved):
-        for label, variable in shared.items():
+        for variable in shared.values():
             make = optimizer._makers[variable.number]  # type: ignore[attr-defined]
-            cleared[label] = variable, make().value()
+            variable.assign(make().value(), read_value=False)
+        cleared += shared
     return cleared
 
 

@@ -1,6 +1,5 @@
 """Legendre polynomials: the functions of `numpy.polynomial.legendre`."""
 
-from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.families import LEGENDRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Legendre
 
@@ -38,5 +37,3 @@ legx = _FAMILY.numpys.legx
 
 __all__ = ["Legendre"]
 __all__ += [name for name in dir() if "leg" in name]
-
-_check_calls(globals(), __all__)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tapegrad.core.argument_checks import check_whole, check_wholes, described, refuse
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.shape.primitives import permute_p, reshape_p
 
@@ -52,13 +51,11 @@ def frozen(value: Any) -> Any:
 def is_channels_first(data_format: str | None, rank: int, name: str) -> bool:
     """Return whether a data format for `rank` spatial axes puts the channels after the batch."""
     last, first = _CHANNELS_LAST.get(rank, "channels_last"), _CHANNELS_FIRST.get(rank, "")
-    if data_format is None or (type(data_format) is str and data_format == last):
+    if data_format is None or data_format == last:
         return False
-    if type(data_format) is str and data_format == first:
+    if data_format == first:
         return True
-    raise ArgumentError(
-        f"{name} takes data_format {last!r} or {first!r}. Got {described(data_format)}."
-    )
+    raise ArgumentError(f"{name} takes data_format {last!r} or {first!r}. Got {data_format!r}.")
 
 
 def channels_to_end(x: Any) -> Any:
@@ -100,7 +97,7 @@ def per_dimension(value: Any, rank: int, what: str, name: str, channels_first: b
     """
     if value is None:
         return (1,) * rank
-    numbers = check_wholes(what, value, name)
+    numbers = _numbers(value)
     if len(numbers) == 1:
         numbers *= rank
     elif len(numbers) == rank + 2:
@@ -114,6 +111,12 @@ def per_dimension(value: Any, rank: int, what: str, name: str, channels_first: b
             f"numbers. Got {value}."
         )
     return numbers
+
+
+def _numbers(value: Any) -> Shape:
+    if isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1:
+        return tuple(int(n) for n in value)
+    return (int(value),)
 
 
 def padding_pairs(
@@ -141,12 +144,7 @@ def padding_pairs(
         raise ArgumentError(
             f"{name} takes padding 'SAME', 'VALID' or a list of (low, high) pairs. Got {padding!r}."
         )
-    if not isinstance(padding, list | tuple) and not getattr(padding, "shape", ()):
-        refuse(name, "padding", padding, "'SAME', 'VALID' or a list of (low, high) pairs")
-    pairs = tuple(
-        (check_whole("padding", a, name), check_whole("padding", b, name))
-        for a, b in (check_wholes("padding", pair, name) for pair in padding)
-    )
+    pairs = tuple((int(low), int(high)) for low, high in padding)
     if len(pairs) == len(spatial) + 2:
         pairs = pairs[2:] if channels_first else pairs[1:-1]
     if len(pairs) != len(spatial) or any(n < 0 for pair in pairs for n in pair):

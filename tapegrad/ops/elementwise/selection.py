@@ -28,17 +28,11 @@ keep: Function = binary(
     None,
     forward=lambda xp, x, mask: xp.where(mask, x, xp.zeros_like(x)),
     conjugates=False,
-    selects=True,
     doc="Return x where the boolean y is true and 0 elsewhere.",
 )
 
 where_p: Primitive = elementwise(
-    "where",
-    None,
-    lambda t, x1: keep(t, x1),
-    lambda t, x1: keep(t, ~x1),
-    conjugates=False,
-    selects=True,
+    "where", None, lambda t, x1: keep(t, x1), lambda t, x1: keep(t, ~x1), conjugates=False
 )
 
 
@@ -81,7 +75,6 @@ maximum: Function = binary(
     lambda t, x1, x2: keep(t, x1 >= x2),
     lambda t, x1, x2: keep(t, ~(x1 >= x2)),
     conjugates=False,
-    selects=True,
     doc="Return the larger of x and y; NaN if either is NaN.",
 )
 minimum: Function = binary(
@@ -89,7 +82,6 @@ minimum: Function = binary(
     lambda t, x1, x2: keep(t, x1 <= x2),
     lambda t, x1, x2: keep(t, ~(x1 <= x2)),
     conjugates=False,
-    selects=True,
     doc="Return the smaller of x and y; NaN if either is NaN.",
 )
 
@@ -112,7 +104,6 @@ fmax: Function = binary(
     lambda t, x1, x2: keep(t, ~((x1 >= x2) | isnan(x2))),
     forward=_fmax,
     conjugates=False,
-    selects=True,
     doc="Return the larger of x and y; if one of them is NaN, return the other.",
 )
 fmin: Function = binary(
@@ -121,7 +112,6 @@ fmin: Function = binary(
     lambda t, x1, x2: keep(t, ~((x1 <= x2) | isnan(x2))),
     forward=_fmin,
     conjugates=False,
-    selects=True,
     doc="Return the smaller of x and y; if one of them is NaN, return the other.",
 )
 
@@ -131,7 +121,6 @@ clip_p: Primitive = elementwise(
     lambda t, x, *, low, high: keep(t, ~((x < low) | (x > high))),
     forward=lambda xp, x, *, low, high: xp.clip(x, low, high),
     conjugates=False,
-    selects=True,
 )
 
 
@@ -188,11 +177,7 @@ def _nan_to_num(xp: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
 
 
 nan_to_num_p: Primitive = elementwise(
-    "nan_to_num",
-    lambda t, x: keep(t, isfinite(x)),
-    forward=_nan_to_num,
-    conjugates=False,
-    selects=True,
+    "nan_to_num", lambda t, x: keep(t, isfinite(x)), forward=_nan_to_num, conjugates=False
 )
 
 

@@ -27,13 +27,12 @@ reshape_p: Primitive = linear(
 permute_p: Primitive = linear(
     "permute_dims",
     lambda xp, x, *, axes: xp.permute_dims(x, axes),
-    transpose=lambda t, *, axes: permute_p(t, axes=inverse_order(axes)),
+    transpose=lambda t, *, axes: permute_p(t, axes=_inverse(axes)),
     batch=lambda size, batched, x, *, axes: permute_p(x, axes=(0, *(a + 1 for a in axes))),
 )
 
 
-def inverse_order(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the order of axes that undoes a permutation."""
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     inverse = [0] * len(axes)
     for position, axis in enumerate(axes):
         inverse[axis] = position

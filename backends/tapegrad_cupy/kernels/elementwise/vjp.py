@@ -125,10 +125,11 @@ class _Pullback:
             rule = self._rules[i]
             assert rule is not None
             read = tuple(values[position] for position in self._positions[i])
+            own = {name: params[name] for name in rule.wants}
             if self._conjugate:
-                results.append(conj(rule.guarded(conj(t), read, params)))
+                results.append(conj(rule.function(conj(t), *read, **own)))
             else:
-                results.append(rule.guarded(t, read, params))
+                results.append(rule.function(t, *read, **own))
         return tuple(results)
 
 
